@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime, tzinfo
+from pathlib import Path
 
 
 class Clock:
@@ -44,3 +45,30 @@ class Files:
     stat = staticmethod(os.stat)
     unlink = staticmethod(os.unlink)
     write = staticmethod(os.write)
+    _lseek = staticmethod(os.lseek)
+
+    @classmethod
+    def are_in_place(cls) -> bool:
+        """Whether nobody has faked the files at the moment."""
+        return (os.open, os.stat, os.mkdir) == (cls.open, cls.stat, cls.mkdir)
+
+    @classmethod
+    def add(cls, path: Path, content: bytes, how: int) -> None:
+        """Write at once to a file, which is made if need be; ``how`` has more flags of ``open``."""
+        descriptor = cls.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600)
+        try:
+            cls.write(descriptor, content)
+        finally:
+            cls.close(descriptor)
+
+    @classmethod
+    def tail(cls, path: Path, start: int) -> bytes:
+        """Read a file from a byte on to its end; a negative start counts from there."""
+        descriptor = cls.open(path, os.O_RDONLY)
+        try:
+            size = cls.fstat(descriptor).st_size
+            begin = start if start >= 0 else max(0, size + start)
+            cls._lseek(descriptor, begin, os.SEEK_SET)
+            return cls.read(descriptor, size - begin)
+        finally:
+            cls.close(descriptor)

@@ -12,6 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.originals import Files
 
 Identity = tuple[int, int]
 
@@ -57,10 +58,10 @@ def prepare_directory(directory: Path) -> None:
     Raises:
         OSError: it cannot be made.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    if not any(directory.iterdir()):
-        with contextlib.suppress(FileExistsError), (directory / ".gitignore").open("x") as file:
-            file.write("*\n")
+    Files.makedirs(directory, exist_ok=True)
+    if not Files.listdir(directory):
+        with contextlib.suppress(FileExistsError):
+            Files.add(directory / ".gitignore", b"*\n", os.O_EXCL)
 
 
 def refuse_link(folder: Path) -> None:
@@ -72,7 +73,11 @@ def refuse_link(folder: Path) -> None:
     Raises:
         OSError: it is a symbolic link.
     """
-    if folder.is_symlink():
+    try:
+        is_link = stat.S_ISLNK(Files.lstat(folder).st_mode)
+    except OSError:
+        is_link = False
+    if is_link:
         raise OSError(
             f"{folder} is a symbolic link, which is not followed. Remove it: rm {folder} "
             "(what it leads to stays). To keep things elsewhere name that place with --llm-dir"
@@ -103,11 +108,11 @@ def identity(database: Path) -> Identity | None:
     the old one, while the inode of a database that we hold open is never given away.
     """
     try:
-        folder = os.stat(os.path.dirname(database)).st_ino  # noqa: PTH116, PTH120 - at every lookup
+        folder = Files.stat(database.parent).st_ino
     except OSError:
         return None
     try:
-        return folder, os.lstat(database).st_ino
+        return folder, Files.lstat(database).st_ino
     except OSError:
         return folder, 0
 

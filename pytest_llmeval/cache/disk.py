@@ -10,11 +10,9 @@ This is the only module that imports diskcache; an idle session never loads it.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import stat
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress
@@ -43,6 +41,7 @@ from pytest_llmeval.cache.queries import (
     read_page,
 )
 from pytest_llmeval.errors import RowRefused
+from pytest_llmeval.originals import Clock, Files
 
 __all__ = ["DBNAME", "SharedCache", "Timeout", "open_cache"]
 
@@ -195,7 +194,7 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
 
 
 def _columns(rows: Iterable[NewRow]) -> list[tuple[object, ...]]:
-    now = time.time()
+    now = Clock.now().timestamp()
     return [(name, now, now, value) for name, value in rows]
 
 
@@ -207,7 +206,8 @@ def open_cache(directory: Path) -> SharedCache:
         sqlite3.OperationalError: it cannot be opened as things are (full, locked, read-only).
         OSError: the directory cannot be made or read.
     """
-    directory.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        Files.mkdir(directory, 0o700)
     _refuse_planted_files(directory)
     return SharedCache(directory)
 
@@ -215,21 +215,21 @@ def open_cache(directory: Path) -> SharedCache:
 def _refuse_planted_files(directory: Path) -> None:
     # SQLite would write through a link. And a journal that ends in the name of a super-journal
     # makes it delete the file of that name; ours never have one (nothing is ever attached).
-    links = [entry.name for entry in directory.iterdir() if entry.is_symlink()]
+    kinds = {}
+    for name in Files.listdir(directory):
+        with contextlib.suppress(FileNotFoundError):  # another process is done with it
+            kinds[name] = Files.lstat(directory / name).st_mode
+    links = [name for name, mode in kinds.items() if stat.S_ISLNK(mode)]
     if links:
         raise sqlite3.DatabaseError(f"{', '.join(sorted(links))} is a symbolic link")
-    for entry in directory.glob(f"{DBNAME}*"):
+    for name, mode in kinds.items():
         # A pipe or a device may be read without end; SQLite itself refuses folders.
-        with contextlib.suppress(FileNotFoundError):  # another process is done with it
-            mode = entry.lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise sqlite3.DatabaseError(f"{entry.name} is no regular file")
+        if name.startswith(DBNAME) and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise sqlite3.DatabaseError(f"{name} is no regular file")
     journal = directory / f"{DBNAME}-journal"
-    with contextlib.suppress(FileNotFoundError), journal.open("rb") as file:
+    with contextlib.suppress(FileNotFoundError):
         # Its end alone: a file with holes may be larger than memory.
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(0, end - len(SUPER_JOURNAL_END)))
-        if file.read() == SUPER_JOURNAL_END:
+        if Files.tail(journal, -len(SUPER_JOURNAL_END)) == SUPER_JOURNAL_END:
             raise sqlite3.DatabaseError(f"{journal.name} names a file to delete")
 
 

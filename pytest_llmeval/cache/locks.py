@@ -12,21 +12,21 @@ import contextlib
 import errno
 import hashlib
 import os
+import secrets
 import stat
 import struct
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.directory import prepare_directory
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.errors import CallAbandoned
+from pytest_llmeval.originals import Clock, Files
 
 try:
     import fcntl
@@ -109,11 +109,12 @@ def lack_of_locks(directory: Path) -> str:
     Returns:
         What is wrong and what to type; "" where files can be locked, or none can be made.
     """
-    folder = next(each for each in (directory, *directory.parents) if each.is_dir())
-    with contextlib.suppress(OSError), TemporaryFile(dir=folder) as file:
+    folder = next(each for each in (directory, *directory.parents) if _is_folder(each))
+    probe = folder / f".llmeval-probe-{secrets.token_hex(8)}"
+    with contextlib.suppress(OSError), _opened_to_lock(probe) as descriptor:
         try:
             if fcntl is not None:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
             return (
                 f"the cache of replies cannot be used: no file can be locked in {directory} "
@@ -121,6 +122,23 @@ def lack_of_locks(directory: Path) -> str:
                 "disk with --llm-dir"
             )
     return ""
+
+
+def _is_folder(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return stat.S_ISDIR(Files.stat(path).st_mode)
+    return False
+
+
+@contextlib.contextmanager
+def _opened_to_lock(probe: Path) -> Iterator[int]:
+    """Open a new file, which is gone again at once."""
+    descriptor = Files.open(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        Files.unlink(probe)
+        yield descriptor
+    finally:
+        Files.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -198,16 +216,16 @@ class ProcessLocks:
                 with contextlib.suppress(OSError):
                     fcntl.lockf(self._opened.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if self._joined(self._opened) is not None:
-                        self._path.unlink()
+                        Files.unlink(self._path)
                 self._retired.append(self._opened.descriptor)
                 self._opened = None
             while self._retired:
-                os.close(self._retired.pop())
+                Files.close(self._retired.pop())
 
     def _take(self, place: int) -> tuple[int | None, bool]:
         """Lock a byte; return by which descriptor, if any, and whether nobody else has paid."""
         has_waited = False
-        pause, end = SHORTEST_PAUSE, time.monotonic() + self._patience
+        pause, end = SHORTEST_PAUSE, Clock.monotonic() + self._patience
         while self._is_usable:
             opened = self._opened
             if opened is None:
@@ -226,7 +244,7 @@ class ProcessLocks:
                     is_alone = joined == 1 and self._has_seen_all and not has_waited
                     return opened.descriptor, is_alone
                 self._retire(opened)
-            if time.monotonic() >= end:
+            if Clock.monotonic() >= end:
                 holder = _holder(opened.descriptor, place)
                 self._warn(
                     f"{holder} has a draw under way that did not come within {self._patience:g} s "
@@ -235,7 +253,7 @@ class ProcessLocks:
                     "are not reported"
                 )
                 return None, False
-            time.sleep(pause)
+            Clock.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         return None, False
 
@@ -254,22 +272,22 @@ class ProcessLocks:
         self._has_seen_all = False
         prepare_directory(self._directory)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-        descriptor = os.open(self._path, flags, 0o600)
+        descriptor = Files.open(self._path, flags, 0o600)
         try:
-            found = os.fstat(descriptor)
+            found = Files.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
                 raise OSError(errno.EPERM, "this may be a file of somebody else")  # noqa: TRY301
-            os.write(descriptor, b"\n")
+            Files.write(descriptor, b"\n")
             return _Opened(descriptor, found)
         except OSError:
-            os.close(descriptor)
+            Files.close(descriptor)
             raise
 
     def _joined(self, opened: _Opened) -> int | None:
         """Count the processes that have joined; None if the path no longer leads to this file."""
         with contextlib.suppress(OSError):
-            found = os.stat(self._path)  # noqa: PTH116 - at every call
-            if os.path.samestat(found, opened.identity):
+            found, known = Files.stat(self._path), opened.identity
+            if (found.st_ino, found.st_dev) == (known.st_ino, known.st_dev):
                 return found.st_size
         return None
 

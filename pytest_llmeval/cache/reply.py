@@ -14,12 +14,12 @@ import secrets
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
 from pytest_llmeval.cache.key import Canonical, parse_json
 from pytest_llmeval.errors import RowRefused
+from pytest_llmeval.originals import Clock
 from pytest_llmeval.records import Slot
 
 SCHEMA = 1
@@ -95,7 +95,7 @@ class StoredReply:
             headers=_kept(answer.headers),
             facts=dict(answer.facts),
             session=session,
-            created=datetime.now(UTC).strftime(TIME),
+            created=Clock.now().strftime(TIME),
             replayed=False,
         )
 

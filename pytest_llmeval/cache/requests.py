@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +27,7 @@ from pytest_llmeval.cache.reply import (
     parse_object,
 )
 from pytest_llmeval.errors import CacheError, RowRefused
+from pytest_llmeval.originals import Clock
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.queries import NewRow, StoredRow
@@ -75,7 +75,7 @@ def parts_to_keep(request: Canonical) -> Parts:
 
 def request_rows(key: str, request: Canonical, *, session: str) -> Iterator[NewRow]:
     """Give the row to store along with a reply, if there is none yet; none if it cannot be kept."""
-    created = datetime.now(UTC).strftime(TIME)
+    created = Clock.now().strftime(TIME)
     try:
         parts = parts_to_keep(request)
         value = pack_request(

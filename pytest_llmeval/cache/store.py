@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -34,6 +32,7 @@ from pytest_llmeval.cache.queries import (
     all_pages,
 )
 from pytest_llmeval.errors import CacheError, CacheUnusable, RowRefused
+from pytest_llmeval.originals import Clock, Files
 
 T = TypeVar("T")
 AnyCache = SharedCache | ReadOnlyCache
@@ -206,7 +205,7 @@ class Store:
         if isinstance(self._cache, SharedCache) and self._seen is not None:
             # No other file can have the inode of one that we hold open.
             with contextlib.suppress(OSError):
-                return os.lstat(self._database).st_ino == self._seen[1]
+                return Files.lstat(self._database).st_ino == self._seen[1]
         return identity(self._database) == self._seen
 
     def _open(self) -> AnyCache:
@@ -244,7 +243,7 @@ class Store:
             f"the cache of replies {self._folder} cannot be used ({cause}); make room there, let "
             "this user write there, or name another directory with --llm-dir"
         )
-        if self._cache is None:
+        if self._cache is None and Files.are_in_place():
             self._hopeless = message  # waiting for a lock takes a minute: once is enough
         return CacheUnusable(message)
 
@@ -256,7 +255,7 @@ class Store:
             self._hopeless = self._cannot_set_aside(str(exc))
             raise CacheUnusable(self._hopeless) from exc
         if target is None:
-            time.sleep(PAUSE)
+            Clock.sleep(PAUSE)
             return
         self._warn(
             f"the cache of replies {self._folder} is damaged ({damage}). It was moved to "

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,7 @@ def install(
     """
     config = session.config
     models.check_settings()
+    _keep_from_fakes()
     _mask_logs(config)
     evals = [read_marker(item, settings) for item in items if is_eval(item)]
     _refuse_twins(evals)
@@ -85,6 +87,15 @@ def install(
         hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
         config.pluginmanager.register(hooks, "llmeval-engine")
     return opening
+
+
+def _keep_from_fakes() -> None:
+    """Tell pyfakefs to leave our own files alone, and those of diskcache, which we import late."""
+    faker = sys.modules.get("pyfakefs.fake_filesystem_unittest")
+    passed_over = getattr(getattr(faker, "Patcher", None), "RUNTIME_SKIPMODULES", None)
+    if isinstance(passed_over, dict):
+        import_module("pytest_llmeval.cache.store")  # while it can see what is real
+        passed_over["pytest_llmeval"] = ["pytest_llmeval", "diskcache"]
 
 
 def _refuse_twins(evals: Iterable[Eval]) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
+
+from pytest_llmeval.originals import Clock
 
 T = TypeVar("T")
 
@@ -76,10 +77,10 @@ class Deadline:
             TimeIsUp: it did not end in what was left of the time; its thread is left behind.
         """
         job = _Job(copy_context().run, part)
-        started = time.perf_counter()
+        started = Clock.seconds()
         self.worker().jobs.put(job)
         has_ended = job.ended.acquire(timeout=min(max(self.left, 0.0), threading.TIMEOUT_MAX))
-        self.left -= time.perf_counter() - started
+        self.left -= Clock.seconds() - started
         if not has_ended:
             raise TimeIsUp
         if job.error is None:
@@ -95,7 +96,7 @@ class Deadline:
         Raises:
             TimeIsUp: it did not end in what was left of the time; it is left behind.
         """
-        started = time.perf_counter()
+        started = Clock.seconds()
         try:
             return future.result(min(max(self.left, 0.0), threading.TIMEOUT_MAX))
         except TimeoutError as exc:
@@ -103,7 +104,7 @@ class Deadline:
                 raise
             raise TimeIsUp from exc
         finally:
-            self.left -= time.perf_counter() - started
+            self.left -= Clock.seconds() - started
 
     def allows(self, pause: float) -> bool:
         """Take a pause off what is left; tell whether anything is left after it."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from contextlib import suppress
 from decimal import Decimal, DecimalException
 from pathlib import Path
 from typing import Any, Literal
 
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
+from pytest_llmeval.originals import Clock, Files
 
 Room = Literal["now", "later", "never"]
 
@@ -40,7 +40,9 @@ class Journal:
     @property
     def exists(self) -> bool:
         """Whether any worker has made an entry."""
-        return self._path.exists()
+        with suppress(OSError):
+            return bool(Files.stat(self._path))
+        return False
 
     def append(self, *entry: object) -> None:
         """Add an entry.
@@ -50,16 +52,12 @@ class Journal:
         """
         prepare_directory(self._directory)
         refuse_link(self._path.parent)
-        self._path.parent.mkdir(exist_ok=True)
+        Files.makedirs(self._path.parent, exist_ok=True)
         if not self.exists:
             _remove_left_behind(self._path.parent)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            # In one piece, so that lines of two workers never mix. It begins with a newline, as
-            # a worker may be killed while it writes.
-            os.write(descriptor, b"\n" + json.dumps(entry).encode() + b"\n")
-        finally:
-            os.close(descriptor)
+        # In one piece, so that lines of two workers never mix. It begins with a newline, as a
+        # worker may be killed while it writes.
+        Files.add(self._path, b"\n" + json.dumps(entry).encode() + b"\n", os.O_APPEND)
 
     def unread(self) -> list[list[Any]]:
         """Return the entries since the last time, one's own included.
@@ -68,14 +66,12 @@ class Journal:
             OSError: the file is there and cannot be read.
         """
         try:
-            size = os.stat(self._path).st_size  # noqa: PTH116 - before every call
+            size = Files.stat(self._path).st_size
             if size == self._read:
                 return []
             if size < self._read:  # another worker was done and removed it
                 self._read = 0
-            with self._path.open("rb") as file:
-                file.seek(self._read)
-                content = file.read()
+            content = Files.tail(self._path, self._read)
         except FileNotFoundError:
             return []
         whole = content.rfind(b"\n") + 1
@@ -119,7 +115,7 @@ def _remove_left_behind(folder: Path) -> None:
     """Remove the files of sessions that were killed before they could."""
     with suppress(OSError):
         for file in folder.glob("*.jsonl"):
-            if time.time() - file.lstat().st_mtime > DAY:
+            if Clock.now().timestamp() - file.lstat().st_mtime > DAY:
                 file.unlink(missing_ok=True)
 
 

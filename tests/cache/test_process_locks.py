@@ -191,7 +191,7 @@ def test_who_cannot_tell_others_that_it_is_there_locks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = len([*Path("/proc/self/fd").iterdir()])
-    monkeypatch.setattr(locks.os, "write", no_room)
+    monkeypatch.setattr(locks.Files, "write", no_room)
     own = make_locks(tmp_path)
     own.join()
 
@@ -217,9 +217,9 @@ def test_without_room_for_a_file_that_was_removed_nobody_waits(
     own = make_locks(tmp_path)  # a warning that it was waited for in vain would end the test
     own.join()
     (tmp_path / FILE).unlink()
-    monkeypatch.setattr(locks.os, "write", no_room)
+    monkeypatch.setattr(locks.Files, "write", no_room)
     waits: list[float] = []
-    monkeypatch.setattr(locks.time, "sleep", waits.append)
+    monkeypatch.setattr(locks.Clock, "sleep", waits.append)
 
     assert may_be_paid(own)
     assert waits == [locks.SHORTEST_PAUSE]
@@ -264,11 +264,11 @@ def test_a_disk_without_locks_is_told_at_once_with_what_to_type(
 def test_what_cannot_be_tried_is_no_lack_of_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(**_options: Any) -> None:
+    def refuse(*_arguments: Any) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(locks, "TemporaryFile", refuse)
-    assert lack_of_locks(tmp_path) == ""
+    monkeypatch.setattr(locks.Files, "open", refuse)
+    assert lack_of_locks(tmp_path / "missing") == ""
     monkeypatch.undo()
     monkeypatch.setattr(locks, "fcntl", None)  # as on Windows
     assert lack_of_locks(tmp_path) == ""

@@ -370,10 +370,12 @@ def test_a_file_in_which_another_process_has_a_claim_is_left(home: Path, start: 
 
 
 def cannot_be_opened(patch: pytest.MonkeyPatch) -> None:
-    def refuse(*_arguments: object) -> int:
-        raise PermissionError(13, "read-only")
+    class Refusing(locks.Files):
+        @staticmethod
+        def open(*_arguments: object) -> int:
+            raise PermissionError(13, "read-only")
 
-    patch.setattr(locks.os, "open", refuse)
+    patch.setattr(locks, "Files", Refusing)
 
 
 def has_no_locks(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -44,6 +43,7 @@ from pytest_llmeval.models.http.http_reply import (
 )
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, OwnDeadline, TimedOut
 from pytest_llmeval.models.http.uploads import FORM, form_object
+from pytest_llmeval.originals import Clock
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
@@ -334,7 +334,7 @@ def _http_reply(library: Any, response: Any, reading: Reading, packed: bytes) ->
         status=response.status_code,
         headers=dict(response.headers),
         body=packed,
-        seconds=time.perf_counter() - reading.started,
+        seconds=Clock.seconds() - reading.started,
         first_chunk_seconds=reading.first,
     )
     return unpacked(library, reply, most=reading.most) if PACKING in reply.headers else reply

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from http import HTTPStatus
 
 from pytest_llmeval.models.calls import Facts
+from pytest_llmeval.originals import Clock
 from pytest_llmeval.records import Failure
 
 OVERLOADED = 529
@@ -237,12 +237,12 @@ class Reading:
         most: so many bytes may come.
 
     Attributes:
-        started: when the reply was asked for, on ``time.perf_counter``.
+        started: when the reply was asked for, on ``Clock.seconds``.
         first: after how many seconds the first chunk came; None if none did.
     """
 
     def __init__(self, *, most: int = MAX_REPLY_BYTES) -> None:
-        self.started = time.perf_counter()
+        self.started = Clock.seconds()
         self.first: float | None = None
         self.most = most
         self._body = bytearray()
@@ -254,7 +254,7 @@ class Reading:
             ReplyTooLarge: more came than may be read.
         """
         if self.first is None:
-            self.first = time.perf_counter() - self.started
+            self.first = Clock.seconds() - self.started
         self._body += chunk
         if len(self._body) > self.most:
             raise ReplyTooLarge(self.most)

@@ -8,7 +8,6 @@ one, ``transports.Connections`` sends.
 from __future__ import annotations
 
 import select
-import time
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline, TimeIsUp
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply, Reading, ReplyTooLarge
 from pytest_llmeval.models.http.retries import NetworkFailed
+from pytest_llmeval.originals import Clock
 from pytest_llmeval.safe_text import printable
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class PlainHttp(KeptConnections):
             connection = self._connected(request, idle, deadline=deadline)
         except _FAILURES as exc:
             raise NotConnected(exc) from exc
-        end = time.perf_counter() + deadline.left
+        end = Clock.seconds() + deadline.left
         try:
             with _response(connection.sock, request, end=end) as response:
                 body = _read(response, reading)
@@ -192,11 +192,11 @@ class PlainHttp(KeptConnections):
             connection.close()
             if isinstance(exc, ReplyTooLarge):
                 raise
-            if isinstance(exc, OSError) and time.perf_counter() >= end:
+            if isinstance(exc, OSError) and Clock.seconds() >= end:
                 raise TimeIsUp from exc
             raise NetworkFailed(exc) from exc
         finally:
-            deadline.left = end - time.perf_counter()
+            deadline.left = end - Clock.seconds()
         if response.will_close:
             connection.close()
         else:
@@ -205,7 +205,7 @@ class PlainHttp(KeptConnections):
             status=response.status,
             headers=_by_name(response.getheaders()),
             body=body,
-            seconds=time.perf_counter() - reading.started,
+            seconds=Clock.seconds() - reading.started,
             first_chunk_seconds=reading.first,
         )
 
@@ -324,7 +324,7 @@ def _allow_silence(sock: socket, most: float | None, *, end: float) -> None:
     Raises:
         TimeoutError: there are none.
     """
-    left = end - time.perf_counter()
+    left = end - Clock.seconds()
     silence = left if most is None else min(most, left)
     if silence <= 0:
         raise TimeoutError

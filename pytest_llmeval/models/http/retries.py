@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Literal, Protocol
@@ -32,6 +32,7 @@ from pytest_llmeval.models.http.http_reply import (
     own_failure,
 )
 from pytest_llmeval.models.throttle import ProviderThrottle, Throttle, growing_pause
+from pytest_llmeval.originals import Clock
 
 MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never gets through
 
@@ -228,6 +229,6 @@ def _number(text: str) -> float:
 def _seconds_until(date: str) -> float:
     try:
         moment = parsedate_to_datetime(date)
-        return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+        return (moment.replace(tzinfo=moment.tzinfo or UTC) - Clock.now()).total_seconds()
     except (ValueError, OverflowError):  # the latter by a year or a zone beyond what C counts
         return math.nan

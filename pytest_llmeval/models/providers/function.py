@@ -8,7 +8,6 @@ import importlib
 import inspect
 import json
 import random
-import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import copy_context
@@ -29,6 +28,7 @@ from pytest_llmeval.models.http.masking import masked_answer, masked_text
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.llm import Messages, Reply, Usage
 from pytest_llmeval.models.source import drop_docstrings, innermost
+from pytest_llmeval.originals import Clock
 from pytest_llmeval.records import Slot
 from pytest_llmeval.safe_text import printable
 
@@ -171,7 +171,7 @@ class FunctionProvider:
             answer = loaded.function(asked, **arguments)
             return run(_awaited(answer)) if inspect.isawaitable(answer) else answer
 
-        started = time.perf_counter()
+        started = Clock.seconds()
         try:
             with self._retries.budget.metered(
                 lambda deadline: deadline.run(send),
@@ -190,7 +190,7 @@ class FunctionProvider:
             reason = f"{name} raised {type(exc).__name__}{_place(exc)}"
             # Its text may quote the prompt: for the eyes of this session only.
             raise ProviderFailed(f"{reason}: {_first_line(exc)}", reason=reason) from exc
-        seconds = time.perf_counter() - started
+        seconds = Clock.seconds() - started
         if not isinstance(text, str):
             raise ProviderFailed(f"{name} returned {type(text).__name__}, not str")
         body = json.dumps({"text": masked_answer(text)}).encode()
