@@ -15,6 +15,7 @@
         ProviderNotInstalled          the SDK of the provider cannot be imported
         ProviderFailed                the provider, or a function model, gave no reply
           CallAbandoned                 who asked gave the call up before the reply came
+          ClientLate                    its client waited no longer when it was recorded
         ReplayMiss                    --llm-cache=replay, and the reply is not stored
         BudgetExceeded                --llm-max-calls or --llm-max-cost leave no room for it
       TableError                    a score table cannot be compared: exit 4
@@ -136,6 +137,14 @@ class CallAbandoned(ProviderFailed):
     ) -> None:
         """Word it."""
         super().__init__(message, reason=reason)
+
+
+class ClientLate(ProviderFailed):
+    """A replay of a call for whose reply its client did not wait, by a timeout of its own."""
+
+    def __init__(self) -> None:
+        """Word it as the call itself was."""
+        super().__init__("the client waited no longer", reason=OWN_DEADLINE_REASON)
 
 
 class ReplayMiss(ModelError):

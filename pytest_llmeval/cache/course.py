@@ -25,14 +25,14 @@ class Step(NamedTuple):
         draw: id of the draw; a call that was given up has one of its own.
         begun: seconds on a clock of the trial; ``ended`` likewise.
         expired: how many waits with a deadline ran out meanwhile, in other threads and timers.
-        given_up: the application did not wait for the reply.
+        given_up: how the application gave up waiting for the reply, "" if it did not.
     """
 
     draw: str
     begun: float
     ended: float
     expired: int = 0
-    given_up: bool = False
+    given_up: str = ""
 
 
 # By place: key and slot, with a ``~`` for each time that the slot was given back before.
@@ -68,6 +68,6 @@ def decode_course(value: bytes | RowRefused) -> dict[str, Step]:
 
 def _fits(step: Any) -> bool:
     match step:
-        case [str(), str(), float(begun), float(ended), int(), bool()]:
+        case [str(), str(), float(begun), float(ended), int(), str()]:
             return math.isfinite(begun) and math.isfinite(ended)
     return False

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmeval.cache.reply import KeptRequest
 from pytest_llmeval.errors import (
     CANCELLED_REASON,
+    OWN_DEADLINE_REASON,
     BudgetExceeded,
     CallAbandoned,
+    ClientLate,
     LLMEvalError,
     ProviderFailed,
     ReplayMiss,
@@ -55,12 +57,14 @@ class Request(KeptRequest):
         host: origin of the API, None for a function model.
         parameters: the sampling parameters it names.
         serial: no test and no other call may run while this one is made.
+        patience: seconds for which its client waits, None where that is not known.
     """
 
     model: str | None = None
     host: str | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     serial: bool = False
+    patience: float | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -99,8 +103,7 @@ class CachedCalls:
             elif course.others and course.is_held(opened, reply.draw):
                 self.trial.wait(partial(course.wait, opened, reply.draw))
         except BaseException as exc:  # whatever leaves a call has brought no reply
-            course.end(opened)
-            self._note_loss(request, slot, exc)
+            self._note_loss(request, slot, opened, exc)
             raise
         self._note_reply(request, slot, opened, reply)
         return reply
@@ -120,11 +123,11 @@ class CachedCalls:
                 )
                 await _settled(course)
         except Exception as exc:  # as above
-            course.end(opened)
-            self._note_loss(request, slot, exc)
+            self._note_loss(request, slot, opened, exc)
             raise
         except BaseException:  # it was cancelled
-            opened.leave(course.end(opened, opened.draw, given_up=not opened.draw))
+            given_up = "" if opened.draw else CANCELLED_REASON
+            opened.leave(course.end(opened, opened.draw, given_up=given_up))
             if reply and opened.draw:  # it was not so at first: the draw is the same
                 self.trial.record(_answered_call(request, slot, reply))
             raise
@@ -132,13 +135,15 @@ class CachedCalls:
         return reply
 
     def _begin(self, request: Request, slot: Slot) -> OpenCall:
-        def leave(draw: str) -> None:
-            self.trial.record(_given_up_call(request, slot, draw))
+        def leave(draw: str, reason: str = CANCELLED_REASON) -> None:
+            self.trial.record(_given_up_call(request, slot, draw, reason))
             self.replies.keep_course(self.trial.course.trial, self.trial.course.new_steps)
 
         return self.trial.course.begin(request.key, slot, self.replies, leave)
 
     def _stored(self, request: Request, slot: Slot, opened: OpenCall) -> StoredReply | None:
+        if opened.is_late_again(request.patience):
+            raise ClientLate
         try:
             reply = self.replies.lookup(request, slot)
         except ReplayMiss as miss:
@@ -166,11 +171,21 @@ class CachedCalls:
     def _note_reply(
         self, request: Request, slot: Slot, opened: OpenCall, reply: StoredReply
     ) -> None:
-        self.trial.course.end(opened, reply.draw)
+        course = self.trial.course
+        course.end(opened, reply.draw)
+        if course.had_race:  # also where all replies were there, but not the order
+            self.replies.keep_course(course.trial, course.new_steps)
         if not opened.draw:
             self.trial.record(_answered_call(request, slot, reply))
 
-    def _note_loss(self, request: Request, slot: Slot, exc: BaseException) -> None:
+    def _note_loss(
+        self, request: Request, slot: Slot, opened: OpenCall, exc: BaseException
+    ) -> None:
+        course = self.trial.course
+        if isinstance(exc, ProviderFailed) and exc.reason == OWN_DEADLINE_REASON:
+            opened.leave(course.end(opened, given_up=exc.reason), exc.reason)
+            return
+        course.end(opened)
         self.trial.record(_failed_call(request, slot, exc))
         was_asked = isinstance(exc, ProviderFailed) and not exc.is_refusal
         if isinstance(exc, LLMEvalError) and not was_asked:
@@ -280,7 +295,7 @@ def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
     )
 
 
-def _given_up_call(request: Request, slot: Slot, draw: str) -> Call:
+def _given_up_call(request: Request, slot: Slot, draw: str, reason: str) -> Call:
     return Call(
         key=request.key,
         slot=slot,
@@ -289,7 +304,7 @@ def _given_up_call(request: Request, slot: Slot, draw: str) -> Call:
         host=request.host,
         parameters=request.parameters,
         failure="infrastructure",
-        reason=CANCELLED_REASON,
+        reason=reason,
     )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.course import Step, Steps
 from pytest_llmeval.cache.locks import fork_safe_lock
+from pytest_llmeval.errors import CANCELLED_REASON, OWN_DEADLINE_REASON
 from pytest_llmeval.models.attribution import charging, trial_to_charge
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class OpenCall:
     begun: float
     expired: int
     recorded: Sequence[Steps]
-    leave: Callable[[str], None]
+    leave: Callable[..., None]
     draw: str = ""
     is_paid: bool = False
     miss: ReplayMiss | None = None
@@ -62,6 +63,17 @@ class OpenCall:
         """How the call was given up, if it was."""
         steps = (steps[self.place] for steps in self.recorded)
         return next((step for step in steps if step.given_up), None)
+
+    def is_late_again(self, patience: float | None) -> bool:
+        """Whether its client gave the call up by a timeout of its own, and has no more patience.
+
+        Args:
+            patience: seconds for which its client waits, None where that is not known.
+        """
+        step = self.given_up
+        if step is None or step.given_up != OWN_DEADLINE_REASON or patience is None:
+            return False
+        return patience <= step.ended - step.begun
 
 
 @dataclass(slots=True, eq=False)
@@ -73,11 +85,13 @@ class Course:
         others: threads, and work in pools, that the trial began and that have not ended.
         has_ended: the trial has, and nobody waits for its calls any more.
         events: how many calls ended, and waits ran out.
+        had_race: two of its calls were open at once.
     """
 
     trial: str = ""
     others: int = 0
     events: int = 0
+    had_race: bool = False
     has_ended: bool = False
     _recorded: Sequence[Steps] | None = None
     _most: float = 0.0  # seconds that a replay waits
@@ -91,9 +105,7 @@ class Course:
     _open: dict[str, OpenCall] = field(default_factory=dict)
     _ended: dict[str, Step] = field(default_factory=dict)
 
-    def begin(
-        self, key: str, slot: Slot, replies: Replies, leave: Callable[[str], None]
-    ) -> OpenCall:
+    def begin(self, key: str, slot: Slot, replies: Replies, leave: Callable[..., None]) -> OpenCall:
         """Begin a call; one that was given up before in its slot is another call."""
         if self._recorded is None:
             self._recorded, self._most = replies.courses(self.trial), replies.patience
@@ -103,6 +115,7 @@ class Course:
                 place += "~"
             recorded = [steps for steps in self._recorded if place in steps]
             call = OpenCall(place, self._now(), self._expired, recorded, leave)
+            self.had_race = self.had_race or bool(self._open)
             self._begun.add(place)
             self._open[place] = call
             self._changed.notify_all()
@@ -114,8 +127,13 @@ class Course:
             call.is_paid = True
             self._changed.notify_all()
 
-    def end(self, call: OpenCall, draw: str = "", *, given_up: bool = False) -> str:
+    def end(self, call: OpenCall, draw: str = "", *, given_up: str = "") -> str:
         """End a call; without a draw and not given up, it failed and is to be asked again.
+
+        Args:
+            call: that has ended.
+            draw: of its reply.
+            given_up: how the application gave it up.
 
         Returns:
             The draw, also of a call that was given up.
@@ -143,7 +161,7 @@ class Course:
         """End the trial: it has given up what is still open."""
         with self._changed:
             for call in self._open.values():
-                draw = self._note(call, call.draw, given_up=not call.draw)
+                draw = self._note(call, call.draw, given_up="" if call.draw else CANCELLED_REASON)
                 if not call.draw:
                     call.leave(draw)
             self._open.clear()
@@ -201,7 +219,7 @@ class Course:
     def _now(self) -> float:
         return monotonic() - self._started
 
-    def _note(self, call: OpenCall, draw: str, *, given_up: bool) -> str:
+    def _note(self, call: OpenCall, draw: str, *, given_up: str) -> str:
         if given_up:
             draw = call.given_up.draw if call.given_up else secrets.token_hex(16)
         expired = self._expired - call.expired

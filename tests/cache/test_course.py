@@ -15,7 +15,7 @@ from tests.cache.calls import KEY, SLOT, answered, says
 Make = Callable[..., Replies]
 STEPS: Steps = {
     f"{KEY}/0/0": Step("d1", 0.0, 2.0, 1),
-    f"{KEY}/0/1": Step("d2", 0.5, 1.0, 0, given_up=True),
+    f"{KEY}/0/1": Step("d2", 0.5, 1.0, 0, "CancelledError"),
 }
 
 
@@ -37,8 +37,8 @@ def test_a_course_that_is_too_long_is_not_kept() -> None:
         {"schema": 2, "steps": []},
         {"schema": 1, "steps": {}},
         {"schema": 1, "steps": [["p", "d", 0.0, 1.0, 0]]},
-        {"schema": 1, "steps": [["p", "d", "x", 1.0, 0, False]]},
-        {"schema": 1, "steps": [["p", "d", 0.0, 1e999, 0, False]]},
+        {"schema": 1, "steps": [["p", "d", "x", 1.0, 0, ""]]},
+        {"schema": 1, "steps": [["p", "d", 0.0, 1e999, 0, ""]]},
     ],
 )
 def test_what_is_no_course_is_refused(line: object) -> None:
@@ -75,7 +75,7 @@ def test_a_course_is_stored_beside_the_next_reply(make_replies: Make) -> None:
 
 
 def test_a_trial_has_a_course_for_each_version_of_it(make_replies: Make) -> None:
-    other = {f"{KEY}/0/0": Step("d3", 0.0, 1.0, 0, given_up=True)}
+    other = {f"{KEY}/0/0": Step("d3", 0.0, 1.0, 0, "CancelledError")}
     for mode, steps in (("auto", STEPS), ("refresh", other)):
         replies = make_replies(mode)
         answered(replies, KEY, SLOT, says("yes"))

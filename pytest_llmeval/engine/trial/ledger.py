@@ -159,7 +159,9 @@ class Ledger:
 
     def note_setback(self, key: str, slot: Slot, *, why: str) -> None:
         """Note that a provider failed an attempt of a call that goes on, or wanted fewer calls."""
-        self._setbacks.setdefault((key, slot), why)
+        call = self._calls.get((key, slot))
+        if call is None or not _is_given_up(call):  # else it fails because it was given up
+            self._setbacks.setdefault((key, slot), why)
 
     def end(self) -> None:
         """Forget the trial, which has ended; a thread of the test may still make calls."""

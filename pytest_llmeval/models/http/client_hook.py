@@ -22,7 +22,7 @@ from http import HTTPStatus
 from typing import Any
 
 from pytest_llmeval.cache.replies import StoredReply
-from pytest_llmeval.errors import CallAbandoned, ReplayMiss
+from pytest_llmeval.errors import CallAbandoned, ClientLate, ReplayMiss
 from pytest_llmeval.models.attribution import CurrentTrial, charging, sending
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.deadline import Deadline
@@ -89,6 +89,8 @@ class Question:
             outcome = self.exchange.calls.call(self._call(attempt))
         except UNANSWERED as exc:
             outcome = exc
+        except ClientLate as exc:
+            raise self.library.ReadTimeout(str(exc), request=self.request) from None
         return self._handed_on(outcome)
 
     async def answer_async(self, attempt: Attempt, *, awaits: bool = False) -> Any:
@@ -103,6 +105,8 @@ class Question:
             outcome = await self.exchange.calls.call_async(self._call(attempt, awaits=awaits))
         except UNANSWERED as exc:
             outcome = exc
+        except ClientLate as exc:
+            raise self.library.ReadTimeout(str(exc), request=self.request) from None
         return self._handed_on(outcome)
 
     async def answer_on_loop(self, attempt: Callable[[], Awaitable[HttpReply]]) -> Any:
@@ -126,16 +130,22 @@ class Question:
             body=self.body,
         )
         call, _ = self.exchange.call_for(sent, partial(self._send, attempt), awaits=awaits)
-        return call
+        return replace(call, patience=self._patience)
+
+    @property
+    def _patience(self) -> float | None:
+        """Seconds for which its client waits, None where it waits for ever or does not say."""
+        seconds: float | None = self.request.extensions.get("timeout", {}).get("read")
+        return seconds
 
     def _send(self, attempt: Attempt, deadline: Deadline) -> HttpReply:
         """Send it once; a timeout of its client, shorter than ours, is no failure of others."""
         try:
             return attempt(deadline)
         except NetworkFailed as exc:
-            patience = self.request.extensions.get("timeout", {}).get("read")
-            is_late = type(exc.error).__name__ in READ_TIMEOUTS and patience is not None
-            if is_late and patience < self.exchange.retries.limit.seconds:
+            patience = self._patience
+            is_late = type(exc.error).__name__ in READ_TIMEOUTS
+            if is_late and patience is not None and patience < self.exchange.retries.limit.seconds:
                 raise OwnDeadline(exc.error) from exc
             raise
 
