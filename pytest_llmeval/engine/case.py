@@ -409,7 +409,10 @@ def _without_test(ended: Ended) -> Ended:
 
 def _masked(value: object, keys: Sequence[str]) -> object:
     """Mask keys in a property, which reports write as text."""
-    plain = str(value)
+    try:
+        plain = str(value)
+    except Exception:  # the text of an object is its own code
+        return value
     text = masked_keys(plain, keys)
     return value if text == plain else text
 
@@ -424,7 +427,7 @@ def _told(value: object) -> object:
     """Return what tells a property from others: its text, or which object it is."""
     try:
         return repr(value)
-    except Exception:  # the text of an object is its own code
+    except Exception:  # likewise
         return id(value)
 
 
