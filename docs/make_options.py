@@ -44,7 +44,9 @@ GROUPS = (
     ("Keep replies, and pay for few", "cost.md", (
         "llm_cache", "llm_max_calls", "llm_max_cost", "llm_prices", "llm_origin_alias",
     )),
-    ("Clients of the application", "clients.md", ("llm_intercept", "llm_intercept_hosts")),
+    ("Clients of the application", "clients.md", (
+        "llm_intercept", "llm_intercept_hosts", "llm_replay_allow",
+    )),
     ("Work in a team and in CI", "ci.md", ("llm_store", "llm_keyless", "llm_dir")),
     ("Report", "report-format.md", ("llm_report", "llm_show_texts")),
 )  # fmt: skip

@@ -17,6 +17,7 @@
           CallAbandoned                 who asked gave the call up before the reply came
           ClientLate                    its client waited no longer when it was recorded
         ReplayMiss                    --llm-cache=replay, and the reply is not stored
+          ProgramRefused                the same, and a program was to be started
         BudgetExceeded                --llm-max-calls or --llm-max-cost leave no room for it
       TableError                    a score table cannot be compared: exit 4
       ReportRefused                 the JSON report of another job cannot be shown
@@ -149,6 +150,10 @@ class ClientLate(ProviderFailed):
 
 class ReplayMiss(ModelError):
     """Replay was asked for and the reply is not stored."""
+
+
+class ProgramRefused(ReplayMiss, PermissionError):
+    """A program was not started; libraries do without one that cannot be."""
 
 
 class BudgetExceeded(ModelError):

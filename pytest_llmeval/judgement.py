@@ -38,7 +38,8 @@ class Judgement:
         serial: how many cases ran their trials one after the other, by reason.
         seconds: wall time of the session.
         slowdowns: one for each provider that asked us to slow down.
-        connections: how many the cache did not see, by host and test function.
+        connections: how many the cache did not see, by host, test function and the library that
+            is not seen, "" where that is not known or seen.
         notes: what came up on the way (a damaged cache set aside).
         keyless: the cases that asked something new without a key; none of the comparisons has
             them. None if there is none, and where the session was not to be gated.
@@ -61,7 +62,7 @@ class Judgement:
     headlines: Mapping[str, str] = field(default_factory=dict)
     excerpts: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     slowdowns: tuple[Slowdown, ...] = ()
-    connections: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    connections: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     notes: tuple[Fact | str, ...] = ()
     serial: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0

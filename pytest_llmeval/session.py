@@ -49,7 +49,7 @@ class EvalSession:
         self._notes = [*planned.notes]
         self._serial: dict[str, str] = {}
         self._slowdowns: dict[str, Slowdown] = {}
-        self._connections: Counter[tuple[str, str]] = Counter()
+        self._connections: Counter[tuple[str, str, str]] = Counter()
         self._outside_calls = 0
         self._attempts = 0
         self._taken_in: set[str] = set()  # ids of payloads
@@ -70,8 +70,8 @@ class EvalSession:
         self._notes += [note for note in payload.get("notes", ()) if note not in self._notes]
         for slowdown in payload["slowdowns"]:
             self._slow_down(slowdown)
-        for host, function, count in payload.get("connections", ()):
-            self._connections[host, function] += count
+        for *whose, count in payload.get("connections", ()):
+            self._connections[tuple(whose)] += count
         self._outside_calls += payload.get("outside_calls", 0)
         self._attempts += payload.get("attempts", 0)
 

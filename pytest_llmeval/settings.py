@@ -292,6 +292,10 @@ class Settings(_Frozen):
     intercept_hosts: tuple[str, ...] = Option(
         "llm_intercept_hosts", checks.hosts, (), ini="args"
     ).says("hosts, or host:port, of gateways that speak the language of a vendor")
+    replay_allow: tuple[str, ...] = Option("llm_replay_allow", tuple, (), ini="args").says(
+        "hosts, host:port and programs that evals may reach under --llm-cache=replay too, such as "
+        "db:5432 and git; * stands for anything"
+    )
 
 
 def is_to_be_gated(settings: Settings) -> bool:

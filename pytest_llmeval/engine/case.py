@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 MODELS = "_llm_models"
 UNPATCHED = "a trial blocked without what it patched"
+NOTHING_REPLAYED = (
+    "--llm-cache=replay replayed nothing: no call of this eval was seen, so its outcome is none of "
+    "a replay. If it asks no model, say so:  @llm_eval(intercept=False)"
+)
 RUNNER = pytest.StashKey["CaseRunner"]()
 _HEADLINE = 300  # characters
 
@@ -213,6 +217,17 @@ class CaseTrials:
         self._ended |= {one.record.index: one for one in ended}
         self.calls = dict.fromkeys(self._ended, (0, 0))
 
+    def err_without_calls(self) -> None:
+        """Take the outcomes of a replay for no result where no trial made a call that was seen."""
+        if any(ended.record.calls for ended in self._ended.values()):
+            return
+        for index, ended in self._ended.items():
+            if ended.record.outcome in (Outcome.PASSED, Outcome.MISSED):
+                record = replace(
+                    ended.record, outcome=Outcome.ERRORED, scores={}, message="nothing replayed"
+                )
+                self._ended[index] = replace(ended, record=record, headline=NOTHING_REPLAYED)
+
     def _as_bought(self, call: Call, index: int) -> Call:
         """Return a call as paid if an earlier run of this trial in this session paid for it."""
         if call.was_paid and call.draw:
@@ -366,6 +381,8 @@ class CaseRunner:
 
     def _run_all(self) -> list[Ended]:
         self._scheduler.run(self.trials, until=lambda: self.trials.all_ended)
+        if self.spec.must_replay:
+            self.trials.err_without_calls()
         return self.trials.ended
 
     def _folded(self) -> Fold:

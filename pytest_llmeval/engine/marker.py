@@ -79,6 +79,7 @@ class Eval:
     Attributes:
         is_gated: the session is to be held against another run.
         fails_on_miss: it fails as soon as one trial does not pass.
+        must_replay: it proves nothing without a call that was seen, as only replays are wanted.
     """
 
     item: pytest.Function
@@ -88,6 +89,7 @@ class Eval:
     intercept: bool = False
     is_gated: bool = False
     fails_on_miss: bool = False
+    must_replay: bool = False
 
 
 def is_eval(item: pytest.Item) -> bool:
@@ -215,12 +217,14 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         wording=wording,
         topic=topic,
     )
+    intercept = _intercept(arguments.get("intercept", settings.intercept is not False))
     return Eval(
         item=item,
         case=case,
         min_score=_min_score(arguments.get("min_score"), gate=gate),
         is_serial=_is_serial(arguments.get("concurrency")),
-        intercept=_intercept(arguments.get("intercept", settings.intercept is not False)),
+        intercept=intercept,
+        must_replay=intercept and settings.cache == "replay",
         is_gated=is_to_be_gated(settings),
         fails_on_miss=settings.fail_on_miss,
     )

@@ -54,6 +54,10 @@ class CurrentTrial(Protocol):
         """Note that a call goes on though a provider failed an attempt, or wanted fewer calls."""
         ...
 
+    def deny(self, refusal: LLMEvalError, /) -> None:
+        """Note that something was not sent that is no question: the trial may get over it."""
+        ...
+
     def note_uncached(self, request: str, /, *, lost: str) -> None:
         """Note whether a request that is not kept got no reply, and why; "" if it got one."""
         ...

@@ -10,15 +10,13 @@ even looked into.
 
 from __future__ import annotations
 
-import asyncio
-from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from inspect import signature
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 from weakref import ref
 
@@ -36,6 +34,9 @@ from pytest_llmeval.models.http.prepared import sending_by_botocore, sending_by_
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.imported import once_imported
 from pytest_llmeval.models.providers.vendor import Certainty, Recognition
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 # By this header the SDKs of openai and anthropic tell that they try again themselves.
 RETRYING = "x-stainless-retry-count"
@@ -167,18 +168,18 @@ def _host(url: SplitResult) -> str:
 
 @contextmanager
 def intercepting(interception: Interception) -> Iterator[None]:
-    """Stand between all clients of the libraries of ``_SEAMS`` and the network."""
+    """Stand between all clients of the libraries of ``SEAMS`` and the network."""
     with ExitStack() as undoing:
 
         def take(library: ModuleType) -> None:
-            for kind, name, arguments, patched in _SEAMS[library.__name__]:
+            for kind, name, arguments, patched in SEAMS[library.__name__]:
                 owner = interception.seam(library, kind, name, arguments=arguments)
                 if owner is not None:
                     plain = getattr(owner, name)
                     setattr(owner, name, patched(plain, library, interception))
                     undoing.callback(setattr, owner, name, plain)
 
-        with once_imported(_SEAMS, take):
+        with once_imported(SEAMS, take):
             yield
 
 
@@ -216,6 +217,8 @@ class EventLoops:
         A connection that was kept belongs to the loop on which it was opened. A request from
         another loop would be sent on it, and paid for, but its reply could not be read.
         """
+        import asyncio  # where nothing awaits nobody needs it
+
         loop = asyncio.get_running_loop()
         is_new = self._last() is not loop
         if is_new:
@@ -283,7 +286,7 @@ _OF_HTTPX: tuple[Seam, ...] = (
     ("HTTPTransport", "handle_request", 2, _blocking),
     ("AsyncHTTPTransport", "handle_async_request", 2, _awaitable),
 )
-_SEAMS: Mapping[str, tuple[Seam, ...]] = {
+SEAMS: Mapping[str, tuple[Seam, ...]] = {
     "httpx": _OF_HTTPX,
     "httpx2": _OF_HTTPX,
     "aiohttp": (("BaseConnector", "connect", 4, _connecting),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -78,7 +78,12 @@ class ModelSession:
             patience=settings.timeout,
         )
         self.retries = _retry_policy(settings, processes, worker, clock or Clock())
-        self.unseen = UnseenConnections(self._is_refused)
+        self.unseen = UnseenConnections(
+            self._is_refused,
+            only_replays=self.replies.only_replays,
+            allowed=settings.replay_allow,
+            seen=_seen_libraries,
+        )
         self._functions: dict[str, LoadedFunction] = {}
         self._connections: Connections | None = None
         self._plain_http: PlainHttp | None = None
@@ -244,6 +249,12 @@ class ModelSession:
 
         vendor = vendor_named(name.provider)
         return ChatProvider(vendor, calls, post=self.post, retries=self.retries)
+
+
+def _seen_libraries() -> Collection[str]:
+    from pytest_llmeval.models.interception import SEAMS
+
+    return {name.partition(".")[0] for name in SEAMS}
 
 
 def _retry_policy(settings: Settings, processes: int, worker: str, clock: Clock) -> RetryPolicy:

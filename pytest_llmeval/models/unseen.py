@@ -1,23 +1,34 @@
-"""Connections that trials open past the cache: counted, and refused where only replays are wanted.
+"""What trials ask past the cache: connections are counted, and in a replay nothing is let out.
 
-CPython tells an audit hook of each socket that connects, whichever library opened it. The hook
-is told addresses, so the names are taken from the lookups before. What connects past Python's
-own sockets (uvloop, gRPC, libcurl, other processes) is not seen.
+CPython tells an audit hook of each socket that connects and of each program that is started,
+whichever library does it. The hook is told addresses, so the names are taken from the lookups
+before. What connects past Python's own sockets (uvloop, libcurl) is not seen here.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from functools import cache, wraps
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any, Protocol
 
-from pytest_llmeval.errors import LLMEvalError, ReplayMiss
+from pytest_llmeval.errors import LLMEvalError, ProgramRefused, ReplayMiss
 
 _PORTS = (80, 443)  # that go without saying
+# Which argument of an event has the program and its arguments.
+_PROGRAMS = {"subprocess.Popen": 1, "os.posix_spawn": 1, "os.exec": 1, "os.spawn": 2}
+_PROGRAMS["os.system"] = 0
+_EVENTS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg", *_PROGRAMS})
+_OF_MACHINE = ("platform", "ctypes.util", "uuid")  # they start uname, ldconfig and the like
+_RUNS_TESTS = ("_pytest", "pluggy")
+_STARTS_TASKS = ("anyio",)  # in which nobody can tell who wanted them
+_OWN = __name__.partition(".")[0]
 
 
 class WatchedTrial(Protocol):
@@ -31,8 +42,8 @@ class WatchedTrial(Protocol):
     function: str
     intercepts: bool
 
-    def refuse(self, refusal: LLMEvalError, /) -> None:
-        """Note that a connection was refused."""
+    def deny(self, refusal: LLMEvalError, /) -> None:
+        """Note that something was not let out, which the trial may get over."""
         ...
 
 
@@ -40,101 +51,217 @@ class UnseenConnections:
     """The connections that trials open while none of our adapters sends for them.
 
     Args:
-        is_refused: tells by host and port whether a connection is not to be opened.
+        is_refused: tells by host and port whether no connection at all is to be opened there, as
+            a model is known to be there and only replays are wanted.
+        only_replays: evals reach this machine alone, and what is allowed.
+        allowed: patterns of hosts, of ``host:port`` and of programs that are let out all the same.
+        seen: the libraries that are intercepted.
     """
 
-    def __init__(self, is_refused: Callable[[str, int], bool]) -> None:
+    def __init__(
+        self,
+        is_refused: Callable[[str, int], bool],
+        *,
+        only_replays: bool = False,
+        allowed: Sequence[str] = (),
+        seen: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         self._is_refused = is_refused
+        self._only_replays = only_replays
+        self._allowed = allowed
+        self._seen = seen
         self._names: dict[str | int, str] = {}  # that were looked up last, by address
-        self._opened: SimpleQueue[tuple[str, str, int]] = SimpleQueue()
-        self._counts: Counter[tuple[str, str, int]] = Counter()  # with the family of the address
-        self._told: Counter[tuple[str, str]] = Counter()
+        self._opened: SimpleQueue[tuple[str, str, str, int]] = SimpleQueue()
+        self._counts: Counter[tuple[str, str, str, int]] = Counter()  # with the family
+        self._told: Counter[tuple[str, str, str]] = Counter()
 
     @contextmanager
     def watching(self, current_trial: Callable[[], WatchedTrial | None]) -> Iterator[None]:
-        """Watch sockets in here.
+        """Watch sockets in here, and in a replay what is looked up and started.
 
         Args:
             current_trial: returns the trial of this thread or task; None where we send for it.
         """
         import _socket as lookups  # others put their own lookup into socket, over this one
-        import socket
 
         plain, watchers = lookups.getaddrinfo, _watchers()
 
         @wraps(plain)
         def getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
+            if host and self._only_replays and (trial := current_trial()) is not None:
+                self._looking_up(trial, _text(host), *args[:1])
             found = plain(host, *args, **kwargs)
             if host:  # bytes, where anyio asks, and so for awaitable clients of httpx
                 self._names.update({one[-1][0]: _text(host) for one in found})
             return found
 
-        def connecting(opened: Any, address: Any) -> None:
-            is_internet = opened.family in (socket.AF_INET, socket.AF_INET6)
-            trial = current_trial()
-            if trial is None or not is_internet or opened.type != socket.SOCK_STREAM:
+        def told(event: str, args: Sequence[Any]) -> None:
+            if event != "socket.connect" and not self._only_replays:
                 return
-            # Windows has no other pair of sockets, and each event loop needs one.
-            caller = sys._getframe(1).f_back  # none where a thread runs nothing but this
-            if caller is None or not caller.f_code.co_name.endswith("socketpair"):
-                self._note(trial, opened, address)
+            trial = current_trial()
+            if trial is None:
+                return
+            if event in _PROGRAMS:
+                self._starting(trial, args[_PROGRAMS[event]])
+            else:
+                self._sending(trial, *args, connects=event == "socket.connect")
 
-        watchers.append(connecting)
+        watchers.append(told)
         lookups.getaddrinfo = getaddrinfo
         try:
             yield
         finally:
-            watchers.remove(connecting)
+            watchers.remove(told)
             lookups.getaddrinfo = plain
 
-    def take(self) -> list[tuple[str, str, int]]:
-        """Return host, test function and number of the connections since the last time.
+    def take(self) -> list[tuple[str, str, str, int]]:
+        """Return host, test function, library and number of the connections since the last time.
 
         A host is often tried at an address of either family, one after the other. So the family
-        counts of which there were more.
+        counts of which there were more. The library is "" where it is a seen one, or not known.
         """
         if self._opened.empty():
             return []
         while not self._opened.empty():
             self._counts[self._opened.get()] += 1
-        most: Counter[tuple[str, str]] = Counter()
-        for (host, function, _), count in self._counts.items():
-            most[host, function] = max(most[host, function], count)
+        most: Counter[tuple[str, str, str]] = Counter()
+        for (host, function, library, _), count in self._counts.items():
+            most[host, function, library] = max(most[host, function, library], count)
         news = most - self._told
         self._told = most
-        return [(host, function, count) for (host, function), count in news.items()]
+        return [(*whose, count) for whose, count in news.items()]
 
-    def _note(self, trial: WatchedTrial, opened: Any, address: Any) -> None:
+    def _sending(self, trial: WatchedTrial, opened: Any, address: Any, *, connects: bool) -> None:
+        """Count a connection; refuse it, or a datagram, that is to go out of a replay."""
+        import socket
+
+        is_stream = opened.type == socket.SOCK_STREAM
+        if opened.family not in (socket.AF_INET, socket.AF_INET6) or is_stream is not connects:
+            return
+        # Windows has no other pair of sockets, and each event loop needs one.
+        caller = sys._getframe(2).f_back  # none where a thread runs nothing but this
+        is_pair = caller is not None and caller.f_code.co_name.endswith("socketpair")
+        if is_pair or not address:
+            return
         number, port = _text(address[0]), address[1]
         host = self._names.get(number, number)
-        bare = f"[{host}]" if ":" in host else host
-        shown = bare if port in _PORTS else f"{bare}:{port}"
-        if any(self._is_refused(one, port) for one in (host.lower().rstrip("."), number)):
-            way = "" if trial.intercepts else "Have it kept:  @llm_eval(intercept=True)  "
-            refusal = ReplayMiss(
-                f"a connection to {shown} was refused: the cache does not see what is asked there, "
-                f"and --llm-cache=replay makes no call. {way}Make it:  pytest --llm-cache=auto"
-            )
-            trial.refuse(refusal)
+        library = _library_of(caller, self._seen())
+        try:
+            self._check(trial, (host, number), port, library)
+        except ReplayMiss:
             opened.close()  # most libraries do so at an OSError alone, which many would try again
+            raise
+        if trial.function and connects:
+            self._opened.put((_shown(host, port), trial.function, library, int(opened.family)))
+
+    def _looking_up(self, trial: WatchedTrial, host: str, port: object = None) -> None:
+        """Refuse before the lookup what would be refused after it.
+
+        Where there is no network the lookup fails, and would look like the application's failure.
+        """
+        if ":" not in host and not host.replace(".", "").isdigit():
+            number = int(str(port)) if str(port).isdigit() else 0
+            library = _library_of(sys._getframe(2), self._seen())
+            self._check(trial, (host,), number, library)
+
+    def _starting(self, trial: WatchedTrial, command: Any) -> None:
+        is_text = isinstance(command, str | bytes)
+        words = os.fsdecode(command).split() if is_text else map(os.fsdecode, command)
+        program = next(iter(words), "").rpartition(os.sep)[2]
+        frame = sys._getframe(2).f_back
+        while frame is not None and frame.f_globals.get("__name__") == "subprocess":
+            frame = frame.f_back
+        asks_machine = frame is not None and frame.f_globals.get("__name__") in _OF_MACHINE
+        if trial.function and not (asks_machine or self._is_allowed(program)):
+            refusal = ProgramRefused(
+                f"the program {program} was not started: what it asks is not seen, and "
+                "--llm-cache=replay lets nothing out. If it asks no model, say so in the ini file: "
+                f"llm_replay_allow = {program}. Start it:  pytest --llm-cache=auto"
+            )
+            trial.deny(refusal)
             raise refusal
-        if trial.function:
-            self._opened.put((shown, trial.function, int(opened.family)))
+
+    def _check(self, trial: WatchedTrial, names: Sequence[str], port: int, library: str) -> None:
+        """Refuse what is not to be reached, by what it was looked up as and by its number.
+
+        Args:
+            trial: that asks.
+            names: of the host.
+            port: 0 where it is not known yet.
+            library: see ``take``.
+        """
+        hosts = [name.lower().rstrip(".") for name in names]
+        is_model = any(self._is_refused(host, port or _PORTS[1]) for host in hosts)
+        may_go = not (self._only_replays and trial.function) or _is_here(hosts[0])
+        if not is_model and (may_go or any(self._is_allowed(host, port) for host in hosts)):
+            return
+        shown = _shown(names[0], port)
+        if not trial.intercepts:
+            way = "Have it kept:  @llm_eval(intercept=True)"
+        elif is_model:
+            way = "Only questions as JSON can be replayed, by a client that is seen."
+        else:
+            way = (
+                f"If a model is there say in the ini file  llm_intercept_hosts = {shown}  if not  "
+                f"llm_replay_allow = {shown}"
+            )
+        refusal = ReplayMiss(
+            f"a connection to {shown} was refused: the cache does not see what "
+            f"{f'{library} asks' if library else 'is asked'} there, and --llm-cache=replay lets "
+            f"nothing out. {way}  Make it:  pytest --llm-cache=auto"
+        )
+        trial.deny(refusal)
+        raise refusal
+
+    def _is_allowed(self, name: str, port: int | None = None) -> bool:
+        """Whether the ini file lets a host or a program pass."""
+        named = [one.partition(":")[0] if port == 0 else one for one in self._allowed]
+        return any(fnmatchcase(text, one) for one in named for text in (name, f"{name}:{port}"))
+
+
+def _shown(host: str, port: int) -> str:
+    bare = f"[{host}]" if ":" in host else host
+    return bare if port in (*_PORTS, 0) else f"{bare}:{port}"
 
 
 def _text(host: str | bytes) -> str:
     return host if isinstance(host, str) else bytes(host).decode("ascii", "replace")
 
 
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine, where databases and test servers are."""
+    import socket
+
+    own = ("localhost", "::1", "0.0.0.0", "::", socket.gethostname().lower())  # noqa: S104
+    return host in own or host.startswith("127.") or host.endswith(".localhost")
+
+
+def _library_of(frame: FrameType | None, seen: Collection[str]) -> str:
+    """Name the library that connects; "" where it is seen, or nobody knows."""
+    found = standard = ""
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package in seen or package in _STARTS_TASKS:
+            return ""
+        if package in sys.stdlib_module_names:
+            standard = package
+        elif "site-packages" in frame.f_code.co_filename and package not in _RUNS_TESTS:
+            found = found or package  # another one above it may be seen
+        elif package != _OWN:
+            break
+        frame = frame.f_back
+    return found or standard
+
+
 @cache
-def _watchers() -> list[Callable[[Any, Any], None]]:
+def _watchers() -> list[Callable[[str, Sequence[Any]], None]]:
     """Add the hook of this process, as none can be removed; return whom it tells: the last one."""
-    watchers: list[Callable[[Any, Any], None]] = []
+    watchers: list[Callable[[str, Sequence[Any]], None]] = []
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event == "socket.connect":
+        if event in _EVENTS:
             for watch in watchers[-1:]:  # of another thread, a session may end meanwhile
-                watch(*args)
+                watch(event, args)
 
     sys.addaudithook(hook)
     return watchers

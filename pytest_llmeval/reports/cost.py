@@ -149,7 +149,11 @@ def _calls_line(opening: Run, source: Run | None, settings: Settings) -> str:
     for trial in source.trials:
         most[trial.case] = max(most.get(trial.case, 0), len(trial.calls))
     calls = sum(case.repeats * most.get(case.id, 1) for case in opening.cases)
-    return f"up to {counted(calls, 'call')} to {asked}"
+    if not calls:
+        return f"calls to {asked}: not known: the last run saw no call"
+    unseen = sum(not most.get(case.id, 1) for case in opening.cases)
+    more = f", and not known for {counted(unseen, 'case')} of which it saw none" if unseen else ""
+    return f"up to {counted(calls, 'call')} to {asked}{more}"
 
 
 def _note_on_repeats(opening: Run, baseline: Run) -> str:
@@ -182,6 +186,9 @@ def _cost_line(opening: Run, source: Run | None, settings: Settings) -> str:
     most = sum((case.repeats * dearest.get(case.id, _NONE) for case in opening.cases), _NONE)
     new = sum(case.id not in dearest for case in opening.cases)
     more = f", and n/a for {counted(new, 'case')} that it did not run" if new else ""
+    seen = {trial.case for trial in source.trials if trial.calls}
+    unseen = sum(case.id in dearest.keys() - seen for case in opening.cases)
+    more += f", and n/a for {counted(unseen, 'case')} of which it saw no call" if unseen else ""
     return (
         f"at most about {dollars(most)} if every request is asked anew and no trial takes more "
         f"than the dearest of its case in run {source.id}{more}"

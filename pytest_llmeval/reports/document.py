@@ -35,6 +35,12 @@ _MOST_UNDETECTED = 4
 _ORDER = {str(verdict): at for at, verdict in enumerate(Verdict)}
 
 
+def not_seen(report: Entry) -> str:
+    """Say how many connections the cache did not see: ``, 3 connections not seen``."""
+    count = sum(one["count"] for one in report.get("connections", ()))
+    return f", {counted(count, 'connection')} not seen" if count else ""
+
+
 def worst_first(functions: Sequence[Entry]) -> list[Entry]:
     """Order functions: those that fail, then by verdict, then by what they lost."""
 

@@ -27,7 +27,8 @@ from pytest_llmeval.reports.entries import (
 )
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
-from pytest_llmeval.reports.remarks import nothing_matched, scope, unseen_connections
+from pytest_llmeval.reports.remarks import nothing_matched, scope
+from pytest_llmeval.reports.unseen import unseen, unseen_cases
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.run_lines import RunHeader
@@ -73,8 +74,7 @@ def document(judgement: Judgement) -> Entry:
     why = unjudgeable(judgement.could_not_judge)
     functions, lines = described_functions(judgement), list[str]()
     ungated, missing = [], []
-    notes = [*filter(None, [judgement.not_gated]), *judgement.notes]
-    notes += unseen_connections(judgement)
+    notes = [*filter(None, [judgement.not_gated]), *unseen(judgement), *judgement.notes]
     if comparison is not None:
         why = why or why_failed(comparison, judgement.settings.gate)
         functions = compared_functions(judgement, comparison)
@@ -97,13 +97,22 @@ def document(judgement: Judgement) -> Entry:
         "not_judged": missing,
         "keyless": keyless and {"cases": keyless.cases, "deferred": judgement.is_deferred},
         "anchor": _anchor(judgement, prices),
-        "connections": [
-            {"host": host, "function": function, "count": count}
-            for (host, function), count in sorted(judgement.connections.items())
-        ],
+        "connections": _connections(judgement),
+        "unseen_cases": unseen_cases(run),
         "notes": list(map(worded, notes)),
     }
     return {key: _finite(value) for key, value in report.items()}
+
+
+def _connections(judgement: Judgement) -> list[Entry]:
+    """List host and function, with all libraries that are not seen and how many there were."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for (host, function, library), count in sorted(judgement.connections.items()):
+        new = {"host": host, "function": function, "libraries": [], "count": 0}
+        one = found.setdefault((host, function), new)
+        one["libraries"] += [library] if library else []
+        one["count"] += count
+    return [*found.values()]
 
 
 def _verdict(judgement: Judgement) -> str:

@@ -19,6 +19,7 @@ from pytest_llmeval.reports.document import (
     lead,
     moved_counts,
     moved_functions,
+    not_seen,
     part_judged,
     telling_cases,
     title,
@@ -212,7 +213,7 @@ def _facts(report: Entry) -> Iterator[str]:
     baseline, run = report["baseline"], report["run"]
     for side, found in (("Baseline", baseline), ("Here", run)):
         if found is not None:
-            yield f"{side}: {_run(found)}"
+            yield f"{side}: {_run(found)}{not_seen(report) if found is run else ''}"
     if baseline is not None:
         yield from map(_told, baseline["notes"][:_MOST_LINES])
     for one in report["differences"][:_MOST_LINES]:

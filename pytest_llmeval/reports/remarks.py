@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_llmeval.checks import CacheMode
@@ -25,7 +24,6 @@ from pytest_llmeval.settings import GateRules
 
 _LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
-_LISTED_HOSTS = 5
 _SHOWN_OF_HASH = 12
 _WHY_REDRAWN: Mapping[CacheMode, str] = {
     "refresh": "--llm-cache=refresh draws everything anew",
@@ -143,7 +141,7 @@ def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iter
         cases = counted(kinds["redrawn"], "case")
         yield f"{cases} sent the same requests but got new replies ({why})"
     if "unseen" in kinds and baseline is not None and baseline.how != "table":
-        yield _without_calls([case for case in function.compared if case.kind == "unseen"])
+        yield from _without_calls([case for case in function.compared if case.kind == "unseen"])
     if 0 < kinds.get("score", 0) < effect.changed:
         yield (
             f"{counted(kinds['score'], 'case')} of the same replies, scored otherwise: "
@@ -151,15 +149,13 @@ def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iter
         )
 
 
-def _without_calls(unseen: Sequence[CaseComparison]) -> str:
-    """Say how many cases asked nothing, as far as was seen, or did so in some of their trials."""
+def _without_calls(unseen: Sequence[CaseComparison]) -> Iterator[str]:
+    """Say in how many trials cases asked nothing, as far as was seen; in all: ``unseen`` says."""
     trials = [[bool(trial.calls) for trial in case.every_current.trials] for case in unseen]
-    asked = [called for called in trials if any(called)]
-    if not asked:
-        return f"{counted(len(unseen), 'case')} made no call that was seen here"
-    count, of = sum(called.count(False) for called in trials), sum(map(len, trials))
-    cases = counted(len(unseen), "case")
-    return f"{count} of {of} trials of {cases} made no call that was seen here"
+    if any(map(any, trials)):
+        count, of = sum(called.count(False) for called in trials), sum(map(len, trials))
+        cases = counted(len(unseen), "case")
+        yield f"{count} of {of} trials of {cases} made no call that was seen here"
 
 
 def _where_requests_part(same: int, model: str) -> str:
@@ -242,19 +238,3 @@ def nothing_matched(judgement: Judgement) -> str:
         "every request differs from the baseline's: unless a prompt was edited, does one contain "
         "a date or a random id?"
     )
-
-
-def unseen_connections(judgement: Judgement) -> Iterator[str]:
-    """Name the hosts to which trials went past the cache, the most frequented first."""
-    counts: Counter[str] = Counter()
-    functions: dict[str, list[str]] = {}
-    for (host, function), count in sorted(judgement.connections.items()):
-        counts[host] += count
-        functions.setdefault(host, []).append(bare(function))
-    listed, rest = counts.most_common()[:_LISTED_HOSTS], counts.most_common()[_LISTED_HOSTS:]
-    for host, count in listed:
-        names = listed_names(functions[host], _LISTED_FUNCTIONS)
-        yield f"{counted(count, 'connection')} to {host} that the cache did not see ({names})"
-    if rest:
-        more = counted(sum(count for _, count in rest), "connection")
-        yield f"{more} to {counted(len(rest), 'other host')} that the cache did not see"

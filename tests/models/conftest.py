@@ -66,6 +66,9 @@ class CountingTrial:
     def note_setback(self, key: str, slot: Slot, *, why: str) -> None:
         """Note nothing."""
 
+    def deny(self, refusal: LLMEvalError) -> None:
+        self.refusals.append(refusal)
+
     def note_uncached(self, request: str, *, lost: str) -> None:
         self.uncached[request] = lost
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import _socket
 import _thread
+import platform
 import socket
+import subprocess
 import sys
 from contextvars import copy_context
 
 import pytest
+import requests
 
-from pytest_llmeval.errors import LLMEvalError, ReplayMiss
+from pytest_llmeval.errors import LLMEvalError, ProgramRefused, ReplayMiss
 from pytest_llmeval.models.unseen import UnseenConnections
 
 
@@ -21,7 +24,7 @@ class Trial:
     def __init__(self) -> None:
         self.refusals: list[LLMEvalError] = []
 
-    def refuse(self, refusal: LLMEvalError) -> None:
+    def deny(self, refusal: LLMEvalError) -> None:
         self.refusals.append(refusal)
 
 
@@ -62,9 +65,9 @@ def test_a_host_tried_at_addresses_of_both_families_counts_once(
         fake = type("V6", (), {"family": socket.AF_INET6, "type": socket.SOCK_STREAM})
         sys.audit("socket.connect", fake, ("2001:db8::1", 80, 0, 0))
         tried(("192.0.2.1", 80)).close()
-        assert unseen.take() == [("Tools.example.com", Trial.function, 1)]
+        assert unseen.take() == [("Tools.example.com", Trial.function, "", 1)]
         tried(("192.0.2.1", 80)).close()
-        assert unseen.take() == [("Tools.example.com", Trial.function, 1)]
+        assert unseen.take() == [("Tools.example.com", Trial.function, "", 1)]
         assert unseen.take() == []
 
 
@@ -123,4 +126,154 @@ def test_a_thread_may_run_nothing_but_a_connection() -> None:
             _thread.start_new_thread(copy_context().run, (opened.connect, server.getsockname()))
             server.settimeout(5)
             server.accept()[0].close()
-        assert [count for _, _, count in unseen.take()] == [1]
+        assert [count for *_, count in unseen.take()] == [1]
+
+
+LOOKED_UP = [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 443))]
+
+
+@pytest.fixture
+def replay(monkeypatch: pytest.MonkeyPatch) -> UnseenConnections:
+    """A replay in which all names lead to this machine, and one host and one program may pass."""
+    monkeypatch.setattr(_socket, "getaddrinfo", lambda *_: LOOKED_UP)
+    return UnseenConnections(nowhere, only_replays=True, allowed=("*.local:5432", "tool*"))
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "is_refused"),
+    [
+        ("shop.example.com", 443, True),
+        (b"shop.example.com", "443", True),
+        ("shop.example.com", None, True),
+        ("localhost", 8000, False),
+        ("app.localhost", 8000, False),
+        (socket.gethostname(), None, False),
+        ("db.local", 5432, False),
+        ("db.local", None, False),
+        ("db.local", 80, True),
+        ("192.0.2.1", 80, False),  # which goes out only once it connects
+        ("2001:db8::1", 80, False),
+    ],
+)
+def test_in_a_replay_other_machines_are_not_even_looked_up(
+    replay: UnseenConnections, host: str, port: int | None, is_refused: bool
+) -> None:
+    trial = Trial()
+    with replay.watching(lambda: trial):
+        if is_refused:
+            with pytest.raises(ReplayMiss, match="was refused: the cache does not see"):
+                socket.getaddrinfo(host, port)
+        else:
+            socket.getaddrinfo(host, port)
+    assert len(trial.refusals) == is_refused
+
+
+@pytest.mark.parametrize(
+    ("address", "is_refused"),
+    [
+        (("192.0.2.1", 443), True),
+        (("2001:db8::1", 443, 0, 0), True),
+        (("127.0.0.1", 8000), False),
+        (("127.1.2.3", 8000), False),
+        (("::1", 8000, 0, 0), False),
+    ],
+)
+def test_in_a_replay_only_this_machine_is_connected_to(
+    replay: UnseenConnections, address: tuple[str, int], is_refused: bool
+) -> None:
+    trial = Trial()
+    with replay.watching(lambda: trial):
+        if is_refused:
+            with pytest.raises(ReplayMiss):
+                tried(address)
+        else:
+            tried(address).close()
+    assert (len(trial.refusals), len(replay.take())) == (is_refused, not is_refused)
+
+
+def test_in_a_replay_no_datagram_goes_to_another_machine(replay: UnseenConnections) -> None:
+    trial = Trial()
+    with replay.watching(lambda: trial), socket.socket(type=socket.SOCK_DGRAM) as opened:
+        sys.audit("socket.sendto", opened, ("127.0.0.1", 8125))
+        sys.audit("socket.sendmsg", opened, None)
+        sys.audit("socket.connect", opened, ("192.0.2.1", 80))  # sends nothing
+        with pytest.raises(ReplayMiss):
+            sys.audit("socket.sendto", opened, ("192.0.2.1", 8125))
+    assert (len(trial.refusals), replay.take()) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("event", "args", "program"),
+    [
+        ("subprocess.Popen", ("/usr/bin/curl", ["curl", "-s"], None, None), "curl"),
+        ("subprocess.Popen", ("curl", [b"/usr/bin/curl"], None, None), "curl"),
+        ("subprocess.Popen", ("curl", "curl -s", None, None), "curl"),
+        ("os.posix_spawn", ("/usr/bin/curl", ["/usr/bin/curl"], {}), "curl"),
+        ("os.exec", ("/usr/bin/curl", ("/usr/bin/curl",), {}), "curl"),
+        ("os.spawn", (0, "/usr/bin/curl", ["curl"], {}), "curl"),
+        ("os.system", (b"curl -s",), "curl"),
+        ("subprocess.Popen", ("tool9", ["tool9"], None, None), ""),
+    ],
+)
+def test_in_a_replay_no_program_is_started_that_is_not_allowed(
+    replay: UnseenConnections, event: str, args: tuple[object, ...], program: str
+) -> None:
+    trial = Trial()
+    with replay.watching(lambda: trial):
+        if program:
+            with pytest.raises(ProgramRefused, match=f"the program {program} was not started"):
+                sys.audit(event, *args)
+        else:
+            sys.audit(event, *args)
+    assert len(trial.refusals) == bool(program)
+
+
+def test_a_program_that_is_refused_is_one_that_cannot_be_started_to_a_library(
+    replay: UnseenConnections,
+) -> None:
+    with replay.watching(Trial), pytest.raises(OSError, match="curl"):
+        subprocess.run(["curl"], check=False)
+
+
+def test_in_a_replay_python_may_ask_programs_about_this_machine(replay: UnseenConnections) -> None:
+    trial = Trial()
+    with replay.watching(lambda: trial):
+        platform._syscmd_file(sys.executable)  # type: ignore[attr-defined]
+    assert trial.refusals == []
+
+
+def test_in_a_replay_what_hooks_do_around_trials_is_their_own_business(
+    replay: UnseenConnections,
+) -> None:
+    trial = Trial()
+    trial.function = ""
+    with replay.watching(lambda: trial):
+        socket.getaddrinfo("reports.example.com", 443)
+        tried(("192.0.2.1", 443)).close()
+        sys.audit("os.system", b"true")
+    assert (trial.refusals, replay.take()) == ([], [])
+
+
+def test_outside_a_replay_all_is_let_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_socket, "getaddrinfo", lambda *_: LOOKED_UP)
+    trial = Trial()
+    unseen = UnseenConnections(nowhere)
+    with unseen.watching(lambda: trial), socket.socket(type=socket.SOCK_DGRAM) as opened:
+        socket.getaddrinfo("shop.example.com", 443)
+        sys.audit("socket.sendto", opened, ("192.0.2.1", 8125))
+        sys.audit("os.system", b"true")
+    assert trial.refusals == []
+
+
+def test_the_library_that_connects_is_named_unless_it_is_seen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        for seen, library in [((), "urllib3"), (("requests",), ""), (("urllib3",), "")]:
+            unseen = UnseenConnections(nowhere, seen=lambda seen=seen: seen)
+            with unseen.watching(Trial), pytest.raises(requests.Timeout):
+                requests.get(url, timeout=0.05)
+            assert [named for _, _, named, _ in unseen.take()] == [library]
+        unseen = UnseenConnections(nowhere)
+        with unseen.watching(Trial), socket.create_connection(server.getsockname()):
+            pass
+        assert [named for _, _, named, _ in unseen.take()] == ["socket"]

@@ -113,7 +113,7 @@ def test_threads():
     asyncio.run(app.await_get("eu.example.com"))
 
 
-@llm_eval(repeats=1, intercept=True)
+@llm_eval(repeats=1)
 def test_by_number():
     app.by_number()
     app.not_to_the_network()
@@ -165,6 +165,12 @@ def test_connections_past_the_cache_are_counted_and_named(
             "(test_threads)",
         ]
     )
+    lines = [line for line in result.outlines if line.startswith(("note: ", "4 cases"))]
+    silent = "4 cases made no call that was seen here (test_x, test_awaiting, test_threads, "
+    assert [line for line in lines if silent in line]
+    assert [line for line in lines if "0 calls made, 0 replayed · 11 connections not seen" in line]
+    assert lines[1].startswith("note: if a model is at api.example.com:")  # by aiohttp
+    assert lines[2].startswith("note: what is asked by socket, asyncio, urllib is not seen (")
     assert connections(pytester) == {
         ("api.example.com", "test_x"): 3,
         ("api.example.com", "test_awaiting"): 4,
@@ -244,7 +250,7 @@ from pytest_llmeval import llm_eval
 def test_past_the_cache(): app.get("api.openai.com")
 
 
-@llm_eval(repeats=2)
+@llm_eval(repeats=2, intercept=False)
 def test_unmarked(): openai.OpenAI(max_retries=0).chat.completions.create(**app.CREATED)
 
 
@@ -270,32 +276,134 @@ def test_swallowing():
 
 @llm_eval(repeats=2)
 def test_other_hosts(): app.get("tools.example.com", {port})
+
+
+@llm_eval(repeats=2)
+def test_this_machine(llm):
+    assert llm.ask("Hello", model="openai/gpt").text
+    app.get("localhost", {port})
+
+
+@llm_eval(repeats=2)
+def test_getting_over(llm):
+    try:
+        app.get("gateway.example.com")
+    except Exception:
+        pass  # an estimate will do
+    assert llm.ask("Hello", model="openai/gpt").text
+
+
+@llm_eval(repeats=2)
+def test_missing(llm):
+    try:
+        app.get("gateway.example.com")
+    except Exception:
+        pass
+    assert not llm.ask("Hello", model="openai/gpt").text
+
+
+@llm_eval(repeats=2)
+def test_not_getting_over(llm):
+    assert llm.ask("Hello", model="openai/gpt").text
+    try:
+        app.get("gateway.example.com")
+    except Exception:
+        assert False
+
+
+@llm_eval(repeats=2)
+def test_asking_nothing(): pass
+
+
+@llm_eval(repeats=2, intercept=False)
+def test_said_to_ask_nothing(): pass
 """
 
 
-def test_in_a_replay_no_connection_to_a_model_is_opened(
-    pytester: pytest.Pytester, server: OpenAIServer
-) -> None:
+def test_in_a_replay_nothing_is_let_out(pytester: pytest.Pytester, server: OpenAIServer) -> None:
     options = (*OPTIONS, "--llm-report=report.json")
     pytester.makeini("[pytest]\nllm_intercept_hosts = gateway.example.com")
     with OpenAIServer() as tools:
         evals = REPLAYED.replace("{port}", port_of(tools))
         pytester.makepyfile(conftest=CONFTEST, app=APP, test_evals=evals)
-        run_forked(pytester, *options).assert_outcomes(passed=7)
+        run_forked(pytester, *options).assert_outcomes(passed=13)
         sent = len(server.requests)
 
         result = run_forked(pytester, *options, "--llm-cache=replay")
+        allowing = (*options, "--llm-cache=replay", "-o", "llm_replay_allow=tools.*:*")
+        allowed = run_forked(pytester, *allowing, "-k", "other_hosts")
 
-    result.assert_outcomes(passed=1, errors=6)
-    assert (len(server.requests), len(tools.requests)) == (sent, 4)
+    result.assert_outcomes(passed=4, errors=9)
+    # localhost in both sessions, and the tool in the first and where it was allowed
+    assert (len(server.requests), len(tools.requests)) == (sent, 2 + 2 + 2 + 2)
     port = port_of(server)
     refused = "*ReplayMiss: a connection to {} was refused: the cache does not see*"
     for host in ("api.openai.com", "127.0.0.1", "gateway.example.com"):
         result.stdout.fnmatch_lines([refused.format(f"{host}:{port}")])
     result.stdout.fnmatch_lines(["*@llm_eval(intercept=True)*pytest --llm-cache=auto"])
-    assert connections(pytester) == {("tools.example.com", "test_other_hosts"): 2}
+    result.stdout.fnmatch_lines(
+        ["*to tools.example.com:*llm_intercept_hosts = tools.*llm_replay_allow = tools.*"]
+    )
+    result.stdout.fnmatch_lines(["*replay replayed nothing: no call of this eval was seen*"])
+    # asked by nobody who was seen: the call was let out, and proves nothing
+    allowed.assert_outcomes(errors=1)
     report = json.loads((pytester.path / "report.json").read_text())
-    errored = {
-        one["function"].rpartition("::")[2]: one["trials"]["errored"] for one in report["functions"]
+    assert report["unseen_cases"] == ["test_evals.py::test_other_hosts"]
+
+
+def test_a_trial_that_got_over_a_refused_connection_stays_scored(
+    pytester: pytest.Pytester, server: OpenAIServer
+) -> None:
+    pytester.makeini("[pytest]\nllm_intercept_hosts = gateway.example.com")
+    pytester.makepyfile(conftest=CONFTEST, app=APP, test_evals=REPLAYED.replace("{port}", "1"))
+    of_models = ("-k", "getting_over or missing", "--llm-report=report.json")
+    run_forked(pytester, *OPTIONS, *of_models)
+
+    run_forked(pytester, *OPTIONS, *of_models, "--llm-cache=replay")
+
+    report = json.loads((pytester.path / "report.json").read_text())
+    trials = {one["function"].rpartition("::")[2]: one["trials"] for one in report["functions"]}
+    assert {name: (of["scored"], of["missed"], of["errored"]) for name, of in trials.items()} == {
+        "test_getting_over": (2, 0, 0),
+        "test_missing": (2, 2, 0),
+        "test_not_getting_over": (0, 0, 2),
     }
-    assert errored == dict.fromkeys(errored, 2) | {"test_other_hosts": 0}
+
+
+COUNTS = """
+import openai
+from pytest_llmeval import llm_eval
+
+
+def counted(client):
+    try:
+        return len(list(client.models.list()))
+    except Exception:
+        return 0  # an estimate will do
+
+
+@llm_eval(repeats=2)
+def test_application():
+    client = openai.OpenAI(max_retries=0)
+    counted(client)
+    asked = [{"role": "user", "content": "Hello"}]
+    assert client.chat.completions.create(model="gpt", messages=asked).choices
+
+
+@llm_eval(repeats=2)
+def test_our_client(openai_client, llm):
+    counted(openai_client)
+    assert llm.ask("Hello", model="openai/gpt").text
+"""
+
+
+def test_what_an_sdk_asks_besides_is_got_over_in_a_replay(
+    pytester: pytest.Pytester, server: OpenAIServer
+) -> None:
+    pytester.makepyfile(test_evals=COUNTS)
+    run_forked(pytester, *OPTIONS).assert_outcomes(passed=2)
+    sent = len(server.requests)
+
+    run_forked(pytester, *OPTIONS, "--llm-cache=replay").assert_outcomes(passed=2)
+
+    assert len(server.requests) == sent

@@ -137,3 +137,26 @@ def test_under_replay_nothing_can_be_spent() -> None:
 @pytest.mark.parametrize("mode", ["auto", "refresh", "off"])
 def test_nothing_is_said_of_replies_before_requests_are_known(mode: str) -> None:
     assert told(run_of(*[1] * 4), cache=mode)[0] == "up to 4 calls to openai/foo"
+
+
+def without_calls(run: Run, *cases: str) -> Run:
+    trials = [replace(one, calls=() if one.case in cases else one.calls) for one in run.trials]
+    return replace(run, trials=tuple(trials))
+
+
+def test_a_run_that_saw_no_call_forecasts_none() -> None:
+    run = run_of(*[1000] * 4)
+
+    lines = told(without_calls(run, *(case.id for case in run.cases)))
+
+    assert lines[0] == "calls to openai/foo: not known: the last run saw no call"
+    assert lines[1].startswith("at most: n/a, ")
+
+
+def test_cases_of_which_no_call_was_seen_are_no_part_of_the_forecast() -> None:
+    run = run_of(*[1000] * 4)
+
+    lines = told(without_calls(run, run.cases[0].id))
+
+    assert lines[0] == "up to 2 calls to openai/foo, and not known for 1 case of which it saw none"
+    assert lines[1].endswith(", and n/a for 1 case of which it saw no call")

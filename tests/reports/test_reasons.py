@@ -27,7 +27,11 @@ def test_functions_that_were_not_judged_are_listed_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("metric", "needs"),
     [
-        ("tone", 'record it in every trial, by llm_score(value, "tone"), or gate on another'),
+        (
+            "tone",
+            'record it in every trial, by llm_score(value, "tone"), or gate on another; where '
+            "lower is better or a value is below 0, trials that crashed have none",
+        ),
         ("tokens", "it takes replies that count their tokens, and trials that did not crash"),
     ],
 )

@@ -58,6 +58,7 @@ class Ledger:
         course: of its calls.
         shared: calls of wider fixtures that the trial used.
         refusal: why we did not let it ask something, "" if we let it ask everything.
+        denial: what else we did not let out, which the trial may get over; "" if nothing.
         late: why a reply that was there came too late for the trial, "" if none did.
         has_ended: nothing asks on its behalf any more but what was left behind.
     """
@@ -78,7 +79,7 @@ class Ledger:
         self.course = Course(name)
         self.scores: dict[str, float] = {}
         self.shared: tuple[Call, ...] = ()
-        self.refusal = ""
+        self.refusal = self.denial = ""
         self.late = ""
         self.has_ended = False
         self.wait = wait  # runs a function that waits for the outside
@@ -124,6 +125,11 @@ class Ledger:
         """Why the first call that a provider held up was held up; "" if none was."""
         return next(iter(self._setbacks.values()), "")
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether some call of the trial got a reply, or a refusal of what it asked."""
+        return any(map(_is_answered, self.calls))
+
     def slot(self, key: str) -> Slot:
         """Take the next occurrence of a request in this trial."""
         with self._lock:
@@ -148,8 +154,11 @@ class Ledger:
 
     def refuse(self, refusal: LLMEvalError) -> None:
         """Note that we refused a call: the test may swallow the error."""
-        line = printable(masked_text(str(refusal).partition("\n")[0]))
-        self.refusal = self.refusal or f"{type(refusal).__name__}: {line}"
+        self.refusal = self.refusal or _line(refusal)
+
+    def deny(self, refusal: LLMEvalError) -> None:
+        """Note that we let something not out that may be no question to a model."""
+        self.denial = self.denial or _line(refusal)
 
     def note_uncached(self, request: str, *, lost: str) -> None:
         """Note that a request which is not kept got no reply; or that it did, asked again."""
@@ -215,6 +224,11 @@ def _as_number(value: object) -> float | None:
     return None
 
 
+def _line(refusal: LLMEvalError) -> str:
+    first, _, _ = str(refusal).partition("\n")
+    return f"{type(refusal).__name__}: {printable(masked_text(first))}"
+
+
 def _is_answered(call: Call) -> bool:
     """Whether a call got a reply, or a refusal of what it asked."""
     return call.failure != "infrastructure"
@@ -260,6 +274,7 @@ class SharedCalls:
         for ledger in filter(None, used):
             trial.ledger.shared += self._calls_of(ledger)
             trial.ledger.refusal = trial.ledger.refusal or ledger.refusal
+            trial.ledger.denial = trial.ledger.denial or ledger.denial
 
     def around(self, *, intercepts: bool) -> AbstractContextManager[None]:
         """Run a case: calls meanwhile that no trial is known to make belong to no case."""

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.ledger import Ledger
-from pytest_llmeval.errors import SettingsError, comes_of, parts_of
+from pytest_llmeval.errors import ReplayMiss, SettingsError, comes_of, parts_of
 from pytest_llmeval.gate.scoring import FunctionScores, Side, gated_metrics
 from pytest_llmeval.models.http.masking import masked_text
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, Outcome, Trial
@@ -43,7 +43,7 @@ def outcome(failure: Failure | None, ledger: Ledger, *, in_setup: bool) -> Outco
         in_setup: the failure left a fixture.
     """
     if failure is None:
-        return Outcome.ERRORED if _why_void(ledger) else Outcome.PASSED
+        return Outcome.ERRORED if _why_void(None, ledger) else Outcome.PASSED
     if asked_in_vain(failure.value, ledger):
         return Outcome.ERRORED
     if is_skip(failure.value):
@@ -66,18 +66,30 @@ def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
 
     That the application waited no longer is a miss, unless a provider held its calls up.
     """
-    if _why_void(ledger) or comes_of(error, (SettingsError, *_blocked_errors())):
+    if _why_void(error, ledger) or comes_of(error, (SettingsError, *_blocked_errors())):
         return True
     return bool(ledger.setback) and comes_of(error, TimeoutError)
 
 
-def _why_void(ledger: Ledger) -> str:
+def _why_void(error: BaseException | None, ledger: Ledger) -> str:
     """Say why a trial is errored however it ended; "" if that counts."""
-    if ledger.refusal:
-        return ledger.refusal
+    if refusal := _refusal(error, ledger):
+        return refusal
     if ledger.loss:
         return f"a reply was lost: {ledger.loss}"
     return ledger.hindrance and f"a call was given up, or left behind: {ledger.hindrance}"
+
+
+def _refusal(error: BaseException | None, ledger: Ledger) -> str:
+    """Say what we did not let a trial ask or send; "" if it got over it.
+
+    It did if that is no question that we know of, it has an answer, and it passed, or missed for
+    another reason.
+    """
+    if ledger.refusal or not ledger.denial:
+        return ledger.refusal
+    got_over = error is None or (_is_miss(error) and not comes_of(error, ReplayMiss))
+    return "" if ledger.has_answer and got_over else ledger.denial
 
 
 def _blocked_errors() -> tuple[type[BaseException], ...]:
@@ -103,11 +115,11 @@ def explain(error: BaseException) -> None:
 
 def headline(failure: Failure | None, ledger: Ledger) -> str:
     """Say in a line why a trial did not pass; "" if it did."""
-    if ledger.refusal:  # what the application made of it says less
-        return ledger.refusal
+    if refusal := _refusal(failure and failure.value, ledger):
+        return refusal  # what the application made of it says less
     if failure is not None:
         return shown(_told(failure)).partition("\n")[0]
-    return _why_void(ledger)
+    return _why_void(None, ledger)
 
 
 def _told(failure: Failure) -> Failure:
@@ -127,7 +139,7 @@ def shown(failure: Failure) -> str:
 def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:
     """Name the type of a failure and its line under ``root``: no prompt and no reply."""
     if failure is None:
-        return ledger.refusal.partition(":")[0]
+        return _refusal(None, ledger).partition(":")[0]
     failure = _told(failure)
     inside = str(root) + os.sep  # compared as texts: paths of a deep traceback cost 0.5 ms
     lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(failure.tb)]

@@ -21,10 +21,9 @@ from pytest_llmeval.models.http.client_hook import send_once_async, uncached
 from pytest_llmeval.models.http.libraries import newest
 
 if TYPE_CHECKING:
-    from pytest_llmeval.models.interception import Interception
-
-if TYPE_CHECKING:
     import httpx2 as _LIBRARY  # noqa: N812 - a constant: one of the two
+
+    from pytest_llmeval.models.interception import Interception
 else:
     _LIBRARY = newest()
 # They are made anew of the bytes that are sent; and of what can be unpacked here.

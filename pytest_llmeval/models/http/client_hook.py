@@ -10,7 +10,6 @@ the module of either, ``request`` and ``response`` are objects of that module.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
@@ -22,7 +21,7 @@ from http import HTTPStatus
 from typing import Any
 
 from pytest_llmeval.cache.replies import StoredReply
-from pytest_llmeval.errors import CallAbandoned, ClientLate, ReplayMiss
+from pytest_llmeval.errors import CallAbandoned, ClientLate, ReplayMiss, comes_of
 from pytest_llmeval.models.attribution import CurrentTrial, charging, sending
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.deadline import Deadline
@@ -164,6 +163,8 @@ def on_this_loop(function: Callable[[], Awaitable[HttpReply]]) -> Iterator[Attem
 
     After the end nobody here waits any more, so that nothing more is begun.
     """
+    import asyncio  # where nothing awaits nobody needs it
+
     loop, context = asyncio.get_running_loop(), copy_context()
     is_over = False
 
@@ -316,7 +317,7 @@ def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[...,
         with sending():
             yield came
     except Exception as exc:
-        if trial is not None:
+        if trial is not None and not comes_of(exc, ReplayMiss):  # no provider was asked
             trial.note_uncached(name, lost=f"{name}: {type(exc).__name__}")
         raise
 

@@ -68,7 +68,7 @@ class _Transport:
                 "to replay: --llm-cache=replay does not send it, and --llm-cache=auto sends it in "
                 "every session"
             )
-            calls.trial.refuse(miss)
+            calls.trial.deny(miss)
             return response(library_of(request), reply_for_sdk(miss))
         with uncached(calls.trial, request) as came:
             sent = self._connections.pass_through(request)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import PASS_METRIC
-from pytest_llmeval.reports.document import Entry, part_judged, undetected_drops
+from pytest_llmeval.reports.document import Entry, not_seen, part_judged, undetected_drops
 from pytest_llmeval.reports.formats import counted, ends, figure
 
 _DAY = 86_400
@@ -29,9 +29,10 @@ def facts(report: Entry, side: Entry) -> Facts:
         found.append(("Could be missed, in 1 of 5 builds or more", "; ".join(missed)))
     if parts := part_judged(report):
         found.append(("Only a part was judged", parts))
-    if run is not None and any(run["calls"].values()):
+    unseen = not_seen(report)
+    if run is not None and (any(run["calls"].values()) or unseen):
         calls = run["calls"]
-        told = f"{calls['made']} made, {calls['replayed']} replayed"
+        told = f"{calls['made']} made, {calls['replayed']} replayed{unseen}"
         found.append(("Calls", told + (f", {calls['failed']} failed" if calls["failed"] else "")))
         cost = {"Cost": run["cost"]["spent"], "Saved by replays": run["cost"]["saved"]}
         found += [(name, f"${value:.3g}") for name, value in cost.items() if value]

@@ -14,7 +14,7 @@ from pytest_llmeval.records import Progress, Run, Slowdown
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
 from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, ends_of, hits, short
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.remarks import first_errored, unseen_connections
+from pytest_llmeval.reports.remarks import first_errored
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.gated import (
     anchored_lines,
@@ -30,6 +30,7 @@ from pytest_llmeval.reports.terminal.headline import (
     place,
 )
 from pytest_llmeval.reports.terminal.tables import by_severity, table_of_descriptions
+from pytest_llmeval.reports.unseen import unseen
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -168,7 +169,8 @@ def _facts(judgement: Judgement) -> Iterator[Line]:
     if run is not None:
         prices = Prices(judgement.settings.prices)
         cost = cost_of_run(run, prices)
-        yield Line(" · ".join(_account(run, judgement.seconds, cost=str(cost))))
+        count = sum(judgement.connections.values())
+        yield Line(" · ".join(_account(run, judgement.seconds, cost=str(cost), unseen=count)))
         yield from (Line(text, YELLOW) for text in unknown_lines(cost, prices))
         yield from (Line(text, RED) for text in capped_lines(run))
     yield from map(Line, _named(judgement.baseline, side="baseline"))
@@ -179,7 +181,7 @@ def _facts(judgement: Judgement) -> Iterator[Line]:
         cases = counted(sum(judgement.serial.values()), "case")
         yield Line(f"{cases} ran serially: {reasons}")
     yield from (Line(_slowdown_line(slowdown)) for slowdown in judgement.slowdowns)
-    notes = [*map(worded, judgement.notes), *unseen_connections(judgement)]
+    notes = [*unseen(judgement), *map(worded, judgement.notes)]
     yield from (Line(f"note: {note}", YELLOW) for note in notes)
     if judgement.path is not None and run is not None:
         yield Line(_recorded(run))
@@ -237,8 +239,11 @@ def _described(judgement: Judgement, page: Page) -> Iterator[Line]:
             yield from map(Line, first_errored(judgement, one.function))
 
 
-def _account(run: Run, seconds: float, *, cost: str) -> Iterator[str]:
-    """Count cases and calls: those that brought a reply or did not, and what was sent if more."""
+def _account(run: Run, seconds: float, *, cost: str, unseen: int) -> Iterator[str]:
+    """Count cases and calls: those that brought a reply or did not, and what was sent if more.
+
+    And the connections that were not seen: ``0 calls made`` alone would say that nothing was asked.
+    """
     repeats, cases = sorted({case.repeats for case in run.cases}), counted(len(run.cases), "case")
     if len(repeats) > 1:
         yield f"{cases}, {counted(len(run.trials), 'trial')}"
@@ -252,6 +257,8 @@ def _account(run: Run, seconds: float, *, cost: str) -> Iterator[str]:
     rest = ((given_up, "given up"), (failed, "failed"))
     more = [f"{count} {word}" for count, word in rest if count]
     yield ", ".join((f"{made} calls made", f"{replayed} replayed", *more))
+    if unseen:
+        yield f"{counted(unseen, 'connection')} not seen"
     if run.attempts not in (None, made):
         yield f"{counted(run.attempts or 0, 'attempt')} sent"
     if run.outside_calls:

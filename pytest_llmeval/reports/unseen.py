@@ -1,0 +1,101 @@
+"""What the cache did not see of a session: how to have it seen, and of which evals it was."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from pytest_llmeval.errors import listed_names
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import Outcome, Run, bare
+from pytest_llmeval.reports.formats import counted
+
+_LISTED_FUNCTIONS = 5
+_LISTED_HOSTS = 5
+_HTTPS = 443
+
+
+def unseen_cases(run: Run | None) -> list[str]:
+    """List the cases that ran, and none of whose trials made a call that was seen."""
+    if run is None:
+        return []
+    ran = {trial.case for trial in run.trials if trial.outcome is not Outcome.SKIPPED}
+    asked = {trial.case for trial in run.trials if trial.calls}
+    return [case.id for case in run.cases if case.id in ran - asked]
+
+
+def unseen(judgement: Judgement) -> Iterator[str]:
+    """Say what was not seen, with a baseline and without: first what to do about it."""
+    if judgement.connections:
+        yield from _cures(judgement)
+    if cases := unseen_cases(judgement.run):
+        names = list(dict.fromkeys(bare(one.partition("[")[0]) for one in cases))
+        yield (
+            f"{counted(len(cases), 'case')} made no call that was seen here "
+            f"({listed_names(names, _LISTED_FUNCTIONS)}): what they ask is neither kept nor "
+            "counted; if they ask no model take the mark off"
+        )
+    yield from _connections(judgement)
+
+
+def _cures(judgement: Judgement) -> Iterator[str]:
+    """Name the hosts that the ini file may name, and the libraries that are not seen."""
+    from pytest_llmeval.models.providers.vendor import Recognition
+
+    known = Recognition(judgement.settings.intercept_hosts)
+    hosts: dict[str, dict[str, None]] = {}  # in order, by library
+    for host, _, library in sorted(judgement.connections):
+        hosts.setdefault(library, {})[host] = None
+    seen = hosts.pop("", {})
+    models = [host for host in seen if known.is_model_host(*_host_and_port(host))]
+    others = [host for host in seen if host not in models]
+    if others:
+        named = " ".join(others[:_LISTED_HOSTS])
+        by = "".join(f", which {one} names," for one in _variables_with(others))
+        yield (
+            f"if a model is at {listed_names(others, _LISTED_HOSTS)}{by} add its host in the ini "
+            f"file, and it is seen: llm_intercept_hosts = {named}"
+        )
+    if hosts:
+        places = list(dict.fromkeys(chain.from_iterable(hosts.values())))
+        yield (
+            f"what is asked by {listed_names([*hosts], _LISTED_HOSTS)} is not seen "
+            f"({listed_names(places, _LISTED_HOSTS)}): ask models by httpx, aiohttp or an SDK that "
+            "sends through them"
+        )
+    if models:
+        yield (
+            f"of what was sent to {listed_names(models, _LISTED_HOSTS)} only questions as JSON are "
+            "kept: no uploads, no lists, and nothing of an eval with intercept=False"
+        )
+
+
+def _variables_with(hosts: Sequence[str]) -> list[str]:
+    """Name the variables of the environment that lead clients to one of some hosts."""
+    urls = {name: text for name, text in os.environ.items() if name.endswith("_BASE_URL")}
+    return [name for name in sorted(urls) if any(f"//{host}" in urls[name] for host in hosts)]
+
+
+def _host_and_port(shown: str) -> tuple[str, int]:
+    host, _, port = shown.rpartition(":")
+    is_whole = not port.isdigit() or (":" in host and host[-1:] != "]")
+    return (shown, _HTTPS) if is_whole else (host, int(port))
+
+
+def _connections(judgement: Judgement) -> Iterator[str]:
+    """Name the hosts to which trials went past the cache, the most frequented first."""
+    counts: Counter[str] = Counter()
+    functions: dict[str, list[str]] = {}
+    for (host, function, _), count in sorted(judgement.connections.items()):
+        counts[host] += count
+        names = functions.setdefault(host, [])
+        names += [bare(function)] * (bare(function) not in names)
+    listed, rest = counts.most_common()[:_LISTED_HOSTS], counts.most_common()[_LISTED_HOSTS:]
+    for host, count in listed:
+        of = listed_names(functions[host], _LISTED_FUNCTIONS)
+        yield f"{counted(count, 'connection')} to {host} that the cache did not see ({of})"
+    if rest:
+        more = counted(sum(count for _, count in rest), "connection")
+        yield f"{more} to {counted(len(rest), 'other host')} that the cache did not see"
