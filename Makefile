@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test goldens test-readme test-pytest-versions test-clients test-libraries resolutions test-plugins lint docs demo calibrate truth bench house clean
+.PHONY: test test-fast goldens test-readme test-pytest-versions test-clients test-libraries resolutions test-plugins lint docs demo calibrate truth bench house clean
 .PRECIOUS: .venv-pytest-%/.ready .venv-clients-%/.ready .venv-library-%/.ready
 
 $(VENV)/.ready: pyproject.toml
@@ -34,6 +34,17 @@ test: $(VENV)/.ready lint
 	$(BIN)/coverage report --include="$(PACKAGES)" --fail-under=100
 	$(BIN)/pytest -q -n 4 --dist worksteal -m "not calibration" \
 		$(addprefix --ignore=,$(filter %.py,$(COVERED))) $(REST)
+
+# The daily loop: what needs no session in a process of its own, and a few whole stories. It takes
+# 70 s of CPU time a core on two cores; left out are the rooms in which sessions are interrupted,
+# killed, run again or dealt out to workers, and all that is calibrated, built or walked.
+FAST := tests/stats tests/gate tests/transcripts tests/github tests/reports tests/runs tests/cache \
+	$(wildcard tests/test_s*.py) tests/engine/test_case_sources.py tests/engine/test_folding.py \
+	tests/plugin/test_gating.py tests/plugin/test_usage_errors.py
+
+test-fast: $(VENV)/.ready
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not calibration" \
+		$(addprefix --ignore=,$(SIMULATIONS) tests/cache/test_processes.py) $(FAST)
 
 # What is printed for fixed results, written anew: look at the diff.
 goldens: $(VENV)/.ready
@@ -148,9 +159,18 @@ calibrate: $(VENV)/.ready
 truth: $(VENV)/.ready
 	$(BIN)/pytest -q -n 2 --dist worksteal tests/truth
 
-# What a change looks like to the gate: nothing changed, a worse prompt, a better one.
-demo: $(VENV)/.ready
-	$(BIN)/python demo/demo.py
+# What a change looks like to the gate: nothing changed, a worse prompt, a better one. Somebody
+# who only looks needs the package alone.
+DEMO := .venv-demo
+
+$(DEMO)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+demo: $(DEMO)/.ready
+	home=$$(mktemp -d) && HOME=$$home $(DEMO)/bin/python demo/demo.py; \
+		told=$$?; rm -rf $$home; exit $$told
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/replay.py
@@ -170,4 +190,4 @@ house: $(VENV)/.ready
 	$(BIN)/python benchmarks/house.py
 
 clean:
-	rm -rf $(VENV) .venv-pytest-* .venv-clients-* .venv-library-* $(PLUGINS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build/site
+	rm -rf $(VENV) .venv-pytest-* .venv-clients-* .venv-library-* $(PLUGINS) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build/site

@@ -66,7 +66,7 @@ def test_signals_reach_it(sent: signal.Signals, status: int, tmp_path: Path) -> 
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(sent)
-        assert process.wait(60) == status
+        assert process.wait(300) == status
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="it is Python itself")

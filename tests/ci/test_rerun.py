@@ -33,7 +33,7 @@ class Ended:
         arguments = (f"--llm-report={path.parent / 'report.json'}", *options)
         environ = own | {"WARM_PYTHON": warm_python()} | dict(environ or {})
         session = ForkedSession(path, *arguments, output=output, environment=environ)
-        self.status = session.wait(60)
+        self.status = session.wait(300)
         self.output = output.read_text()
         self._report = path.parent / "report.json"
 

@@ -57,7 +57,7 @@ def run_session(rootdir: Path, *arguments: str, environ: Mapping[str, str] | Non
         output=output,
         environment=git_environ() | {"WARM_PYTHON": warm_python()} | dict(environ or {}),
     )
-    code = session.wait(60)
+    code = session.wait(300)
     return Ended(code, json.loads(report.read_text()), output.read_text())
 
 

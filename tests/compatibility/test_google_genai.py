@@ -101,9 +101,9 @@ def test_what_it_asks_is_paid_once_and_replayed(
     pytester: pytest.Pytester, server: GeminiServer, has_aiohttp: bool
 ) -> None:
     pytester.makepyfile(f"{EVALS}\n{ROAD.format(has_aiohttp)}")
-    pytester.runpytest_subprocess(*PLAIN, timeout=120).assert_outcomes(passed=8)
+    pytester.runpytest_subprocess(*PLAIN, timeout=300).assert_outcomes(passed=8)
     paid = len(server.requests)
-    result = pytester.runpytest_subprocess(*PLAIN, "--llm-cache=replay", timeout=120)
+    result = pytester.runpytest_subprocess(*PLAIN, "--llm-cache=replay", timeout=300)
 
     result.assert_outcomes(passed=8)
     result.stdout.fnmatch_lines(["*0 calls made, 24 replayed*"])
@@ -114,7 +114,7 @@ def test_what_it_asks_is_paid_once_and_replayed(
 def test_under_replay_it_sends_nothing(pytester: pytest.Pytester, server: GeminiServer) -> None:
     pytester.makepyfile(EVALS)
     result = pytester.runpytest_subprocess(
-        *PLAIN, "--llm-cache=replay", "-k", "plain or stream", timeout=120
+        *PLAIN, "--llm-cache=replay", "-k", "plain or stream", timeout=300
     )
 
     result.assert_outcomes(errors=4)

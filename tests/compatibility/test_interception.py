@@ -91,9 +91,9 @@ def test_what_a_framework_asks_is_paid_once_and_replayed(
     pytester: pytest.Pytester, servers: list[OpenAIServer], evals: str, cases: int
 ) -> None:
     pytester.makepyfile(evals)
-    pytester.runpytest_subprocess(*PLAIN, timeout=120).assert_outcomes(passed=cases)
+    pytester.runpytest_subprocess(*PLAIN, timeout=300).assert_outcomes(passed=cases)
     paid = sum(len(server.requests) for server in servers)
-    result = pytester.runpytest_subprocess(*PLAIN, "--llm-cache=replay", timeout=120)
+    result = pytester.runpytest_subprocess(*PLAIN, "--llm-cache=replay", timeout=300)
 
     result.assert_outcomes(passed=cases)
     result.stdout.fnmatch_lines(["*0 calls made, *"])

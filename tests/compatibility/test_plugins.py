@@ -115,7 +115,7 @@ def test_a_trial_that_takes_too_long_fails_its_case_alone(pytester: pytest.Pytes
         "no:randomly",
         "--timeout=2",
         "--timeout-method=signal",
-        timeout=25,
+        timeout=300,
     )
 
     result.assert_outcomes(passed=3, failed=1)
@@ -126,7 +126,7 @@ def test_the_thread_method_ends_the_process_as_ever(pytester: pytest.Pytester) -
     evals(pytester, "time.sleep(30)")
 
     result = pytester.runpytest_subprocess(
-        "-p", "no:cacheprovider", "--timeout=1", "--timeout-method=thread", timeout=25
+        "-p", "no:cacheprovider", "--timeout=1", "--timeout-method=thread", timeout=300
     )
 
     assert result.ret == 1
@@ -136,7 +136,7 @@ def test_every_line_after_a_call_is_covered(pytester: pytest.Pytester) -> None:
     evals(pytester)
 
     result = pytester.runpytest_subprocess(
-        "-p", "no:cacheprovider", "--cov=test_it", "--cov-report=term-missing", timeout=60
+        "-p", "no:cacheprovider", "--cov=test_it", "--cov-report=term-missing", timeout=300
     )
 
     result.assert_outcomes(passed=4)

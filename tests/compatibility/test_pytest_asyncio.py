@@ -112,7 +112,7 @@ MODES = {
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_pytest_asyncio(asyncio_suite: pytest.Pytester, mode: tuple[str, ...]) -> None:
-    result = asyncio_suite.runpytest_subprocess(*PLAIN, "-v", "-W", "error", *mode, timeout=60)
+    result = asyncio_suite.runpytest_subprocess(*PLAIN, "-v", "-W", "error", *mode, timeout=300)
 
     result.assert_outcomes(passed=8)
     assert str(result.stdout).count("3/3 passed") == 5
@@ -208,7 +208,7 @@ def test_a_version_without_session_runner_runs_its_tests_itself(pytester: pytest
         """
     )
 
-    result = pytester.runpytest_subprocess(*PLAIN, timeout=60)
+    result = pytester.runpytest_subprocess(*PLAIN, timeout=300)
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*serially: pytest-asyncio without session runner (1)"])

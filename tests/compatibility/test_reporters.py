@@ -62,7 +62,7 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
-    return suite.runpytest_subprocess(*PLAIN, *options, timeout=60)
+    return suite.runpytest_subprocess(*PLAIN, *options, timeout=300)
 
 
 def items_of_json(folder: Path) -> list[dict[str, Any]]:

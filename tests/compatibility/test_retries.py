@@ -67,9 +67,9 @@ def test_an_eval_that_is_run_again_replays_its_draws(
     pytester.makeini("[pytest]\nllm_model = function/test_it:answer\npythonpath = .")
     loaded = ("-p", "pytest_llmeval.plugin", "-p", plugin, "-p", "no:cacheprovider", *workers)
 
-    first = pytester.runpytest_subprocess(*loaded, *AGAIN[plugin], timeout=60)
+    first = pytester.runpytest_subprocess(*loaded, *AGAIN[plugin], timeout=300)
     second = pytester.runpytest_subprocess(
-        *loaded, *AGAIN[plugin], "--llm-baseline=last", timeout=60
+        *loaded, *AGAIN[plugin], "--llm-baseline=last", timeout=300
     )
 
     assert (pytester.path / "calls.log").read_text() == 12 * "x"

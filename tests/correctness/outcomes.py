@@ -63,7 +63,7 @@ def run_suite(folder: Path, *arguments: str, overlaps: bool) -> Outcomes:
             "WARM_PYTHON": warm_python(),
         },
     )
-    output, _ = session.communicate(timeout=120)
+    output, _ = session.communicate(timeout=300)
     recorded = json.loads((folder / "recorded.json").read_text())
     waits = (line.partition(" ") for line in _lines(folder / "waits.log"))
     met: dict[str, set[str]] = {"met": set(), "missed": set()}

@@ -69,7 +69,7 @@ def judged(folder: Path, *arguments: str) -> tuple[int, str]:
     options = ["--llm-baseline=main", "--llm-report=out/report.json", *arguments]
     plugins = ["-p", "no:cacheprovider", "-p", "no:randomly"]
     session = ForkedSession(folder, *plugins, *options, output=folder.with_suffix(".txt"))
-    status = session.wait(timeout=120)
+    status = session.wait(timeout=300)
     report = json.loads((folder / "out" / "report.json").read_text())
     report["ungated"] = [one for one in report["ungated"] if one["metric"] != "seconds"]
     return status, json.dumps(without_what_differs(report, str(folder)), indent=1)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.models.conftest import SECRET, Session
 from tests.models.test_interception import ASKED, Place, cancel, post
-from tests.servers.openai_server import OpenAIServer, Scripted
+from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
 
 aiohttp = pytest.importorskip("aiohttp")
 over_aiohttp = pytest.importorskip("httpx_aiohttp")
@@ -211,7 +211,7 @@ def test_a_reply_may_be_packed(
     [
         (Scripted(drop="before"), "ServerDisconnectedError", 3),
         (Scripted(drop="midway"), "ClientPayloadError", 3),
-        (Scripted(delay=0.5), "SocketTimeoutError", 1),
+        (Scripted(delay=NEVER), "SocketTimeoutError", 1),
         (Scripted(status=500), "ClientResponseError", 3),
         (Scripted(status=400), "ClientResponseError", 1),
     ],
@@ -282,7 +282,7 @@ def test_a_call_that_takes_too_long_ends_as_a_timeout(
     begin: Callable[..., Session], server: OpenAIServer, url: str
 ) -> None:
     place = Place(begin(timeout=0.05))
-    server.then(Scripted(delay=0.3))
+    server.then(Scripted(delay=NEVER))
 
     with place.trial(), pytest.raises(aiohttp.ServerTimeoutError, match="--llm-timeout"):
         asyncio.run(ask(url, json=ASKED))
@@ -291,12 +291,14 @@ def test_a_call_that_takes_too_long_ends_as_a_timeout(
 def test_a_session_that_gives_up_has_a_failed_call_and_may_ask_again(
     place: Place, server: OpenAIServer, url: str
 ) -> None:
-    server.then(Scripted(delay=0.2))
+    gave_up = threading.Event()
+    server.then(Scripted(until=gave_up))
 
     async def main() -> int:
         async with aiohttp.ClientSession() as client:
             with pytest.raises(TimeoutError):
                 await client.post(url, json=ASKED, timeout=aiohttp.ClientTimeout(total=0.05))
+            gave_up.set()
             reply = await client.post(url, json=ASKED)
             return int(reply.status)
 

@@ -265,7 +265,7 @@ def test_processes_make_not_one_call_more(tmp_path: Path) -> None:
     ]
     for process in processes:
         process.start()
-    made = [results.get(timeout=60) for _ in processes]
+    made = [results.get(timeout=300) for _ in processes]
     for process in processes:
         process.join(60)
 

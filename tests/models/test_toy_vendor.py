@@ -123,10 +123,10 @@ def test_a_session_has_its_fixtures_and_records_its_version(
     # A plugin of -p is imported before ours makes its fixtures.
     options = ("-p", "add_toy", "-p", "no:cacheprovider", "--llm-model=toy/toy-1")
 
-    shown = pytester.runpytest_subprocess("-p", "add_toy", "--fixtures", timeout=60)
-    pytester.runpytest_subprocess(*options, timeout=60).assert_outcomes(passed=2)
+    shown = pytester.runpytest_subprocess("-p", "add_toy", "--fixtures", timeout=300)
+    pytester.runpytest_subprocess(*options, timeout=300).assert_outcomes(passed=2)
     asked = len(toy_server.requests)
-    replayed = pytester.runpytest_subprocess(*options, "--llm-cache=replay", timeout=60)
+    replayed = pytester.runpytest_subprocess(*options, "--llm-cache=replay", timeout=300)
 
     shown.stdout.fnmatch_lines(
         [

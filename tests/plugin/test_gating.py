@@ -486,7 +486,7 @@ def test_the_section_says_that_nothing_was_asserted_under_python_o(
 ) -> None:
     done = subprocess.run(
         [sys.executable, *arguments, "-p", "no:cacheprovider", "--llm-repeats=1"],
-        cwd=project.path, capture_output=True, text=True, timeout=60, check=False,
+        cwd=project.path, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
     assert ("note: nothing was asserted: python -O" in done.stdout) is is_told, done.stdout

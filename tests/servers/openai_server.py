@@ -27,6 +27,8 @@ from typing import Any, Literal, Self, cast
 
 from tests.servers.openai_streams import chat_stream, response_stream
 
+NEVER = 3600.0  # seconds
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scripted:
@@ -35,7 +37,7 @@ class Scripted:
     Attributes:
         body: bytes as they are, or a JSON value; None for the usual reply.
         chunks: sent one by one, instead of a body; ``pause`` is the seconds after each.
-        delay: seconds before it answers.
+        delay: seconds before it answers; ``NEVER`` for not at all.
         until: what it waits for before it answers.
         drop: close the connection before the reply, or in the middle of it.
         trickle: seconds between two bytes of the body.
@@ -88,6 +90,7 @@ class OpenAIServer:
         self._answer = answer or (lambda _body, number: f"reply {number}")
         self._script: deque[Scripted] = deque()
         self._lock = threading.Lock()
+        self.closed = threading.Event()
         self._http = _Server(("127.0.0.1", port), _Handler)
         self._http.owner = self
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
@@ -110,6 +113,7 @@ class OpenAIServer:
         return self
 
     def close(self) -> None:
+        self.closed.set()
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
@@ -119,6 +123,11 @@ class OpenAIServer:
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
+
+    def wait_for_requests(self, count: int) -> None:
+        """Wait until so many requests have been read: who sent them may have given up before."""
+        while len(self.requests) < count:
+            time.sleep(0.01)
 
     def take(self, received: Received) -> Scripted:
         """Note a request and say what to do with it, with the body filled in."""
@@ -218,10 +227,11 @@ class _Handler(BaseHTTPRequestHandler):
             head=self.headers.items(),
             body=self.rfile.read(int(self.headers.get("content-length", 0))),
         )
-        scripted = cast("_Server", self.server).owner.take(received)
-        time.sleep(scripted.delay)
-        if scripted.until is not None:
-            scripted.until.wait()
+        owner = cast("_Server", self.server).owner
+        scripted = owner.take(received)
+        owner.closed.wait(scripted.delay)
+        while not (scripted.until is None or owner.closed.is_set() or scripted.until.wait(0.1)):
+            pass
         body = scripted.body
         self.close_connection = scripted.drop is not None
         if scripted.drop == "before":

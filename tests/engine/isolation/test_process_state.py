@@ -139,7 +139,7 @@ def bodies(tmp_path_factory: pytest.TempPathFactory) -> Path:
         suite = suite.replace('f"{n}"', f'f"{number} {{n}}"')
         (folder / f"test_{number}.py").write_text(suite)
     output = folder / "output.log"
-    ForkedSession(folder, "-v", "-p", "no:cacheprovider", output=output).wait(timeout=120)
+    ForkedSession(folder, "-v", "-p", "no:cacheprovider", output=output).wait(timeout=300)
     return folder
 
 

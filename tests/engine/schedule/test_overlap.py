@@ -286,7 +286,7 @@ def flight_of(pytester: pytest.Pytester, *arguments: str, expected: int) -> int:
                 Path(__file__).with_name("most.txt").write_text(str(MOST))
                 if MOST >= {expected}:
                     FULL.set()
-            FULL.wait(60)
+            FULL.wait(300)
             time.sleep(0.05)  # in which there may be one too many
             with LOCK:
                 NOW -= 1

@@ -40,7 +40,7 @@ def test_anyio_runs_its_own_serially(pytester: pytest.Pytester) -> None:
     )
     pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=300)
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*case ran serially: anyio (1)"])

@@ -116,7 +116,7 @@ def test_the_debugger_stops_in_the_failing_trial(pytester: pytest.Pytester) -> N
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--pdb"],
         cwd=pytester.path, input="p ('here', wanted)\nc\n" * 9,
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
     assert "('here', 1)" in done.stdout
@@ -153,7 +153,7 @@ def test_a_killed_worker_loses_nothing_that_was_finished_and_does_not_pass(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments,
          "--llm-baseline=main", "--llm-report=report.json"],
         cwd=project.path, env=dict(os.environ), capture_output=True, text=True,
-        timeout=60, check=False,
+        timeout=300, check=False,
     )  # fmt: skip
 
     report = json.loads((project.path / "report.json").read_text())

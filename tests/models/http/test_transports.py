@@ -16,7 +16,7 @@ from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.transports import AsyncCachingTransport, CachingTransport
 from pytest_llmeval.models.providers.ollama import VENDOR
 from tests.models.conftest import CountingTrial, Session
-from tests.servers.openai_server import OpenAIServer, Scripted
+from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
 
 
 def exchange(session: Session) -> Exchange:
@@ -180,7 +180,7 @@ def test_what_the_network_does_is_told_as_the_library_tells_it(
 
 
 def test_a_question_has_the_timeout_of_its_client(session: Session, server: OpenAIServer) -> None:
-    server.then(*[Scripted(delay=5.0)] * 3)
+    server.then(*[Scripted(delay=NEVER)] * 3)
 
     with pytest.raises(httpx.ReadTimeout, match="timed out"):
         ask(blocking(session), server.origin, timeout=0.1)
@@ -201,7 +201,7 @@ def test_a_question_without_a_timeout_has_that_of_the_session(
     begin: Callable[..., Session], server: OpenAIServer
 ) -> None:
     session = begin(timeout=0.3)
-    server.then(Scripted(delay=5.0))
+    server.then(Scripted(delay=NEVER))
 
     with pytest.raises(httpx.ReadTimeout, match="--llm-timeout"):
         ask(blocking(session), server.origin, timeout=None)
