@@ -32,7 +32,7 @@ def test_a_model_name_is_split_at_its_first_slash(text: str, provider: str, mode
         (
             "mistral/large",
             "unknown provider 'mistral'",
-            "Known are: function, openai, anthropic, ollama, gemini, cohere.",
+            "Known are: function, openai, anthropic, ollama, gemini, cohere, bedrock.",
         ),
         ("function/app", "names no callable", "function/app.bot:answer"),
         ("function/app:", "names no callable", "function/app.bot:answer"),
