@@ -137,7 +137,7 @@ $(PLUGINS)/.ready: pyproject.toml
 	touch $@
 
 test-plugins: $(PLUGINS)/.ready
-	$(PLUGINS)/bin/python -m pytest -q -n 2 -p no:asyncio -p no:randomly -p no:flaky -p no:pytest-retry \
+	$(PLUGINS)/bin/python -m pytest -q -n 2 -p no:asyncio -p no:randomly -p no:flaky -p no:pytest-retry -p no:syrupy \
 		tests/compatibility
 
 lint: $(VENV)/.ready

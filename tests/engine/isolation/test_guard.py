@@ -125,7 +125,7 @@ def mine(name):
 @pytest.mark.parametrize("name", NAMES)
 @llm_eval(repeats=2, min_score=1)
 async def test_fixture_swaps(async_llm, mine, name):
-    await async_llm.ask(name)
+    await async_llm.ask(f"fixture {name}")
     assert mine()
 
 
@@ -134,7 +134,7 @@ async def test_fixture_swaps(async_llm, mine, name):
 async def test_awaits(async_llm, name):
     await async_llm.ask("before")
     with swapped(name) as is_mine:
-        await async_llm.ask(name)
+        await async_llm.ask(f"awaits {name}")
         assert is_mine()
     await async_llm.ask("after")
     assert not look()

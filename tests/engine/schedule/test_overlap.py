@@ -584,3 +584,37 @@ def test_ctrl_c_keeps_the_trials_that_had_ended_and_waits_for_no_call(
     assert not run.complete
     assert {trial.case.partition("[")[2] for trial in run.trials} >= {"fast 1]", "fast 2]"}
     assert "llm evals" in output
+
+
+@pytest.mark.parametrize("package", ["gevent", "eventlet"])
+def test_where_greenlets_stand_in_the_place_of_threads_everything_is_serial(
+    pytester: pytest.Pytester, package: str
+) -> None:
+    pytester.makeconftest(
+        f"""
+        import threading
+
+        def start(*arguments, plain=threading._start_new_thread):
+            return plain(*arguments)
+
+        start.__module__ = "{package}.thread"
+        threading._start_new_thread = start
+        """
+    )
+    pytester.makepyfile(
+        """
+        import threading
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=2, min_score=1)
+        def test_it():
+            assert threading.current_thread() is threading.main_thread()
+        """
+    )
+
+    result = run_forked(pytester)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [f"1 case ran serially: {package} (1)", f"note: all cases ran serially: {package} puts *"]
+    )
