@@ -7,7 +7,7 @@ if it is stored; else the call is made and its reply stored. Then the trial reco
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from sys import intern
 from typing import TYPE_CHECKING, Any
@@ -280,22 +280,14 @@ def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
 
 
 def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
-    return Call(
-        key=request.key,
-        slot=slot,
-        draw=None,
-        model=request.model,
-        host=request.host,
-        parameters=request.parameters,
-        failure=exc.failure if isinstance(exc, ProviderFailed) else "infrastructure",
-        # Only the reasons of this room are known to be short and free of secrets.
-        reason=exc.reason
-        if isinstance(exc, ProviderFailed | BudgetExceeded)
-        else type(exc).__name__,
-    )
+    # Only the reasons of this room are known to be short and free of secrets.
+    kinds = ProviderFailed | BudgetExceeded
+    reason = exc.reason if isinstance(exc, kinds) else type(exc).__name__
+    failed = _given_up_call(request, slot, None, reason)
+    return replace(failed, failure=exc.failure) if isinstance(exc, ProviderFailed) else failed
 
 
-def _given_up_call(request: Request, slot: Slot, draw: str, reason: str) -> Call:
+def _given_up_call(request: Request, slot: Slot, draw: str | None, reason: str) -> Call:
     return Call(
         key=request.key,
         slot=slot,

@@ -56,6 +56,7 @@ def test_courses_are_kept_when_their_trials_have_ended(make_replies: Make) -> No
     replies = make_replies()
     replies.keep_course("trial 0", lambda: ended[0] if ended else None)
     replies.keep_course("trial 1", dict)  # it needs none
+    answered(replies, KEY, SLOT, says("yes"))  # neither is stored beside it
     assert replies.courses("trial 0") == []
 
     ended.append(STEPS)
