@@ -25,7 +25,7 @@ class Trial:
     function = "test_bench"
     intercepts = True
 
-    def refuse(self, refusal: Exception) -> None:
+    def deny(self, refusal: Exception) -> None:
         """Nothing is refused here."""
         raise refusal
 

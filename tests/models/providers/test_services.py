@@ -213,6 +213,13 @@ def test_a_replay_needs_neither_key_nor_network(
     assert len(server.requests) == 1
 
 
+def test_every_variable_of_a_key_is_called_one() -> None:
+    """Only such variables are looked at before the vendors are imported."""
+    names = {name for line in services() for name in line.keys}
+    others = {name for name in names if "KEY" not in name and "TOKEN" not in name}
+    assert others == {"GOOGLE_APPLICATION_CREDENTIALS"}  # a path, which no header has
+
+
 def test_a_stream_of_groqs_tells_its_tokens_in_a_place_of_its_own(
     place: Place, server: OpenAIServer
 ) -> None:
