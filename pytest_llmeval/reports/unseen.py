@@ -62,8 +62,8 @@ def _cures(judgement: Judgement) -> Iterator[str]:
         places = list(dict.fromkeys(chain.from_iterable(hosts.values())))
         yield (
             f"what is asked by {listed_names([*hosts], _LISTED_HOSTS)} is not seen "
-            f"({listed_names(places, _LISTED_HOSTS)}): ask models by httpx, aiohttp or an SDK that "
-            "sends through them"
+            f"({listed_names(places, _LISTED_HOSTS)}): ask models by httpx, aiohttp, requests or "
+            "an SDK that sends through one of them"
         )
     if models:
         yield (
