@@ -118,7 +118,11 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
         keyless = find_keyless(run, main, aliases=settings.origin_aliases)
     judgement = replace(judgement, run=run, keyless=keyless)
     try:
-        from pytest_llmeval.gate.describe import describe, oddities  # numpy and scipy
+        from pytest_llmeval.gate.describe import (
+            describe,
+            missed_throughout,
+            oddities,
+        )  # numpy and scipy
 
         judgement = replace(judgement, notes=(*judgement.notes, *oddities(run)))
         if anchor is not None:
@@ -129,7 +133,8 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
             cost_of = pricing(settings.prices)
             described = describe(answered, alpha=settings.gate.alpha, cost_of=cost_of)
             why = next((one.why for one in described if one.why), None)
-            return replace(judgement, descriptions=described, could_not_judge=why)
+            notes = (*judgement.notes, *missed_throughout(run))
+            return replace(judgement, descriptions=described, could_not_judge=why, notes=notes)
         judgement = replace(judgement, comparison=_held_against(main, judgement))
         judgement = replace(judgement, excerpts=_excerpts(judgement))
         return replace(judgement, notes=(*judgement.notes, *_notes_on_lines(judgement)))

@@ -14,11 +14,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pytest_llmeval.errors import BaselineNotFound
-from pytest_llmeval.gate.results import Comparison, Fact, Why
+from pytest_llmeval.errors import BaselineNotFound, listed_names
+from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, Why
 from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.judgement import Judgement, judged
-from pytest_llmeval.records import Run, Slowdown, Trial
+from pytest_llmeval.records import Run, Slowdown, Trial, bare
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
@@ -48,6 +48,7 @@ class EvalSession:
         self._headlines: dict[str, str] = {}
         self._notes = [*planned.notes]
         self._serial: dict[str, str] = {}
+        self._ordinary: dict[str, str] = {}  # names of cases that fail as ordinary tests do, or ""
         self._slowdowns: dict[str, Slowdown] = {}
         self._connections: Counter[tuple[str, str, str]] = Counter()
         self._outside_calls = 0
@@ -82,6 +83,10 @@ class EvalSession:
         self._trials[case] = tuple(known[index] for index in sorted(known))
         self._headlines[case] = payload["headline"]
         self._serial[case] = payload["serial"]
+        self._ordinary[case] = ""
+        if payload["ordinary"]:
+            function = payload["function"]
+            self._ordinary[case] = bare(function) + case.removeprefix(function)
 
     def _first_lines(self) -> dict[str, str]:
         """Return the first line of each case's first failure; only its place without texts."""
@@ -103,6 +108,12 @@ class EvalSession:
         except Exception as exc:
             self._notes.append(files_unknown(exc))
 
+    def _ordinary_tests(self) -> tuple[Fact, ...]:
+        names = list(filter(None, self._ordinary.values()))
+        if not names:
+            return ()
+        return (Fact(Why.ORDINARY_TESTS, (len(names), listed_names(names, MOST_NAMED))),)
+
     def record(self) -> None:
         """Record the trials that have ended, without a judgement."""
         run = self._run()
@@ -119,7 +130,7 @@ class EvalSession:
         judgement = replace(
             self.planned,
             headlines=self._first_lines(),
-            notes=tuple(self._notes),
+            notes=(*self._notes, *self._ordinary_tests()),
             serial=dict(Counter(filter(None, self._serial.values())).most_common()),
             seconds=seconds,
             slowdowns=tuple(self._slowdowns.values()),

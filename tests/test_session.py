@@ -30,6 +30,7 @@ def test_slowdowns_of_all_reports_add_up_by_provider(tmp_path: Path) -> None:
                 "trials": [],
                 "headline": "",
                 "serial": "",
+                "ordinary": False,
                 "slowdowns": slowdowns,
             }
         )

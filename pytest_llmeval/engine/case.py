@@ -248,6 +248,7 @@ class CaseRunner:
         self.item = trials.item
         self.trials = trials
         self.outcome: CaseOutcome | None = None
+        self._is_ordinary = False
         self._scheduler = scheduler
         for method in (self.setup, self.runtest, self.teardown, self.repr_failure):
             setattr(self.item, method.__name__, method)
@@ -333,6 +334,7 @@ class CaseRunner:
             "serial": self.trials.serial or held_for,
             "trials": records,
             "headline": headline[:_HEADLINE],
+            "ordinary": self._is_ordinary,
         }
 
     @property
@@ -388,7 +390,24 @@ class CaseRunner:
     def _folded(self) -> Fold:
         xfailed = self.item.stash.get(xfailed_key, None)
         expected = xfailed is not None and not self.item.config.option.runxfail
-        return fold([trial.record for trial in self.trials.ended], self.spec, xfail=expected)
+        self._is_ordinary = self._missed_as_a_test_does()
+        records = [trial.record for trial in self.trials.ended]
+        return fold(records, self.spec, xfail=expected, is_ordinary=self._is_ordinary)
+
+    def _missed_as_a_test_does(self) -> bool:
+        """Whether no trial asked anything, as far as was seen, and all missed alike.
+
+        Connections may be those of an earlier case, and what a model inside the process answers
+        differs sooner or later. So a function that showed either stays an eval.
+        """
+        ended, function = self.trials.ended, self.spec.case.function
+        if any(trial.record.calls for trial in ended):
+            return False
+        ways = {(trial.record.outcome, trial.headline) for trial in ended}
+        if len(ways) > 1 or any(trial.reached_out for trial in ended):
+            self._scheduler.evals.add(function)
+        has_missed = {end for end, _ in ways} == {Outcome.MISSED}
+        return has_missed and function not in self._scheduler.evals
 
     def _expected_by_xfail(self) -> BaseException | None:
         """Return the exception of the trials where ``xfail(raises=...)`` must see it."""

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.changes import chained, draws_of
 from pytest_llmeval.gate.results import (
+    MOST_NAMED,
     CaseDescription,
     Fact,
     FunctionDescription,
@@ -26,7 +28,7 @@ from pytest_llmeval.gate.scoring import (
     scores_of,
     sides_of,
 )
-from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, Run
+from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, Outcome, Run, bare
 from pytest_llmeval.stats.expected import DRIFT_LEVEL, expect_mean
 from pytest_llmeval.stats.intervals import (
     MeanInterval,
@@ -112,6 +114,23 @@ def oddities(run: Run) -> tuple[Fact, ...]:
         if side.every_trial()
         and any(case.better == "lower" for case in side.cases.values())
         and OWN_DIRECTIONS.keys() >= set(gated_metrics(side))
+    )
+
+
+def missed_throughout(run: Run) -> tuple[Fact, ...]:
+    """Name the cases that asked a model and missed in each of several trials."""
+    names = [
+        bare(function) + name.removeprefix(function)
+        for function, side in sides_of(run).items()
+        for name, trials in side.trials.items()
+        if len(trials) > 1
+        and all(trial.outcome is Outcome.MISSED for trial in trials)
+        and any(trial.calls for trial in trials)
+    ]
+    return (
+        (Fact(Why.MISSED_THROUGHOUT, (len(names), listed_names(names, MOST_NAMED))),)
+        if names
+        else ()
     )
 
 

@@ -16,6 +16,7 @@ from pytest_llmeval.records import PASS_METRIC, Better
 Interval = tuple[float, float]
 Method = Literal[AnyTest, "crossed", "same-shift", "whole-repeats", "none"]
 RuledOutBy = Literal["interval", "smallest_drop", "share"]
+MOST_NAMED = 5  # cases in a note
 # the rows of the decision table in which something was compared
 COMPARED = range(6, 12)
 
@@ -72,11 +73,13 @@ class Why(StrEnum):
     ACCEPTED_NOTHING = "accepted for nothing"
     ACCEPTED_SEVERAL = "accepted for several functions"
     UNKNOWN_IN_ORDER = "unknown in the order"
+    MISSED_THROUGHOUT = "missed in every trial"
     TURNS_NOTHING = "turns nothing"
     # of a function: by what the user typed, and before the session ended
     DESELECTED = "deselected"
     NOT_RUN = "not run"
     # of a session
+    ORDINARY_TESTS = "ordinary tests"
     NOT_ANCHORED = "not anchored"
     NOT_SAVED = "not saved"
     NOTHING_RAN = "nothing ran"

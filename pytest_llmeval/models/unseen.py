@@ -37,10 +37,12 @@ class WatchedTrial(Protocol):
     Attributes:
         function: whose trial it is; "" for what hooks do around trials.
         intercepts: clients of the application are intercepted.
+        reached_out: it opened a connection.
     """
 
     function: str
     intercepts: bool
+    reached_out: bool
 
     def deny(self, refusal: LLMEvalError, /) -> None:
         """Note that something was not let out, which the trial may get over."""
@@ -143,6 +145,7 @@ class UnseenConnections:
         is_pair = caller is not None and caller.f_code.co_name.endswith("socketpair")
         if is_pair or not address:
             return
+        trial.reached_out = True
         number, port = _text(address[0]), address[1]
         host = self._names.get(number, number)
         library = _library_of(caller, self._seen())
@@ -165,6 +168,7 @@ class UnseenConnections:
             self._check(trial, (host,), number, library)
 
     def _starting(self, trial: WatchedTrial, command: Any) -> None:
+        trial.reached_out = True
         is_text = isinstance(command, str | bytes)
         words = os.fsdecode(command).split() if is_text else map(os.fsdecode, command)
         program = next(iter(words), "").rpartition(os.sep)[2]

@@ -90,6 +90,10 @@ _SENTENCES: Mapping[Why, str] = {
     "called so here",
     Why.TURNS_NOTHING: '{}: better="lower" turns nothing, as no score was recorded: what is gated '
     "is pass, of which higher is always better",
+    Why.MISSED_THROUGHOUT: "cases that missed in every trial: {} ({})",
+    Why.ORDINARY_TESTS: "cases that made no call, opened no connection and missed in every trial "
+    "alike: {} ({}). They fail as ordinary tests do: take their mark off, or see docs/clients.md "
+    "for calls that are not seen",
     Why.NOT_ANCHORED: "no anchor: {}",
     Why.NOT_SAVED: "this run could not be recorded: {}",
     Why.NOTHING_RAN: "nothing was compared: no eval case finished in this session",
@@ -116,6 +120,8 @@ def worded(fact: Fact | str | None) -> str:
         return fact or ""
     text = _SENTENCES[fact.why]
     how = _how_to_have(str(fact.figures[0])) if "{how}" in text else ""
+    if "gate on another" in how and fact.why is not Why.NEVER_RECORDED:
+        how += "; where lower is better or a value is below 0, trials that crashed have none"
     return text.format(*fact.figures, how=how)
 
 
@@ -129,10 +135,7 @@ def unjudgeable(reason: Fact | None) -> str:
 def _how_to_have(metric: str) -> str:
     """Say what it takes for every trial to have a value."""
     if metric not in MEASURED_METRICS:
-        return (
-            f'record it in every trial, by llm_score(value, "{metric}"), or gate on another; where '
-            "lower is better or a value is below 0, trials that crashed have none"
-        )
+        return f'record it in every trial, by llm_score(value, "{metric}"), or gate on another'
     return f"{_NEEDS[metric]}, and trials that did not crash"
 
 

@@ -53,14 +53,16 @@ def test_all_trials_passed_shows_as_a_dot(evals) -> None:
 
 
 def test_missing_in_every_trial_is_a_rate_of_zero_not_a_failure(evals) -> None:
-    result = evals("@llm_eval(repeats=3)\ndef test_bad(): assert False").runpytest("-v")
+    body = "@llm_eval(repeats=3)\ndef test_bad(): assert next(TRIALS) == 3"
+    result = evals(body).runpytest("-v")
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*0/3 passed*"])
 
 
 def test_pytest_fail_is_a_miss(evals) -> None:
-    result = evals("@llm_eval(repeats=3)\ndef test_bad(): pytest.fail('no')").runpytest("-v")
+    body = "@llm_eval(repeats=3)\ndef test_bad(): pytest.fail(f'no {next(TRIALS)}')"
+    result = evals(body).runpytest("-v")
 
     result.stdout.fnmatch_lines(["*0/3 passed*"])
 

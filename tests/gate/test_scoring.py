@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmeval.gate.compare import compare
-from pytest_llmeval.gate.describe import describe, oddities
+from pytest_llmeval.gate.describe import describe, missed_throughout, oddities
 from pytest_llmeval.gate.scoring import FunctionScores, pass_hat, sides_of
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports.reasons import unjudgeable, worded
@@ -116,6 +116,16 @@ def test_better_that_turns_nothing_is_told() -> None:
     assert note.startswith('test_suite.py::test_f: better="lower" turns nothing')
     assert oddities(a_run(a_case("a", "pm", scores=[1.0, 2.0], better="lower"))) == ()
     assert oddities(a_run(a_case("a", "pm"), a_case("b", better="lower", function="g"))) == ()
+
+
+def test_cases_that_asked_and_missed_in_each_of_several_trials_are_named() -> None:
+    asked = [a_case("a", "mmm"), a_case("b", "mmp"), a_case("c", "m"), a_case("d", "mc")]
+    silent = a_case("e", "mm", calls=lambda _: ())
+
+    (note,) = map(worded, missed_throughout(a_run(*asked, silent)))
+
+    assert note == "cases that missed in every trial: 1 (test_f[a])"
+    assert missed_throughout(a_run(*asked[1:], silent)) == ()
 
 
 def test_missed_trial_without_what_others_recorded_is_worth_nothing() -> None:

@@ -50,6 +50,7 @@ class Scheduler:
         turns: swaps the state of the process for that of the trial whose turn it is.
         display: shows how far the session is, None where nothing is to be shown.
         alone: the trial that runs in the session's own thread, beside no other.
+        evals: test functions of which trials differed, or did what nobody saw.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Scheduler:
         self._ready = Ready(self.turns.turn, self._baton, is_plain=self.turns.is_plain)
         self.display: ProgressDisplay | None = None
         self.alone: RunningTrial | None = None
+        self.evals: set[str] = set()
 
     @property
     def loop(self) -> AbstractEventLoop | None:

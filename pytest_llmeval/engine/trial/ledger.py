@@ -60,6 +60,7 @@ class Ledger:
         refusal: why we did not let it ask something, "" if we let it ask everything.
         denial: what else we did not let out, which the trial may get over; "" if nothing.
         late: why a reply that was there came too late for the trial, "" if none did.
+        reached_out: it opened a connection, or sent a request that is not kept.
         has_ended: nothing asks on its behalf any more but what was left behind.
     """
 
@@ -81,6 +82,7 @@ class Ledger:
         self.shared: tuple[Call, ...] = ()
         self.refusal = self.denial = ""
         self.late = ""
+        self.reached_out = False
         self.has_ended = False
         self.wait = wait  # runs a function that waits for the outside
         self.wait_async = wait_async  # awaits it, or a coroutine of the loop
@@ -162,6 +164,7 @@ class Ledger:
 
     def note_uncached(self, request: str, *, lost: str) -> None:
         """Note that a request which is not kept got no reply; or that it did, asked again."""
+        self.reached_out = True
         self._uncached.pop(request, None)
         if lost:
             self._uncached[request] = lost
@@ -275,6 +278,7 @@ class SharedCalls:
             trial.ledger.shared += self._calls_of(ledger)
             trial.ledger.refusal = trial.ledger.refusal or ledger.refusal
             trial.ledger.denial = trial.ledger.denial or ledger.denial
+            trial.ledger.reached_out |= ledger.reached_out
 
     def around(self, *, intercepts: bool) -> AbstractContextManager[None]:
         """Run a case: calls meanwhile that no trial is known to make belong to no case."""

@@ -29,6 +29,7 @@ Failure = pytest.ExceptionInfo[BaseException]
 WITHOUT_KEY = "asks something new, and there is no key"
 _MISSES = (AssertionError, pytest.fail.Exception)
 _SKIPS = (pytest.skip.Exception, unittest.SkipTest)
+_ORDINARY = "no call, no connection, and every trial missed alike, as an ordinary test does"
 _TOLERANCE = 1e-9  # on min_score: 0.7 + 0.1 is not quite 0.8
 # "object Reply can't be used in 'await' expression", "'Reply' object can't be awaited"
 _AWAITED_REPLY = re.compile(r"(object Reply|'Reply' object) can't be .*await")
@@ -179,13 +180,16 @@ class Fold:
 _PASSED = Fold(CaseOutcome.PASSED)
 
 
-def fold(trials: Sequence[Trial], spec: Eval, *, xfail: bool = False) -> Fold:
+def fold(
+    trials: Sequence[Trial], spec: Eval, *, xfail: bool = False, is_ordinary: bool = False
+) -> Fold:
     """Decide the outcome of a case from its trials.
 
     Args:
         trials: every trial of the case.
         spec: the case and its ``min_score``.
         xfail: an xfail mark applies, so that anything but a clean pass is expected.
+        is_ordinary: it asked nothing and missed throughout, so that no rate is measured.
     """
     scored = [trial for trial in trials if trial.outcome.is_scored]
     if all(trial.outcome is Outcome.SKIPPED for trial in trials):
@@ -198,7 +202,7 @@ def fold(trials: Sequence[Trial], spec: Eval, *, xfail: bool = False) -> Fold:
         return Fold(CaseOutcome.FAILED, "every scored trial crashed: " + tally(trials))
     if xfail and any(trial.outcome is not Outcome.PASSED for trial in scored):
         return Fold(CaseOutcome.FAILED, tally(trials))
-    reason = _below_min_score(trials, spec)
+    reason = _below_min_score(trials, spec) or (_ORDINARY if is_ordinary else "")
     if spec.fails_on_miss and any(trial.outcome is not Outcome.PASSED for trial in scored):
         reason = reason or "--llm-fail-on-miss"
     return Fold(CaseOutcome.FAILED, f"{reason}: {tally(trials)}") if reason else _PASSED

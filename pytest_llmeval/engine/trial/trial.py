@@ -61,6 +61,7 @@ class Ended:
         was_detached: it blocked without telling, and the others went on beside it.
         saw_others: see ``RunningTrial``.
         held_for: for whose sake its calls were not overlapped: what it patched, a model.
+        reached_out: it did something that may be a call which nobody saw.
     """
 
     record: Trial
@@ -76,6 +77,7 @@ class Ended:
     was_detached: bool = False
     saw_others: bool = False
     held_for: str = ""
+    reached_out: bool = False
 
 
 SERIAL_MODEL = "llm_serial"
@@ -260,6 +262,7 @@ class RunningTrial:
             was_detached=self.thread.was_detached,
             saw_others=self.saw_others,
             held_for=self._held_for,
+            reached_out=self.ledger.reached_out or self.thread.was_detached,
         )
 
     def release(self) -> None:

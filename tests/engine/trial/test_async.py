@@ -283,13 +283,14 @@ def test_outcomes_are_those_of_any_trial(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         bot="async def answer(messages): raise ConnectionError",
         test_it="""
-        import sys
+        import itertools, sys
         import pytest
+        TRIALS = itertools.count()
         from pytest_llmeval import llm_eval
 
         @llm_eval(repeats=2)
         async def test_missed():
-            assert 1 == 2
+            assert next(TRIALS) == 2
 
         @llm_eval(repeats=2)
         async def test_crashed():
