@@ -28,7 +28,7 @@ from pytest_llmeval.reports.entries import (
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.remarks import nothing_matched, scope
-from pytest_llmeval.reports.unseen import unseen, unseen_cases
+from pytest_llmeval.reports.unseen import unseen, unseen_cases, unseen_connections
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.run_lines import RunHeader
@@ -75,6 +75,7 @@ def document(judgement: Judgement) -> Entry:
     functions, lines = described_functions(judgement), list[str]()
     ungated, missing = [], []
     notes = [*filter(None, [judgement.not_gated]), *unseen(judgement), *judgement.notes]
+    notes += unseen_connections(judgement)
     if comparison is not None:
         why = why or why_failed(comparison, judgement.settings.gate)
         functions = compared_functions(judgement, comparison)

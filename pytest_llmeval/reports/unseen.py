@@ -27,7 +27,7 @@ def unseen_cases(run: Run | None) -> list[str]:
 
 
 def unseen(judgement: Judgement) -> Iterator[str]:
-    """Say what was not seen, with a baseline and without: first what to do about it."""
+    """Say what to do about what was not seen, and which cases made no call that was."""
     if judgement.connections:
         yield from _cures(judgement)
     if cases := unseen_cases(judgement.run):
@@ -37,7 +37,6 @@ def unseen(judgement: Judgement) -> Iterator[str]:
             f"({listed_names(names, _LISTED_FUNCTIONS)}): what they ask is neither kept nor "
             "counted; if they ask no model take the mark off"
         )
-    yield from _connections(judgement)
 
 
 def _cures(judgement: Judgement) -> Iterator[str]:
@@ -84,7 +83,7 @@ def _host_and_port(shown: str) -> tuple[str, int]:
     return (shown, _HTTPS) if is_whole else (host, int(port))
 
 
-def _connections(judgement: Judgement) -> Iterator[str]:
+def unseen_connections(judgement: Judgement) -> Iterator[str]:
     """Name the hosts to which trials went past the cache, the most frequented first."""
     counts: Counter[str] = Counter()
     functions: dict[str, list[str]] = {}

@@ -30,7 +30,7 @@ from pytest_llmeval.reports.terminal.headline import (
     place,
 )
 from pytest_llmeval.reports.terminal.tables import by_severity, table_of_descriptions
-from pytest_llmeval.reports.unseen import unseen
+from pytest_llmeval.reports.unseen import unseen, unseen_connections
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -181,7 +181,7 @@ def _facts(judgement: Judgement) -> Iterator[Line]:
         cases = counted(sum(judgement.serial.values()), "case")
         yield Line(f"{cases} ran serially: {reasons}")
     yield from (Line(_slowdown_line(slowdown)) for slowdown in judgement.slowdowns)
-    notes = [*unseen(judgement), *map(worded, judgement.notes)]
+    notes = [*unseen(judgement), *map(worded, judgement.notes), *unseen_connections(judgement)]
     yield from (Line(f"note: {note}", YELLOW) for note in notes)
     if judgement.path is not None and run is not None:
         yield Line(_recorded(run))
