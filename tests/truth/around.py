@@ -244,12 +244,15 @@ def test_a(i):
     assert random.SystemRandom().random() < 0.5
 """,
         trials=1000,
+        errors=4.5,
         again=Again.OWN_CHANCE,
         is_alike_afresh=False,
     ),
     around(
         "random.random, without a model or a seed",
         """
+random.seed(3)
+
 @evaluated(cases=200)
 def test_a(i):
     body()
@@ -262,6 +265,8 @@ def test_a(i):
     around(
         "random.random after a question",
         """
+random.seed(3)
+
 @evaluated(cases=200)
 def test_a(llm, i):
     body()

@@ -248,6 +248,7 @@ def test_a(llm, i):
     ),
     Kind(
         name="hedged: the first of two answers counts",
+        is_alike_afresh=False,
         rates={"pass": 0.9},
         model="hedged_async",
         source="""
@@ -262,6 +263,7 @@ async def test_a(async_llm, i):
     ),
     Kind(
         name="hedged in threads",
+        is_alike_afresh=False,
         rates={"pass": 0.9},
         model="hedged",
         source="""
@@ -275,6 +277,7 @@ def test_a(llm, i):
     ),
     Kind(
         name="hedged, the slow one is given up",
+        is_alike_afresh=False,
         rates={"pass": 0.9},
         model="hedged_async",
         source="""

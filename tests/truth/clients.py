@@ -23,7 +23,7 @@ def ask(question):
 def of_client(name: str, source: str) -> Kind:
     """A kind below what builds clients; of equal prompts the server knows no trial."""
     source = source.replace("@evaluated(", "@evaluated(intercept=True, ")
-    return Kind(name=name, source=CLIENT + source, is_alike_afresh=False)
+    return Kind(name=name, source=CLIENT + source, is_alike_afresh=False, has_clients=True)
 
 
 CLIENTS = [

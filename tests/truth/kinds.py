@@ -66,6 +66,29 @@ async def hedged_async(messages, *, draw):
     return text
 
 
+def unreliable(messages, *, draw):
+    said = drawn(messages, draw)
+    if draw.rng.random() < 0.15:
+        raise ConnectionError("away")
+    return said
+
+
+LONG = 12  # seconds
+
+
+def late(messages, *, draw):
+    """Answers at once, at the rate that the prompt ends with, or long after."""
+    if drawn(messages, draw) == "no":
+        sleep(LONG)
+    return "yes"
+
+
+async def late_async(messages, *, draw):
+    if drawn(messages, draw) == "no":
+        await asyncio.sleep(LONG)
+    return "yes"
+
+
 def chat(messages, *, draw):
     """Answers well as long as the conversation is a short one."""
     note("calls.log")
@@ -134,6 +157,8 @@ class Kind:
         options: of each session.
         ini: more lines of the ini file.
         again: what a second session is.
+        has_clients: the application has its own, which ask a server.
+        errors: how many standard errors a mean may be away from the truth.
         is_alike_afresh: a session with a new cache has the same outcomes, as nothing of them
             hangs on time.
     """
@@ -148,4 +173,6 @@ class Kind:
     options: tuple[str, ...] = ()
     ini: str = ""
     again: Again = Again.EQUAL
+    has_clients: bool = False
+    errors: float = 3.0
     is_alike_afresh: bool = True

@@ -25,7 +25,7 @@ from tests.truth.kinds import APP, PRELUDE, Kind
 SCORED = (Outcome.PASSED, Outcome.MISSED, Outcome.CRASHED)
 IGNORED = "__pycache__/\n.llmeval/\nout/\n.pytest_cache/\n*.log\nstdout\nstderr\n"
 _LINE = re.compile(r"^test_a(?: \((\w+)\))? +\d+(?: of \d+)? +\d+ +(-?\d+\.\d+) ", re.MULTILINE)
-_CALLS = re.compile(r"(\d+) calls? made, \d+ replayed")
+_CALLS = re.compile(r"(\d+) calls? made, \d+ replayed(?:.* (\d+) attempts? sent)?")
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,12 @@ class Session:
         return {(one.case, one.index): (one.outcome, one.scores) for one in self.run.trials}
 
     @property
-    def printed_calls_made(self) -> int:
-        """How many calls were made, as printed."""
-        (made,) = _CALLS.findall(self.output[self.output.rindex("= llm evals =") :])
-        return int(made)
+    def printed_calls(self) -> int:
+        """How many calls were sent, as printed: those that were given up are sent, not made."""
+        section = self.output[self.output.rindex("= llm evals =") :]
+        (counts,) = _CALLS.findall(section)
+        made, attempts = counts
+        return int(attempts or made)
 
     @property
     def recorded_calls(self) -> int:

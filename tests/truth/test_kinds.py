@@ -16,10 +16,12 @@ from tests.truth.around import AROUND
 from tests.truth.asking import ASKING
 from tests.truth.clients import CLIENTS
 from tests.truth.ending import ENDING
+from tests.truth.habits import HABITS
 from tests.truth.kinds import Again, Kind
+from tests.truth.late import LATE
 from tests.truth.sessions import RatedServer, Session, Sessions
 
-KINDS = [*ASKING, *ENDING, *AROUND, *CLIENTS]
+KINDS = [*ASKING, *ENDING, *AROUND, *CLIENTS, *LATE, *HABITS]
 AFRESH = [
     ("-n", "2"),
     ("--llm-concurrency=1",),
@@ -30,16 +32,13 @@ AFRESH = [
 
 # What is known to be wrong, and is being mended.
 PENDING = {
-    "a clock that is patched by hand",
-    "random.seed, then two questions",
-    "numpy's seed, then two questions",
-    "hedged: the first of two answers counts",
-    "hedged in threads",
-    "hedged, the slow one is given up",
-    "a race of equals",
-    "a TaskGroup that gives up the other task",
     "multiprocessing",
     "a client that is shared, in threads",
+    "a deadline after another answer",
+    "a deadline of a future, caught",
+    "a task that nobody awaits",
+    "asyncio.get_event_loop",
+    "signal.alarm",
 }
 
 
@@ -59,7 +58,7 @@ def test_what_is_printed_is_true(
     second = sessions.run("--llm-baseline=last")
 
     assert second.bodies == kind.trials
-    assert (second.asked, second.printed_calls_made) == (0, 0), "calls made again"
+    assert (second.asked, second.printed_calls) == (0, 0), "calls made again"
     if kind.again is Again.EQUAL:
         assert differing(first, second) == []
         assert second.report["verdict"] == "unchanged", second.output
@@ -77,7 +76,8 @@ def check(session: Session, kind: Kind) -> None:
     """Compare means, bodies and trials with what is true."""
     assert session.bodies == kind.trials
     assert len(session.run.trials) == kind.trials
-    assert session.printed_calls_made == session.asked
+    if not kind.has_clients:  # these may send a request again before it reaches the server
+        assert session.printed_calls == session.asked
     for metric, rate in kind.rates.items():
         cases = session.values(metric).values()
         scored = sum(map(len, cases))
@@ -87,7 +87,9 @@ def check(session: Session, kind: Kind) -> None:
         assert printed == pytest.approx(mean, abs=0.0006), "what is printed, and the run file"
         spread = sqrt(rate * (1 - rate)) if kind.spread is None else kind.spread
         error = spread * sqrt(sum(1 / len(case) for case in cases)) / len(cases)
-        assert abs(mean - rate) <= 3 * error, f"{metric}: {mean:.3f}, but {rate:.3f} is true"
+        assert abs(mean - rate) <= kind.errors * error, (
+            f"{metric}: {mean:.3f}, but {rate:.3f} is true"
+        )
 
 
 def differing(first: Session, other: Session) -> list[str]:
