@@ -223,7 +223,7 @@ def _price(line: str) -> tuple[str, TokenPrice]:
     if price is None or "/" not in model:
         raise SettingsError(
             f"llm_prices in the ini file: {line!r} is no price; write dollars per million "
-            "tokens, input and output, as in  openai/gpt-4o-mini = 0.15, 0.60"
+            "tokens, input and output, as in  openai/gpt-6-luna = 0.10, 0.50"
         )
     return model.strip(), price
 

@@ -220,7 +220,7 @@ class Settings(_Frozen):
         "run only the errored trials of the last run again, and record that run completed"
     )
     model: str | None = Option("--llm-model=PROVIDER/MODEL", checks.not_blank, ini="string").says(
-        "model that the llm fixture asks: openai/gpt-4o-mini, or function/module:callable"
+        "model that the llm fixture asks: openai/gpt-6-luna, or function/module:callable"
     )
     repeats: int | None = Option("--llm-repeats=N", checks.whole, ini="int").says(
         f"trials of every case; on the command line it overrides the markers (default: {REPEATS})"

@@ -68,7 +68,7 @@ def find_ticket(question: str) -> Ticket:
             return ticket
     message = (
         "the simulator knows only the tickets of triage/tickets.jsonl, and this is none of "
-        "them; add it there, or ask a real model with --llm-model=openai/gpt-4o-mini"
+        "them; add it there, or ask a real model with --llm-model=openai/gpt-6-luna"
     )
     raise LookupError(message)
 

@@ -115,13 +115,13 @@ def parse_model_name(text: str) -> ModelName:
     provider, slash, model = text.partition("/")
     if not slash:
         raise SettingsError(
-            f"model {text!r} names no provider. Write provider/model, such as openai/gpt-4o-mini."
+            f"model {text!r} names no provider. Write provider/model, such as openai/gpt-6-luna."
         )
     if not provider or not model:
         missing = "model" if provider else "provider"
         raise SettingsError(
             f"model {text!r} has no {missing} at its slash. "
-            f"Write provider/model, such as openai/gpt-4o-mini."
+            f"Write provider/model, such as openai/gpt-6-luna."
         )
     providers = ("function", *VENDORS)
     if provider not in providers:

@@ -14,7 +14,7 @@ from pytest_llmeval.reports.formats import RED, Line, columns
 from pytest_llmeval.runs.store import RunStore
 from tests.runs.builders import make_run
 
-MODELS = ("anthropic/claude-sonnet-4-5-20250929", "openai/gpt-4o-mini-2024-07-18")
+MODELS = ("anthropic/claude-sonnet-4-5-20250929", "openai/gpt-6-luna-2026-09-22")
 OLD, NEW, PART = "20261120T084100-aaaaaa", "20261121T084100-bbbbbb", "20261122T084100-cccccc"
 BRANCH = "feature/a-branch-with-a-very-long-name"
 

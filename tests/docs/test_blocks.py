@@ -191,7 +191,7 @@ def test_the_score_table_of_the_page_can_be_compared(
     (tmp_path / "scores.csv").write_text(table.text)
     monkeypatch.chdir(tmp_path)
 
-    done = CliRunner().invoke(main, ["compare", "scores.csv::gpt-4", "scores.csv::gpt-3"])
+    done = CliRunner().invoke(main, ["compare", "scores.csv::gpt-6-sol", "scores.csv::gpt-6-luna"])
 
     assert done.exit_code in (0, 1), done.output
 

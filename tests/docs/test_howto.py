@@ -48,7 +48,7 @@ class Models(OpenAIServer):
         if isinstance(asked, list):
             sent = asked[1]["image_url"]["url"].removeprefix("data:image/png;base64,")
             return base64.b64decode(sent)[-5:].decode()
-        if body["model"] == "gpt-4o":
+        if body["model"] == "gpt-6-sol":
             return "DONE" if "extended" in asked else "It is 4711."
         return next((SAYS[word] for word in SAYS if word in asked), "You have your money back.")
 
@@ -65,7 +65,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
 def empty(project: Project, models: Models) -> Project:
     """A project in which nothing but the model is named."""
     (project.path / "test_evals.py").unlink()
-    project.write(pytest_ini="[pytest]\nllm_model = openai/gpt-4o-mini\npythonpath = .\n")
+    project.write(pytest_ini="[pytest]\nllm_model = openai/gpt-6-luna\npythonpath = .\n")
     return project
 
 
@@ -132,7 +132,7 @@ def test_the_simulated_user_gets_what_they_want(empty: Project) -> None:
     result = empty.run("-v")
 
     assert result.ret == 0
-    lines_of(result, "10/10 passed", "openai/gpt-4o · openai/gpt-4o-mini · 40 calls made")
+    lines_of(result, "10/10 passed", "openai/gpt-6-luna · openai/gpt-6-sol · 40 calls made")
 
 
 def test_a_changed_desk_asks_the_user_anew(empty: Project) -> None:

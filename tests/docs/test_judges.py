@@ -14,7 +14,7 @@ from tests.project import Project
 from tests.servers.openai_server import OpenAIServer, Received, Scripted
 
 CONFTEST, EVALS = (block.text for block in blocks("docs/judges.md", language="python"))
-DESK, JUDGE = "openai/gpt-4o-mini", "openai/gpt-4o"
+DESK, JUDGE = "openai/gpt-6-luna", "openai/gpt-6-sol"
 
 
 class Models(OpenAIServer):
@@ -26,12 +26,12 @@ class Models(OpenAIServer):
         self.is_away = False
 
     def _say(self, body: Mapping[str, Any], number: int) -> str:
-        if body["model"] != "gpt-4o":
+        if body["model"] != "gpt-6-sol":
             return f"Of course, at once. ({number})"
         return self.verdicts.pop(0) if self.verdicts else "A\n"
 
     def take(self, received: Received) -> Scripted:
-        if self.is_away and received.json["model"] == "gpt-4o":
+        if self.is_away and received.json["model"] == "gpt-6-sol":
             return Scripted(status=401, body={})
         return super().take(received)
 
@@ -146,18 +146,18 @@ def test_of_a_rubric_from_a_file_is_said_which_call_is_new(judged: Project) -> N
 
     result = judged.run("--llm-baseline=main")
 
-    result.stdout.fnmatch_lines(["*the request after that, to openai/gpt-4o, is new*"])
+    result.stdout.fnmatch_lines(["*the request after that, to openai/gpt-6-sol, is new*"])
     result.stdout.no_fnmatch_line("*its fixture judge changed*")
 
 
 def test_another_judge_is_named_by_its_model(judged: Project) -> None:
     judged.run()
     judged.git("switch", "-qc", "cheaper")
-    judged.write(conftest=CONFTEST.replace("openai/gpt-4o", "openai/gpt-4o-mini"))
+    judged.write(conftest=CONFTEST.replace("openai/gpt-6-sol", "openai/gpt-6-luna"))
     judged.commit()
 
     result = judged.run("--llm-baseline=main")
 
     result.stdout.fnmatch_lines(
-        ["*model: openai/gpt-4o, openai/gpt-4o-mini -> openai/gpt-4o-mini*"]
+        ["*model: openai/gpt-6-luna, openai/gpt-6-sol -> openai/gpt-6-luna*"]
     )

@@ -87,7 +87,7 @@ def test_the_tutorial_works_line_by_line(walk: Walk, newcomer: Reader) -> None:
 
     command, code, printed = walk.ends()
     assert (command, code) == ("pytest evals", 0), printed
-    assert "openai/gpt-4o-mini · 60 calls made" in printed
+    assert "openai/gpt-6-luna · 60 calls made" in printed
     page = (newcomer.folder / "why.html").read_text(encoding="utf-8")
     assert "test_team[gift-refund]" in page
 

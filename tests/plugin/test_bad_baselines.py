@@ -238,7 +238,7 @@ def test_a_missing_key_is_named_once_a_case_and_scores_nothing(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
 
-    result = project.run("--llm-model=openai/gpt-4o-mini")
+    result = project.run("--llm-model=openai/gpt-6-luna")
 
     assert result.ret == 1
     result.assert_outcomes(errors=20)

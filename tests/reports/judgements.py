@@ -94,9 +94,9 @@ def _call(request: str, index: int, *, outcome: Outcome, replayed: bool) -> Call
     known: dict[str, Any] = {
         "key": digest(request),
         "slot": Slot(index, 0),
-        "model": "openai/gpt-4o-mini",
+        "model": "openai/gpt-6-luna",
         "host": "https://api.openai.com",
-        "parameters": {"temperature": 0.7},
+        "parameters": {"seed": 7},
     }
     if outcome is Outcome.ERRORED:
         return Call(**known, failure="infrastructure", reason=LOST)
@@ -105,7 +105,7 @@ def _call(request: str, index: int, *, outcome: Outcome, replayed: bool) -> Call
         draw=digest(f"{request} {index}")[:32],
         reply_sha256=digest(f"reply to {request} {index}"),
         replayed=replayed,
-        served="gpt-4o-mini-2024-07-18",
+        served="gpt-6-luna-2026-09-22",
         input_tokens=184,
         output_tokens=6,
         seconds=0.4 + 0.05 * index,
@@ -186,7 +186,7 @@ def judgement_of(
         baseline=reference,
         anchor=None if anchor is None else "v1.4",
         gate=GateRules(accept=accept),
-        prices={"openai/gpt-4o-mini": TokenPrice(Decimal("0.15"), Decimal("0.60"))},
+        prices={"openai/gpt-6-luna": TokenPrice(Decimal("0.10"), Decimal("0.50"))},
     )
     run = replace(run, compared_with=None if baseline is None else baseline.id)
     planned = Judgement(

@@ -15,14 +15,14 @@ COMMIT = "1a2b3c4d" * 5
 TREE = "0f1e2d3c" * 5
 
 
-def make_call(index: int = 0, *, model: str | None = "openai/gpt-4o-mini", **changes: Any) -> Call:
+def make_call(index: int = 0, *, model: str | None = "openai/gpt-6-luna", **changes: Any) -> Call:
     known = {"draw": f"{index:032x}", "reply_sha256": "b" * 64, "model": model}
     return Call(**{"key": "a" * 64, "slot": Slot(index, 0), **known, **changes})
 
 
 def make_run(**changes: Any) -> Run:
     """A complete run of two cases, two trials each, of one commit."""
-    models = changes.pop("models", ("openai/gpt-4o-mini",))
+    models = changes.pop("models", ("openai/gpt-6-luna",))
     cases = tuple(
         Case(id=f"tests/test_a.py::test_a[{name}]", function="tests/test_a.py::test_a", repeats=2)
         for name in ("Peru", "Chad")

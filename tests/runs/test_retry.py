@@ -82,7 +82,7 @@ def test_the_newest_run_is_the_one(store: RunStore) -> None:
     for run_id in IDS:
         path = store.save(make_run(id=run_id))
 
-    retry = find(store, model="openai/gpt-4o-mini")
+    retry = find(store, model="openai/gpt-6-luna")
 
     assert (retry.run.id, retry.path) == (IDS[2], path)
 
@@ -96,7 +96,7 @@ def test_the_newest_run_is_the_one(store: RunStore) -> None:
         ({"dirty": True}, {}, "is of commit 1a2b3c4 with changes, this session of commit 1a2b3c4:"),
         ({"selection": ("tests",)}, {}, "is of tests, this session of all tests"),
         ({}, {"selection": ("a", "b")}, "is of all tests, this session of a, b"),
-        ({}, {"model": "openai/x"}, "of model openai/gpt-4o-mini, this session of model openai/x"),
+        ({}, {"model": "openai/x"}, "of model openai/gpt-6-luna, this session of model openai/x"),
     ],
     ids=["root", "commit", "no commit", "dirty", "selection", "selects", "model"],
 )

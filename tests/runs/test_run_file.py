@@ -103,10 +103,10 @@ def test_the_header_sums_up_models_hosts_and_parameters(path):
     write_run(replace(run, trials=(replace(run.trials[0], calls=calls),)), path)
     nameless, named = read_run_header(path).models
     assert (nameless.model, nameless.calls) == (None, 1)
-    assert (named.model, named.calls) == ("openai/gpt-4o-mini", 2)
+    assert (named.model, named.calls) == ("openai/gpt-6-luna", 2)
     assert (named.served, named.hosts) == (("m-1", "m-2"), ("https://a",))
     assert json.dumps(named.parameters) == '{"seed": [1, true], "temperature": [1.0]}'
-    assert read_run_header(path).models_asked == {"openai/gpt-4o-mini"}
+    assert read_run_header(path).models_asked == {"openai/gpt-6-luna"}
 
 
 def test_the_header_counts_errored_and_skipped_trials(path):
