@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-fast goldens test-readme test-pytest-versions test-clients test-libraries resolutions test-plugins lint docs demo calibrate truth bench house clean
+.PHONY: test test-fast goldens test-readme test-pytest-versions test-clients test-libraries resolutions test-plugins lint docs demo calibrate truth bench house dist test-dist clean
 .PRECIOUS: .venv-pytest-%/.ready .venv-clients-%/.ready .venv-library-%/.ready
 
 $(VENV)/.ready: pyproject.toml
@@ -185,9 +185,28 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/pages.py
 
+# What is released: the source with its tests, the wheel that is built out of it, and what the index
+# makes of both.
+dist: $(VENV)/.ready
+	rm -rf dist
+	$(BIN)/hatchling build --target sdist > /dev/null
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
+	$(BIN)/twine check --strict dist/*
+
+# In the source that is released, and in no repository: all tests are found, and those pass that read
+# files beside the package.
+READ_FILES := tests/ci/test_repository.py tests/docs/test_blocks.py tests/docs/test_reference.py \
+	tests/docs/test_site.py tests/models/test_requirements.py tests/test_recorded_answers.py
+
+test-dist: dist
+	unpacked=$$(mktemp -d) && tar -xzf dist/*.tar.gz --strip-components=1 -C $$unpacked \
+		&& cd $$unpacked && $(abspath $(BIN))/python -m pytest -q --collect-only > collected.txt \
+		&& $(abspath $(BIN))/python -m pytest -q -n 2 --dist worksteal $(READ_FILES); \
+		told=$$?; rm -rf $$unpacked; exit $$told
+
 # Counts, not times: the same on every machine.
 house: $(VENV)/.ready
 	$(BIN)/python benchmarks/house.py
 
 clean:
-	rm -rf $(VENV) .venv-pytest-* .venv-clients-* .venv-library-* $(PLUGINS) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build/site
+	rm -rf $(VENV) .venv-pytest-* .venv-clients-* .venv-library-* $(PLUGINS) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build/site dist

@@ -1,16 +1,12 @@
 """Recorded outcomes of real models, replayed through the whole plugin.
 
-The data lie beside the repository and are never part of it. ``.ci/run`` requires them
-(LLMEVAL_REQUIRE_REAL_INPUT=1); elsewhere the tests are skipped without them.
+The data lie beside the repository and are never part of it. Without them these tests are skipped;
+a sample that is made by code (tests/recorded.py) takes the same way in test_recorded_answers.py.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,114 +18,25 @@ from scipy.special import stdtr
 from pytest_llmeval.cli import main
 from pytest_llmeval.runs.score_table import read_table
 from pytest_llmeval.stats.t_tests import paired_test
-from tests.project import Project, made_once
+from tests.recorded import Recorded, compare
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-
-MODEL = '''
-import gzip
-import json
-from pathlib import Path
-
-DATA = Path({data!r})
-
-
-def read(name):
-    messages = json.loads((DATA / "aqua_prompts.messages.json").read_text())
-    recorded = {{}}
-    with gzip.open(DATA / f"aqua_prompts.{{name}}.jsonl.gz", "rt", encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
-            system = messages[row["prompt_name"]][0]["content"]
-            recorded[system, row["prompt"], row["repeat"]] = row["response"]
-    return recorded
-
-
-RECORDED = read({name!r})
-
-
-def answer(messages, *, draw, **params):
-    """Answers with the completion that was recorded for this repeat."""
-    response = RECORDED[messages[0]["content"], messages[-1]["content"], draw.trial]
-    if response is None:
-        raise ConnectionError("the recorded call failed")
-    return response
-'''
-
-EVALS = """
-import gzip
-import json
-import re
-from pathlib import Path
-
-import pytest
-from pytest_llmeval import llm_eval
-
-DATA = Path({data!r})
-WORDING = Path(__file__).with_name("wording.txt").read_text().strip()
-MESSAGES = json.loads((DATA / "aqua_prompts.messages.json").read_text())[WORDING]
-
-
-def rows():
-    with gzip.open(DATA / "aqua_prompts.{name}.jsonl.gz", "rt", encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
-            if row["prompt_name"] == WORDING and row["repeat"] == 0:
-                yield pytest.param(row["prompt"], row["target"], id=row["case_id"])
-
-
-@llm_eval(repeats=10)
-@pytest.mark.parametrize(("prompt", "target"), rows())
-def test_answers_right(llm, prompt, target):
-    reply = llm.chat([*MESSAGES, {{"role": "user", "content": prompt}}])
-    found = re.search(r'Answer\\("([^"]*)"\\)', reply.text)
-    assert found
-    assert found.group(1)[:1].upper() == target
-"""
 
 
 @pytest.fixture
 def data() -> Path:
     if not DATA.is_dir():
-        if os.environ.get("LLMEVAL_REQUIRE_REAL_INPUT"):
-            pytest.fail(f"the recorded outcomes are required here, and {DATA} is missing")
-        pytest.skip(f"the recorded outcomes are not here: {DATA}")
+        pytest.skip("the recorded outcomes of real models are not beside the repository")
     return DATA
 
 
-def record(project: Project, data: Path, name: str) -> None:
-    """Record chain_of_thought as main."""
-    project.write(
-        model=MODEL.format(data=str(data), name=name),
-        test_evals=EVALS.format(data=str(data), name=name),
-    )
-    (project.path / "wording.txt").write_text("chain_of_thought\n")
-    project.commit("main")
-    project.run("-q")
-
-
-Gate = Callable[[str, str], tuple[int, dict[str, Any]]]
-
-
 @pytest.fixture
-def gated(pytester: pytest.Pytester, originals: Path, data: Path) -> Gate:
-    """Compare another wording with main, of one model; returns exit code and figures."""
-
-    def run(name: str, wording: str) -> tuple[int, dict[str, Any]]:
-        make = partial(record, data=data, name=name)
-        project = made_once(originals / f"real-{name}", pytester, make)
-        project.git("switch", "-qc", wording)
-        (project.path / "wording.txt").write_text(f"{wording}\n")
-        project.commit(wording)
-        result, report = project.gate("-q", "--llm-baseline=main")
-        (function,) = report["functions"]
-        return int(result.ret), function
-
-    return run
+def recorded(data: Path, originals: Path, pytester: pytest.Pytester) -> Recorded:
+    return Recorded(data, originals, pytester)
 
 
-def test_a_concise_prompt_made_gpt_35_worse(gated: Gate, data: Path) -> None:
-    status, function = gated("gpt-35-turbo", "concise")
+def test_a_concise_prompt_made_gpt_35_worse(recorded: Recorded, data: Path) -> None:
+    status, function = recorded.gate("gpt-35-turbo", "concise")
 
     assert status == 1
     assert function["verdict"] == "regressed"
@@ -148,8 +55,8 @@ def test_a_concise_prompt_made_gpt_35_worse(gated: Gate, data: Path) -> None:
         assert table[figure] == pytest.approx(function[figure])
 
 
-def test_a_composite_prompt_is_no_regression_of_gpt_35(gated: Gate) -> None:
-    status, function = gated("gpt-35-turbo", "composite")
+def test_a_composite_prompt_is_no_regression_of_gpt_35(recorded: Recorded) -> None:
+    status, function = recorded.gate("gpt-35-turbo", "composite")
 
     assert status == 0
     assert function["verdict"] != "regressed"
@@ -157,8 +64,8 @@ def test_a_composite_prompt_is_no_regression_of_gpt_35(gated: Gate) -> None:
     assert function["t"] == pytest.approx(-1.231042, abs=5e-7)
 
 
-def test_a_concise_prompt_is_no_regression_of_gpt_4(gated: Gate) -> None:
-    status, function = gated("gpt-4", "concise")
+def test_a_concise_prompt_is_no_regression_of_gpt_4(recorded: Recorded) -> None:
+    status, function = recorded.gate("gpt-4", "concise")
 
     assert status == 0
     assert function["verdict"] != "regressed"
@@ -190,15 +97,6 @@ REFERENCE = [
     (EXTRACTION, f"{LLAMA}|C1_fixed_seed", f"{GPT_4}|extraction|C2_same_params", 30, 0.840000,
      0.925333, 0.085333, 4.982914, 2.66e-05),
 ]  # fmt: skip
-
-
-def compare(data: Path, file: str, before: str, here: str, *options: str) -> dict[str, Any]:
-    names = [f"{data / file}::{condition}" for condition in (before, here)]
-    result = CliRunner().invoke(main, ["compare", *names, "--json", *options])
-    document = json.loads(result.stdout)
-    assert result.exit_code == int(document["fails"])
-    (function,) = document["functions"]
-    return dict(function)
 
 
 @pytest.mark.parametrize("row", REFERENCE, ids=[f"{row[1]} {row[2]}" for row in REFERENCE])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sysconfig
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from tests.ci.hosts import (
 from tests.ci.origin import WORSE, Origin, run_git
 from tests.ci.runner import CacheEntries, Ended, GithubRun, GitlabPipeline, Shell
 from tests.ci.situation import HARMLESS
+from tests.ci.tools import run_tool
 from tests.project import MODEL
 
 ROOT = Path(__file__).parents[2]
@@ -76,13 +75,6 @@ def test_each_block_of_yaml_is_a_file_with_a_name() -> None:
     shown = sum((ROOT / page).read_text().count("```yaml") for page in PAGES)
     assert [one.path for one in RECIPES] == [GITHUB, GITHUB, FOLLOWS, GITLAB, RECORD]
     assert shown == len(RECIPES)
-
-
-def run_tool(name: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    tool = Path(sysconfig.get_path("scripts"), name)
-    return subprocess.run(
-        [tool, *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
 
 
 @pytest.mark.parametrize("shown", RECIPES, ids=lambda one: f"{one.page}:{one.path}")
