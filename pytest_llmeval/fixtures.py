@@ -28,7 +28,17 @@ class ScoreRecorder(Protocol):
     """Records the trial's value for a metric."""
 
     def __call__(self, value: float, metric: str = "score") -> None:
-        """Record a finite number, once a metric and trial."""
+        """Record the value of a metric, once a metric and trial.
+
+        Args:
+            value: a finite number of at most 1e100 in size, in a unit of yours; True is 1. A number
+                of numpy, or an array of a single one, will do.
+            metric: its name: any but ``seconds``, ``tokens`` and ``cost``, which are measured.
+
+        Raises:
+            ScoreError: it is no such number, or the metric has a value in this trial already. The
+                trial is crashed unless the test catches it.
+        """
 
 
 def model_session(config: pytest.Config) -> ModelSession:
@@ -84,7 +94,7 @@ def llm(_llm_models: ModelSession) -> Model:
     """Cached model of this trial: ``llm.ask(prompt)`` and ``llm.chat(messages)``.
 
     Asks the model named by ``--llm-model`` or the ini key ``llm_model``; trial i is given
-    draw i of a request, stored or new.
+    draw i of a request, stored or new. Outside an eval it fails the test with one line.
     """
     return _llm_models.model(_llm_models.settings.model, _ledger(_llm_models))
 

@@ -55,19 +55,33 @@ def llm_eval(*args: Any, **arguments: Any) -> Any:
     that a mistake is one line and not a traceback of an import.
 
     Args:
-        *args: ``repeats`` may be given by position.
-        **arguments: ``repeats``: how many trials a case has, 1 or more.
-            ``min_score``: the case fails if the mean of its gated metric is below.
-            ``gate``: the metric, or metrics, that the gate looks at: ``pass``, those that
-            the test records, and ``seconds``, ``tokens`` and ``cost`` of its calls.
-            ``better``: ``"higher"`` or ``"lower"``, for the metrics that the test records.
-            ``cluster``: name of a parametrize argument; cases with equal values of it
-            are one unit of the test.
-            ``wording``: name of a parametrize argument that only words the question; from 3
+        *args: ``repeats``, which may be given by position, or what is marked.
+        **arguments: those below.
+
+    Keyword Args:
+        repeats (int): how many trials a case has, 1 or more; ``llm_repeats`` (5) if it is left
+            out. ``--llm-repeats`` overrides it.
+        min_score (float): the case fails if the mean of its gated metric over its trials is
+            below this number, which is in the metric's own unit.
+        gate (str | Sequence[str]): the metric, or metrics, that the gate looks at: ``pass``
+            (0 or 1), those that the test records by ``llm_score``, and ``seconds``, ``tokens``
+            and ``cost`` (dollars) of the calls of a trial. If it is left out: ``score`` where
+            one is recorded, else ``pass``.
+        better (str): ``"higher"`` or ``"lower"``, for the metrics that the test records.
+        cluster (str): name of a parametrize argument; cases with equal values of it are one
+            unit of the gate's test.
+        wording (str): name of a parametrize argument that only words the question; from 3
             wordings on the verdict is one about wordings in general.
-            ``concurrency``: ``"serial"`` runs the trials alone, one after the other.
-            ``intercept``: whether clients that the application builds itself are cached,
+        concurrency (str): ``"serial"`` runs the trials alone, one after the other.
+        intercept (bool): whether clients that the application builds itself are cached,
             counted and overlapped too, which they are unless the ini file says no.
+
+    Returns:
+        The marked function or class; with parentheses a mark that is its decorator.
+
+    Raises:
+        SettingsError: at collection, if an argument is impossible or the item cannot be an eval:
+            one line, and the session exits 4.
     """
     return getattr(pytest.mark, MARKER)(*args, **arguments)
 

@@ -312,6 +312,14 @@ def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
 
     For blocking calls of the test's own, such as ``waiting(requests.get, url)``. It runs
     in another thread; outside an overlapping trial it is just called.
+
+    Args:
+        function: what blocks. It is called once.
+        *args: its arguments by position.
+        **kwargs: its arguments by name.
+
+    Returns:
+        What the function returns; what it raises is raised here.
     """
     thread = getattr(threading.current_thread(), "trial_thread", None)
     if isinstance(thread, TrialThread):

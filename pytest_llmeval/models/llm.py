@@ -25,7 +25,12 @@ class ModelName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one reply; None where the provider did not say."""
+    """Tokens of one reply, as the provider counted them.
+
+    Attributes:
+        input_tokens: tokens of the request, 0 or more; None if the provider did not say.
+        output_tokens: tokens of the answer, 0 or more; None if the provider did not say.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -36,10 +41,12 @@ class Reply:
     """The answer of a model.
 
     Attributes:
-        text: the answer; "" if the model gave none (it called a tool, say).
+        text: the answer; ``""`` if the model gave none (it called a tool, say).
         parse: makes ``raw``.
-        model: what the provider says answered, None if it does not say.
-        cached: the reply was replayed, nothing was paid.
+        model: the model that answered, by the name that the provider gives it; None if it does not
+            say.
+        usage: the tokens that it took.
+        cached: whether the reply was replayed, so that nothing was paid.
     """
 
     text: str
@@ -50,7 +57,7 @@ class Reply:
 
     @cached_property
     def raw(self) -> object:
-        """The SDK's own object, or the text of a function model.
+        """The SDK's own object; JSON as a dict of a vendor without one; text of a function model.
 
         Made when it is first asked for: most tests want the text, and importing an SDK
         takes half a second.
@@ -61,18 +68,50 @@ class Reply:
 class Model(Protocol):
     """The model that the fixture ``llm`` gives a test.
 
-    ``model`` is ``provider/model``, by default the one of the session. ``params`` go
-    into the request as they are.
+    Trial i is given draw i of a request: the stored one, or a new one that is paid for and stored
+    before the test sees it.
     """
 
     def ask(
         self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
     ) -> Reply:
-        """Ask one question."""
+        """Ask one question.
+
+        Args:
+            prompt: the message of the user.
+            system: the message of the system before it, if there is to be one.
+            model: ``provider/model``; that of ``--llm-model`` or ``llm_model`` if it is left out.
+            **params: what goes into the request as it is, such as ``max_tokens=200``.
+
+        Returns:
+            The reply, stored or new.
+
+        Raises:
+            SettingsError: no model is named, or its name has no such form; the trial is errored.
+            ModelError: no reply came: the provider failed, a cap left no room, or
+                ``--llm-cache=replay`` found none. The trial is errored, even if the test catches
+                it. Where the provider refused the content, it is crashed unless the test does.
+        """
         ...
 
     def chat(self, messages: Messages, *, model: str | None = None, **params: object) -> Reply:
-        """Continue a conversation of ``{"role": ..., "content": ...}`` messages."""
+        """Continue a conversation.
+
+        Args:
+            messages: one dict a message, oldest first: ``{"role": ..., "content": ...}``, with what
+                else the vendor of the model takes.
+            model: ``provider/model``; that of ``--llm-model`` or ``llm_model`` if it is left out.
+            **params: what goes into the request as it is, such as ``max_tokens=200``.
+
+        Returns:
+            The reply, stored or new.
+
+        Raises:
+            SettingsError: no model is named, or its name has no such form; the trial is errored.
+            ModelError: no reply came: the provider failed, a cap left no room, or
+                ``--llm-cache=replay`` found none. The trial is errored, even if the test catches
+                it. Where the provider refused the content, it is crashed unless the test does.
+        """
         ...
 
 
@@ -82,13 +121,13 @@ class AsyncModel(Protocol):
     async def ask(
         self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
     ) -> Reply:
-        """Ask one question."""
+        """Ask one question and await the reply; for arguments and errors see ``Model.ask``."""
         ...
 
     async def chat(
         self, messages: Messages, *, model: str | None = None, **params: object
     ) -> Reply:
-        """Continue a conversation of ``{"role": ..., "content": ...}`` messages."""
+        """Continue a conversation and await the reply; see ``Model.chat``."""
         ...
 
 

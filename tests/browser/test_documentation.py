@@ -2,20 +2,68 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
 
 from tests.browser.test_page import AXE, Browser, Opened
-from tests.docs.test_site import site
+from tests.docs.test_site import PAGES, Elements, site
 
 __all__ = ["site"]
 
+LINKS = "[...document.querySelectorAll('a[href]')].map((one) => one.href)"
+MISSING_PICTURES = """[...document.images].filter((one) => !one.complete || !one.naturalWidth)
+    .map((one) => one.src)"""
 
-# one each with code, with a table of links, with pictures, with a diff
+
+@cache
+def names_in(page: Path) -> frozenset[str]:
+    """List the places of a page that a link can lead to."""
+    return frozenset(Elements(page.read_text(encoding="utf-8")).names)
+
+
+def broken(link: str) -> bool:
+    """Whether a link of a page leads to a file, or a place in one, that is not there."""
+    address, place = urldefrag(link)
+    if not address.startswith("file:"):
+        return not address.startswith(("https://", "mailto:"))
+    target = Path(unquote(urlparse(address).path))
+    return not target.is_file() or (bool(place) and unquote(place) not in names_in(target))
+
+
+def test_a_page_of_the_site_opens_without_an_error_and_its_links_lead_somewhere(
+    browser: Browser, site: Path
+) -> None:
+    page = browser.new_page()
+    opened = Opened(page)
+    followed = 0
+
+    for name in sorted(set(PAGES.values())):
+        opened.go(site / name)
+        links = page.evaluate(LINKS)
+        followed += len(links)
+        assert [link for link in links if broken(link)] == [], name
+        assert page.evaluate(MISSING_PICTURES) == [], name
+        assert opened.complaints == [], name
+    page.close()
+    assert followed > 50 * len(PAGES)  # each has the navigation, at least
+
+
+def test_a_link_to_nowhere_is_found(site: Path) -> None:
+    home = (site / "index.html").as_uri()
+
+    assert broken(home.replace("index", "nowhere"))
+    assert broken(f"{home}#nowhere")
+    assert broken("http://example.com/")
+    assert not broken(home)
+
+
+# one each with code, with a table of links, with pictures, with a diff, with docstrings
 @pytest.mark.parametrize(
     ("scheme", "width", "pages"),
-    [("light", 400, ("howto", "why")), ("dark", 1400, ("comparison", "tutorial"))],
+    [("light", 400, ("howto", "why", "api")), ("dark", 1400, ("comparison", "tutorial", "api"))],
     ids=["light", "dark"],
 )
 def test_everybody_can_read_a_page_of_the_site(
