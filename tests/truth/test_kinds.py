@@ -32,7 +32,6 @@ AFRESH = [
 
 # What is known to be wrong, and is being mended.
 PENDING = {
-    "multiprocessing",
     "a client that is shared, in threads",
     "a deadline after another answer",
     "a deadline of a future, caught",

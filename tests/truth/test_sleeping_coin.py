@@ -51,8 +51,6 @@ BLOCKS = {
     "unseen": "time.sleep(seconds)",
     "patched": 'monkeypatch.setattr(app, "MODE", "patched"); time.sleep(seconds)',
 }
-pytestmark = pytest.mark.xfail(strict=False, reason="trials that blocked and missed run again")
-
 RATES = (0.1, 0.5, 0.9)
 WAYS = [(block, rate) for block in BLOCKS for rate in RATES]
 SLOW, FAST = (0.4, 1.0), (0.1, 0.3)
@@ -133,6 +131,7 @@ def off(fell: list[float], rate: float) -> float:
     return (fmean(fell) - rate) / sqrt(rate * (1 - rate) / len(fell))
 
 
+@pytest.mark.xfail(strict=False, reason="2 of 24,000 bodies did not run, and 8 trials are missing")
 def test_how_long_a_trial_blocks_says_nothing_of_how_it_ends(
     tmp_path: Path, pytester: pytest.Pytester
 ) -> None:
@@ -162,6 +161,7 @@ def test_how_long_a_trial_blocks_says_nothing_of_how_it_ends(
     print(f"bodies {sum(one.bodies for one in tossed)} of {trials * len(tossed)} trials")
     print(f"false alarms {alarms}, false joy {verdicts.count(Verdict.IMPROVED)} of {len(verdicts)}")
     assert [one.bodies for one in tossed] == [trials] * len(tossed)
+    assert [len(one.run.trials) for one in tossed] == [trials] * len(tossed)
     assert [way for way, values in fell.items() if abs(off(values, way[1])) > 3] == []
     assert alarms <= MOST_FALSE_ALARMS * len(verdicts)
 
