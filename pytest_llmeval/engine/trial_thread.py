@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.attribution import charging
+from pytest_llmeval.originals import Clock
 
 if TYPE_CHECKING:
     from pytest_llmeval.engine.schedule.baton import Ready
@@ -49,6 +50,11 @@ class Result(Generic[T]):
             self._value.append(await awaitable)
         except BaseException as exc:  # likewise
             self._raised.append(exc)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the function has ended."""
+        return bool(self._value or self._raised)
 
     def get(self) -> T:
         """Return the value, or raise."""
@@ -125,6 +131,8 @@ class InlineThread:
         was_detached: it ran without the baton at some time.
         cancelled: it is not wanted any more.
         in_teardown: its fixtures end; only an ordinary exception lets pytest end the others.
+        waits_since: when it gave its last turn up, by the clock of seconds.
+        ready_since: when it could go on after that.
     """
 
     overlaps = False
@@ -135,6 +143,8 @@ class InlineThread:
         self.was_detached = False
         self.cancelled = False
         self.in_teardown = False
+        self.ready_since = 0.0
+        self.waits_since = 0.0
 
     def check_in(self) -> None:
         """Take the baton again if it was taken away."""
@@ -240,6 +250,7 @@ class TrialThread(InlineThread):
         """Begin something, and pass the baton on until the trial is ready."""
         self.check_in()
         self.raise_if_cancelled()
+        self.waits_since = Clock.seconds()
         begin()
         self._ready.baton.pass_on(self)
         self._to_trial.acquire()

@@ -21,11 +21,13 @@ from time import clock_gettime, monotonic  # by name: a test may mock those of t
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.engine.trial_thread import PooledThread, Threads, TrialThread
+from pytest_llmeval.originals import Clock
 
 if TYPE_CHECKING:
     from pytest_llmeval.engine.trial.event_loop import Pump
     from pytest_llmeval.engine.trial.trial import RunningTrial
 
+_FEW = 0.03  # of the time of a call
 GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
 
 
@@ -187,6 +189,7 @@ class Ready:
         blocking: test functions of which a trial blocked without telling; whether it was its body
             that did, or a fixture.
         held_back: trials that can go on once none runs beside the baton any more.
+        is_behind: trials wait for their turn for more than a few percent of their calls.
     """
 
     def __init__(
@@ -200,6 +203,7 @@ class Ready:
         self.pump: Pump | None = None
         self.blocking: set[tuple[str, bool]] = set()
         self.held_back: deque[TrialThread] = deque()
+        self.is_behind = False
         self.turn = turn
         self.is_plain = is_plain
         self.baton = baton
@@ -220,6 +224,7 @@ class Ready:
 
     def put(self, thread: TrialThread) -> None:
         """Note, from any thread, that a trial can be resumed."""
+        thread.ready_since = Clock.seconds()
         with self._lock:
             if self.alone is not None and self.alone is not thread.trial:
                 self._put_off.append(thread)
@@ -227,6 +232,11 @@ class Ready:
             self._queue.put(thread)
         if self.pump is not None:
             self.pump.stop()
+
+    def note_turn(self, thread: TrialThread) -> None:
+        """Note how long a trial that is about to go on has waited for that."""
+        waited = Clock.seconds() - thread.ready_since
+        self.is_behind = waited > _FEW * (thread.ready_since - thread.waits_since)
 
     def let_alone(self, trial: RunningTrial | None) -> None:
         """Keep all but one trial from their turns, or None; called by whoever has the baton."""

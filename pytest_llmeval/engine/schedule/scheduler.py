@@ -124,6 +124,9 @@ class Scheduler:
         if head.serial and not self._flight:
             self._run_inline(head)
         else:
+            if self._is_loop_due() and self._ready.pump is not None:
+                self.turns.put_back()  # a loop runs others' callbacks as well
+                self._ready.pump.breathe()
             thread = self._startable_or_ready(head) or self._wait_for_one()
             if thread is not None:
                 self._step(thread)
@@ -142,7 +145,8 @@ class Scheduler:
             head, until = self._head, self._until
             if self._baton.is_wanted or head is None or until is None or self._escaped:
                 return None
-            if until() and self._baton.seconds_away > LONGEST_AWAY:
+            is_away_for_long = self._baton.seconds_away > LONGEST_AWAY
+            if self._is_loop_due() or (is_away_for_long and until()):
                 return None
             if self.display is not None:
                 self.display.turn()
@@ -157,14 +161,18 @@ class Scheduler:
             return None
         return following
 
+    def _is_loop_due(self) -> bool:
+        return self._ready.pump is not None and self._ready.pump.is_due
+
     def _startable_or_ready(self, head: CaseTrials) -> TrialThread | None:
         """Find the trial that is next: a new one, or one that can go on; None if all wait.
 
         Both in turns. Were all that came back finished first, their places would stay empty
         meanwhile, and 64 replies that came together stay together for ever; were all places filled
-        first, one that blocks would hold up the rest.
+        first, one that blocks would hold up the rest. But where replies lie for a while, more
+        trials would only make them lie longer, beyond the deadlines of the application.
         """
-        self._starts_next = not self._starts_next
+        self._starts_next = not (self._starts_next or self._ready.is_behind)
         if self._starts_next:
             return self._start_one(head) or self._one_that_is_ready()
         return self._one_that_is_ready() or self._start_one(head)
@@ -191,6 +199,7 @@ class Scheduler:
         if patches and not thread.done and self._baton.beside - {thread}:
             self._ready.held_back.append(thread)
             return False
+        self._ready.note_turn(thread)
         return True
 
     def _wait_for_one(self) -> TrialThread | None:
@@ -269,6 +278,8 @@ class Scheduler:
         """Make the next trial of the case in turn, or of one of the cases after it."""
         if head.serial or len(self._flight) >= self._limit or self._ready.alone is not None:
             return None  # a case is serial beside others where it was found out to swap something
+        if self._flight and self._ready.pump is not None and self._ready.pump.is_slow:
+            return None
         following = () if self._escaped else self.lookahead.following(head)
         for trials in chain((head,), following):
             index = next(trials.unplanned, None)

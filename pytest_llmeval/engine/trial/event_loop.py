@@ -22,12 +22,14 @@ from weakref import WeakSet
 from pytest_llmeval.engine.trial.trial import RunningTrial
 from pytest_llmeval.engine.trial_thread import Result, Threads, TrialThread
 from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.originals import Clock
 
 if TYPE_CHECKING:
     from pytest_llmeval.engine.schedule.baton import Ready
 
 T = TypeVar("T")
 
+_LONGEST_STOP = 0.005  # seconds for which trials take turns before the loop runs
 _LONGEST_ALONE = 60.0  # seconds for which a step of another trial is put off
 GRACE = 1.0  # seconds for a coroutine that is cancelled to end
 RUNNER: ContextVar[TrialRunner] = ContextVar("llmeval_runner")
@@ -40,6 +42,9 @@ class Pump:
     Args:
         loop: on which all overlapping trials wait.
         ready: the trials that can go on, to which those are added whose coroutine has ended.
+
+    Attributes:
+        is_slow: what was due took long, so that more trials would be late.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ready: Ready) -> None:
@@ -49,12 +54,14 @@ class Pump:
         self._thread = get_ident()  # where the loop runs
         self._mains: dict[RunningTrial, asyncio.Task[None]] = {}
         self._gates: list[asyncio.Future[None]] = []  # steps that wait until no trial is alone
+        self._stopped = Clock.seconds()
+        self.is_slow = False
         if loop.get_task_factory() is None:
             loop.set_task_factory(make_task)
 
     def run(self, timeout: float | None) -> None:
         """Run the loop until a trial is ready, or for so many seconds."""
-        self._is_pumping = True
+        self._is_pumping, self.is_slow = True, False
         self._thread = get_ident()
         try:
             while self.ready.is_empty:  # looked at after the flag is up: see stop()
@@ -93,8 +100,21 @@ class Pump:
             with own_tasks_alone():
                 self.loop.run_forever()
         finally:
+            self._stopped = Clock.seconds()
             if alarm is not None:
                 alarm.cancel()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether coroutines have waited long enough for the loop to run between two turns."""
+        return bool(self._mains) and Clock.seconds() - self._stopped > _LONGEST_STOP
+
+    def breathe(self) -> None:
+        """Let the loop do what is due, without waiting."""
+        began = Clock.seconds()
+        self.loop.call_soon(self.loop.stop)
+        self._run_loop(None, stop=self.loop.stop)
+        self.is_slow = self._stopped - began > _LONGEST_STOP
 
     def stop(self) -> None:
         """End ``run``, from any thread, after a trial was put where it looks."""
@@ -256,11 +276,21 @@ class TrialRunner:
 
 
 async def wait_in_thread(
-    function: Callable[[], T], *, threads: Threads, around_call: AbstractContextManager[None]
+    function: Callable[[], T],
+    *,
+    threads: Threads,
+    around_call: AbstractContextManager[None],
+    came_late: Callable[[], None],
 ) -> T:
     """Await a function that blocks.
 
     It is not stopped when the awaiting task is cancelled: what it pays for is still kept.
+
+    Args:
+        function: blocks.
+        threads: in one of which it runs.
+        around_call: its context there.
+        came_late: called where the awaiting task is cancelled though the function has ended.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
@@ -277,7 +307,12 @@ async def wait_in_thread(
             loop.call_soon_threadsafe(settle)
 
     threads.run(partial(copy_context().run, job))
-    await ended
+    try:
+        await ended
+    except asyncio.CancelledError:
+        if result.is_there:
+            came_late()
+        raise
     return result.get()
 
 

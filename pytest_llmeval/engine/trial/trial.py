@@ -83,6 +83,7 @@ class Ended:
 SERIAL_MODEL = "llm_serial"
 LONGEST_BLOCK = 10.0  # seconds for which trials wait for one another before it is a deadlock
 BLOCKING_AND_PATCHING = "a trial blocked with what it patched"
+LATE = "its trial waited for its turn meanwhile (fewer at once: --llm-concurrency)"
 BLOCKING_IN_ASYNC = "llm in async def, where await async_llm.ask(...) would overlap"
 # Shared by the trials that record no score of their own.
 _PASSES = {passed: {PASS_METRIC: float(passed)} for passed in (False, True)}
@@ -344,7 +345,16 @@ class RunningTrial:
         if not awaits and self._must_hold(serial):
             return function()
         around_call = self.call_output.around_call() if self.thread.overlaps else nullcontext()
-        return await wait_in_thread(function, threads=self._ready.threads, around_call=around_call)
+
+        def came_late() -> None:
+            self.ledger.late = LATE
+
+        return await wait_in_thread(
+            function,
+            threads=self._ready.threads,
+            around_call=around_call,
+            came_late=came_late,
+        )
 
     def _repr_failure(self, excinfo: Failure) -> Any:
         """Render what left the body: in full once a case, and a lost reply in one line.
