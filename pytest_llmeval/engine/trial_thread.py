@@ -52,9 +52,9 @@ class Result(Generic[T]):
             self._raised.append(exc)
 
     @property
-    def is_there(self) -> bool:
-        """Whether the function has ended."""
-        return bool(self._value or self._raised)
+    def has_value(self) -> bool:
+        """Whether the function has returned."""
+        return bool(self._value)
 
     def get(self) -> T:
         """Return the value, or raise."""

@@ -121,7 +121,8 @@ class CachedCalls:
                 reply = await self.trial.wait_async(
                     pay, awaits=request.awaits, serial=request.serial
                 )
-                await _settled(course)
+                if opened.recorded:  # else nothing may lengthen what is recorded now
+                    await _settled(course)
         except Exception as exc:  # as above
             self._note_loss(request, slot, opened, exc)
             raise

@@ -9,7 +9,7 @@ import pytest
 from pytest_llmeval.runs.run_file import read_run
 from tests.forked import run_forked
 from tests.project import Project
-from tests.servers.openai_server import OpenAIServer, Scripted
+from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
 
 EVALS = """
 import asyncio
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import aiohttp, openai, pytest
 from pytest_llmeval import llm_eval
 
-QUICK, SLOW = "{quick}", "{slow}"
+QUICK, SLOW, NEVER = "{quick}", "{slow}", "{never}"
 
 def asked(case):
     return {{"model": "gpt", "messages": [{{"role": "user", "content": case}}]}}
@@ -60,13 +60,13 @@ async def test_aiohttp_cancels():
 
 @llm_eval(repeats=2, intercept=True)
 def test_timeout_of_a_client():
-    impatient = client(openai.OpenAI, SLOW, timeout=0.1, max_retries=1)
+    impatient = client(openai.OpenAI, NEVER, timeout=1, max_retries=1)
     with pytest.raises(openai.APITimeoutError):
         impatient.chat.completions.create(**asked("sync"))
 
 @llm_eval(repeats=2, intercept=True)
 async def test_timeout_of_an_async_client():
-    impatient = client(openai.AsyncOpenAI, SLOW, timeout=0.1, max_retries=0)
+    impatient = client(openai.AsyncOpenAI, NEVER, timeout=1, max_retries=0)
     with pytest.raises(openai.APITimeoutError):
         await impatient.chat.completions.create(**asked("async"))
 """
@@ -85,10 +85,18 @@ def slow() -> Iterator[OpenAIServer]:
         yield server
 
 
+@pytest.fixture
+def never() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        server.then(*[Scripted(delay=NEVER)] * 100)
+        yield server
+
+
 def test_a_second_session_sends_nothing_and_ends_alike(
-    project: Project, quick: OpenAIServer, slow: OpenAIServer
+    project: Project, quick: OpenAIServer, slow: OpenAIServer, never: OpenAIServer
 ) -> None:
-    project.write(test_evals=EVALS.format(quick=quick.url, slow=slow.url), pytest_ini="[pytest]\n")
+    evals = EVALS.format(quick=quick.url, slow=slow.url, never=never.url)
+    project.write(test_evals=evals, pytest_ini="[pytest]\n")
 
     def outcomes() -> list[tuple[str, int, str, list[str | None]]]:
         run_forked(project.pytester, "-p", "no:cacheprovider")
@@ -99,8 +107,8 @@ def test_a_second_session_sends_nothing_and_ends_alike(
         ]
 
     recorded = outcomes()
-    sent = len(quick.requests), len(slow.requests)
+    sent = [len(server.requests) for server in (quick, slow, never)]
 
     assert {outcome for _, _, outcome, _ in recorded} == {"passed"}
     assert outcomes() == recorded
-    assert (len(quick.requests), len(slow.requests)) == sent
+    assert [len(server.requests) for server in (quick, slow, never)] == sent

@@ -278,8 +278,6 @@ class Scheduler:
         """Make the next trial of the case in turn, or of one of the cases after it."""
         if head.serial or len(self._flight) >= self._limit or self._ready.alone is not None:
             return None  # a case is serial beside others where it was found out to swap something
-        if self._flight and self._ready.pump is not None and self._ready.pump.is_slow:
-            return None
         following = () if self._escaped else self.lookahead.following(head)
         for trials in chain((head,), following):
             index = next(trials.unplanned, None)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_PASSES = 20  # of the loop, before trials have turns again
 _LONGEST_STOP = 0.005  # seconds for which trials take turns before the loop runs
 _LONGEST_ALONE = 60.0  # seconds for which a step of another trial is put off
 GRACE = 1.0  # seconds for a coroutine that is cancelled to end
@@ -42,9 +43,6 @@ class Pump:
     Args:
         loop: on which all overlapping trials wait.
         ready: the trials that can go on, to which those are added whose coroutine has ended.
-
-    Attributes:
-        is_slow: what was due took long, so that more trials would be late.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ready: Ready) -> None:
@@ -55,13 +53,12 @@ class Pump:
         self._mains: dict[RunningTrial, asyncio.Task[None]] = {}
         self._gates: list[asyncio.Future[None]] = []  # steps that wait until no trial is alone
         self._stopped = Clock.seconds()
-        self.is_slow = False
         if loop.get_task_factory() is None:
             loop.set_task_factory(make_task)
 
     def run(self, timeout: float | None) -> None:
         """Run the loop until a trial is ready, or for so many seconds."""
-        self._is_pumping, self.is_slow = True, False
+        self._is_pumping = True
         self._thread = get_ident()
         try:
             while self.ready.is_empty:  # looked at after the flag is up: see stop()
@@ -110,11 +107,16 @@ class Pump:
         return bool(self._mains) and Clock.seconds() - self._stopped > _LONGEST_STOP
 
     def breathe(self) -> None:
-        """Let the loop do what is due, without waiting."""
-        began = Clock.seconds()
-        self.loop.call_soon(self.loop.stop)
-        self._run_loop(None, stop=self.loop.stop)
-        self.is_slow = self._stopped - began > _LONGEST_STOP
+        """Let the loop do what is due, without waiting.
+
+        Where that takes long it does what became due meanwhile, too: it comes before new trials.
+        """
+        for _ in range(_MOST_PASSES):
+            began = Clock.seconds()
+            self.loop.call_soon(self.loop.stop)
+            self._run_loop(None, stop=self.loop.stop)
+            if self._stopped - began < _LONGEST_STOP:
+                break
 
     def stop(self) -> None:
         """End ``run``, from any thread, after a trial was put where it looks."""
@@ -290,7 +292,7 @@ async def wait_in_thread(
         function: blocks.
         threads: in one of which it runs.
         around_call: its context there.
-        came_late: called where the awaiting task is cancelled though the function has ended.
+        came_late: called where the awaiting task is cancelled though there is a result.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
@@ -310,7 +312,7 @@ async def wait_in_thread(
     try:
         await ended
     except asyncio.CancelledError:
-        if result.is_there:
+        if result.has_value:
             came_late()
         raise
     return result.get()

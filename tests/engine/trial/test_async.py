@@ -518,7 +518,7 @@ def test_wide_fixtures_go_last_however_the_session_ends(
     assert result.ret == status
     log = log_of(pytester)
     assert log.count("narrow up") == log.count("narrow down")
-    assert log.count("waiting") == log.count("cancelled")
+    assert 0 < log.count("cancelled") <= log.count("waiting")  # it may come while one ends
     assert (log[0], log[-1]) == ("wide up", "wide down")
 
 
@@ -635,7 +635,7 @@ def test_a_task_can_end_the_session(
     assert result.ret == pytest.ExitCode.INTERRUPTED
     log = log_of(pytester)
     assert log.count("narrow up") == log.count("narrow down")
-    assert log.count("waiting") == log.count("cancelled")
+    assert 0 < log.count("cancelled") <= log.count("waiting")  # it may come while one ends
     assert (log[0], log[-1]) == ("wide up", "wide down")
 
 
