@@ -32,9 +32,7 @@ AFRESH = [
 
 # What is known to be wrong, and is being mended.
 PENDING = {
-    "a client that is shared, in threads",
     "a deadline after another answer",
-    "a deadline of a future, caught",
     "a task that nobody awaits",
     "asyncio.get_event_loop",
     "signal.alarm",
