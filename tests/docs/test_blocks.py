@@ -51,7 +51,8 @@ def test_capital(llm, country):
 
 # pages whose blocks are run by tests of their own, named test_PAGE.py or test_reference.py
 WITH_TESTS_OF_THEIR_OWN = (
-    "howto.md", "judges.md", "planning.md", "report-format.md", "sharing.md", "tutorial.md",
+    "coming-from.md", "howto.md", "judges.md", "planning.md", "report-format.md", "sharing.md",
+    "swap-model.md", "tutorial.md",
 )  # fmt: skip
 PICTURES = ("docs/design.md",)
 # text: test_printed_section.py, tests/cli/test_reading.py; yaml: tests/ci/test_recipes.py;
