@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 import pytest_llmeval
+from tests.platforms import obstacle
 from tests.project import Project, make_project
 from tests.warm_python import warm_python
 
@@ -169,6 +170,13 @@ def pytest_configure() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what the operating system cannot do."""
+    for item in items:
+        if isinstance(item, pytest.Function) and (reason := obstacle(item.function)):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 # Tests that install packages, tests in environments that `make` installs, and tests of minutes.

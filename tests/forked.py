@@ -22,6 +22,8 @@ import pytest
 
 PATIENCE = 300.0  # seconds until what hangs fails; no outcome hangs on it
 ROOT = Path(__file__).parents[1]
+if not hasattr(os, "fork"):
+    pytest.skip("processes cannot be forked here", allow_module_level=True)
 FORKS = multiprocessing.get_context("forkserver")
 # In the process that is forked: the path of a bare interpreter.
 _PATH = [entry for entry in sys.path if entry]

@@ -24,8 +24,6 @@ from multiprocessing import parent_process
 from pathlib import Path
 from types import ModuleType
 
-from tests.forked import FORKS, begin_anew, ended_by_ctrl_c, start_server
-
 # Takes 10 ms: no site, and modules that are built in. What it does not know it leaves to Python.
 _SCRIPT = """#!{python} -ISE
 import _signal, _socket, marshal, posix, sys
@@ -86,6 +84,8 @@ def warm_python(*more: str) -> str:
     """
     if not hasattr(os, "pidfd_open"):
         return PYTHON
+    from tests.forked import FORKS, start_server
+
     folder = Path(tempfile.mkdtemp(dir=_scripts().name))
     script, address = folder / "python", folder / "socket"
     script.write_text(_SCRIPT.format(python=PYTHON, address=str(address)))
@@ -155,6 +155,8 @@ _Request = tuple[str, list[str], list[str], str, dict[str, str]]
 
 def _be_python(request: _Request) -> None:
     """Be what Python is that was started like that."""
+    from tests.forked import begin_anew, ended_by_ctrl_c
+
     script, flags, (kind, *arguments), folder, environment = request
     first = {"-c": "", "-m": folder}.get(kind, str(Path(folder, kind).parent))
     begin_anew(Path(folder), environment, [] if "-P" in flags else [first])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import pwd
 from pathlib import Path
 
 import pytest
 
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.errors import SettingsError
+from tests.platforms import needs
+
+pwd = needs("pwd", "users have no numbers")
 
 NOBODY = 4242
 

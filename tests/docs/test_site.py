@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -16,6 +15,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.docs.pages import ROOT
+from tests.platforms import needs
+
+fcntl = needs("fcntl", "files are locked in another way")
 
 BESIDE = {
     "README.md": "index.html",

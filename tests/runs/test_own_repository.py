@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
@@ -12,7 +11,10 @@ from pytest_llmeval.cache import locks
 from pytest_llmeval.cache.locks import file_lock
 from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.own_repository import LOCK, OwnRepository
+from tests.platforms import needs
 from tests.runs.conftest import Project
+
+fcntl = needs("fcntl", "files are locked in another way")
 
 
 @pytest.fixture

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import select
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.forked import ForkedSession
+from tests.platforms import needs
+
+pty = needs("pty", "there are no pseudo terminals")
 
 _PIECE = re.compile(r"\x1b\[(\d*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
 

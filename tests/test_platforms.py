@@ -1,0 +1,65 @@
+"""Tests say what they need of an operating system."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.platforms import NEEDED, needs, obstacle
+
+ROOT = Path(__file__).parent
+NOT_EVERYWHERE = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios", "tty"}
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+def sends_a_signal() -> None:
+    def inner() -> None:
+        os.killpg(0, 0)
+
+    inner()
+
+
+def test_what_is_lacking_is_found_in_inner_functions_too() -> None:
+    lacking = [(what, False, reason) for what, _, reason in NEEDED]
+
+    assert obstacle(sends_a_signal, lacking) == "there are no such signals here"
+    assert obstacle(test_nothing_is_lacking_on_linux, lacking) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="about Linux")
+def test_nothing_is_lacking_on_linux() -> None:
+    assert [reason for _, is_here, reason in NEEDED if not is_here] == []
+
+
+def test_a_test_that_cannot_run_is_skipped_with_its_reason(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeconftest("from tests.conftest import pytest_collection_modifyitems")
+    pytester.makepyfile("import os\ndef test_pipe(): os.mkfifo\ndef test_other(): pass")
+    lacking = [(("mkfifo",), False, "there are no named pipes here")]
+    monkeypatch.setattr("tests.platforms.obstacle.__defaults__", (lacking,))
+
+    result = pytester.runpytest("-rs")
+
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*there are no named pipes here"])
+
+
+def test_a_module_that_is_not_there_skips_the_tests() -> None:
+    with pytest.raises(pytest.skip.Exception, match="no locks here: no module no_such_module"):
+        needs("no_such_module", "there are no locks")
+    assert needs("os", "there is nothing") is os
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_that_not_every_system_has_are_imported_by_needs(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {
+        alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names
+    } | {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+
+    assert imported & NOT_EVERYWHERE == set()
