@@ -34,8 +34,6 @@ AFRESH = [
 PENDING = {
     "a deadline after another answer",
     "a task that nobody awaits",
-    "asyncio.get_event_loop",
-    "signal.alarm",
 }
 
 

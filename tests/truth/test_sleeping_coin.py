@@ -131,7 +131,6 @@ def off(fell: list[float], rate: float) -> float:
     return (fmean(fell) - rate) / sqrt(rate * (1 - rate) / len(fell))
 
 
-@pytest.mark.xfail(strict=False, reason="a trial that ends is noted as blocking: its case is lost")
 def test_how_long_a_trial_blocks_says_nothing_of_how_it_ends(
     tmp_path: Path, pytester: pytest.Pytester
 ) -> None:

@@ -132,10 +132,8 @@ class Baton:
                 continue
             if watch is None or watched is not holder.pooled:
                 watch, watched = StallWatch(holder.pooled), holder.pooled
-            if watch.is_stalled():
-                holder.trial.note_block(watch.seconds)
-                if self._is_taken_from(holder):
-                    return True
+            if watch.is_stalled() and self._is_taken_from(holder, stalled=watch.seconds):
+                return True
         if self._request is None:
             return True
         self._request()
@@ -144,17 +142,28 @@ class Baton:
         self._holder.go_on()
         return False
 
-    def _is_taken_from(self, holder: TrialThread, *, by_force: bool = False) -> bool:
+    def _is_taken_from(
+        self, holder: TrialThread, *, stalled: float = 0.0, by_force: bool = False
+    ) -> bool:
         """Take it from a trial, unless it has just passed it on: that one is detached.
 
         A trial that waits for the session goes on waiting; by force, without what it asked for.
+
+        Args:
+            holder: had it when it was last looked at.
+            stalled: seconds for which it has made no progress.
+            by_force: whatever it does.
         """
         with holder.handing_over:
             if self._request is not None:
                 if by_force:
                     self._request = self._holder = None
                 return by_force
-            is_to_go_on = self._holder is holder and (by_force or holder.trial.may_be_detached)
+            if self._holder is not holder:
+                return False  # it may have ended, and nothing is left of its trial
+            if not by_force:
+                holder.trial.note_block(stalled)
+            is_to_go_on = by_force or holder.trial.may_be_detached
             if is_to_go_on:
                 self._holder = None
                 holder.trial.call_output.filters = warnings.filters

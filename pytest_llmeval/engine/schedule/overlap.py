@@ -39,6 +39,8 @@ _SWAPPING = frozenset(
         "time_machine", "vcr",
     )
 )  # fmt: skip
+# They raise in any other thread. ``signal.signal`` is named by what it is for.
+_OF_MAIN_THREAD = frozenset(("get_event_loop", "SIGALRM", "SIGINT", "SIGTERM", "SIGUSR1"))
 _NODES: dict[str, Any] = {"class": pytest.Class, "module": pytest.Module, "package": pytest.Package}
 
 
@@ -78,7 +80,8 @@ def serial_case(spec: Eval, exclusive: Collection[str]) -> str:
     """
     if spec.is_serial:
         return 'concurrency="serial"'
-    reason = own_loop(spec.item) or _told_of_test(spec.item) or _swapped_by(spec.item)
+    item = spec.item
+    reason = own_loop(item) or _told_of_test(item) or _swapped_by(item) or _bound_to_main(item)
     return reason or next((name for name in spec.item.fixturenames if name in exclusive), "")
 
 
@@ -99,6 +102,12 @@ def _swapped_by(item: pytest.Function) -> str:
     definitions = item._fixtureinfo.name2fixturedefs.values()
     fixtures = (definition.func for found in definitions for definition in found)
     return next((name for one in (item.obj, *fixtures) for name in known & _homes(one)), "")
+
+
+def _bound_to_main(item: pytest.Function) -> str:
+    """Name what a test calls that Python allows in its main thread alone; "" if nothing."""
+    code = getattr(inspect.unwrap(item.obj), "__code__", None)
+    return next((name for name in getattr(code, "co_names", ()) if name in _OF_MAIN_THREAD), "")
 
 
 def _homes(function: Callable[..., object]) -> set[str]:

@@ -618,3 +618,30 @@ def test_where_greenlets_stand_in_the_place_of_threads_everything_is_serial(
     result.stdout.fnmatch_lines(
         [f"1 case ran serially: {package} (1)", f"note: all cases ran serially: {package} puts *"]
     )
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ("asyncio.get_event_loop().run_until_complete(asyncio.sleep(0))", "get_event_loop"),
+        ("signal.signal(signal.SIGALRM, signal.SIG_DFL)", "SIGALRM"),
+    ],
+)
+def test_what_python_allows_in_its_main_thread_alone_runs_there(
+    pytester: pytest.Pytester, body: str, named: str
+) -> None:
+    pytester.makepyfile(
+        f"""
+        import asyncio, signal
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=2, min_score=1)
+        def test_it():
+            {body}
+        """
+    )
+
+    result = run_forked(pytester, "-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"1 case ran serially: {named} (1)"])
