@@ -257,6 +257,10 @@ def test_the_query_of_the_page_counts_calls(
     assert [row[1:4] for row in rows] == [("function/model:answer", 6, 6)]
 
 
+# a table with the conditions that sentences compare
+SCORES = "condition,case_id,repeat,score\n" + "".join(
+    f"{condition},{case},0,1\n" for condition in ("old", "new", "RUN_ID") for case in range(6)
+)
 # what stands for the words of sentences that a reader fills in
 FILLED = {
     "A": "main", "B": "my-branch", "RUN": "last", "NODEID": "test_evals.py::test_tone",
@@ -287,6 +291,7 @@ def test_a_command_in_a_sentence_can_be_typed(
     reader = Reader(project, monkeypatch)
     (project.path / "evals").mkdir()
     (project.path / "evals" / "test_capitals.py").write_text(CAPITALS)
+    (project.path / "scores.csv").write_text(SCORES)
 
     for command in complete_commands(page):
         assert reader.types(command) in (0, 1), command
