@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-fast goldens test-readme test-pytest-versions test-clients test-libraries resolutions test-plugins lint docs demo calibrate truth bench house dist test-dist clean
+.PHONY: test test-fast goldens test-readme test-pytest-versions test-clients test-libraries resolutions test-plugins lint docs pictures demo calibrate truth bench house dist test-dist clean
 .PRECIOUS: .venv-pytest-%/.ready .venv-clients-%/.ready .venv-library-%/.ready
 
 $(VENV)/.ready: pyproject.toml
@@ -151,6 +151,10 @@ docs: $(VENV)/.ready
 	$(BIN)/python docs/make_options.py
 	$(BIN)/python -m docs.make_pictures
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# What README shows of a red build, from a session of the example; it needs Chromium.
+pictures: $(VENV)/.ready
+	$(BIN)/python -m docs.make_screens
 
 calibrate: $(VENV)/.ready
 	$(BIN)/pytest -q -n 2 -rP -m calibration

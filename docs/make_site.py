@@ -24,7 +24,11 @@ BESIDE = {
 _PLACES = {page: path for path, page in BESIDE.items()}
 _BAR_IN_CODE = re.compile(r"`[^`\n]*\\\|[^`\n]*`")
 # A link within the repository, or a block of code, which has none.
-_LINK = re.compile(r"^```.*?^```|\]\((?![a-z]+:|#)([^)#]+)", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(
+    r"^```.*?^```|(\]\(|\bsrc(?:set)?=\")(?![a-z]+:|#)([^)#\"]+)", re.DOTALL | re.MULTILINE
+)
+# Badges are loaded from elsewhere, so the site is without them.
+BADGES = re.compile(r"^\[!\[.*\n\n", re.MULTILINE)
 
 
 class _NestByTwoBlanks(Extension):
@@ -52,10 +56,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     folder = posixpath.dirname(_PLACES.get(uri, f"docs/{uri}"))
 
     def linked(found: re.Match[str]) -> str:
-        if found[1] is None:
+        if found[2] is None:
             return found[0]
-        path = posixpath.normpath(posixpath.join(folder, found[1]))
+        path = posixpath.normpath(posixpath.join(folder, found[2]))
         target = BESIDE.get(path, posixpath.relpath(path, "docs"))
-        return f"]({posixpath.relpath(target, posixpath.dirname(uri))}"
+        return f"{found[1]}{posixpath.relpath(target, posixpath.dirname(uri))}"
 
-    return _BAR_IN_CODE.sub(lambda row: row[0].replace("\\|", "|"), _LINK.sub(linked, markdown))
+    shown = _LINK.sub(linked, BADGES.sub("", markdown))
+    return _BAR_IN_CODE.sub(lambda row: row[0].replace("\\|", "|"), shown)

@@ -97,15 +97,26 @@ def test_zizmor_finds_nothing_in_a_workflow(shown: Recipe, tmp_path: Path) -> No
     assert done.returncode == 0, done.stdout
 
 
-def test_the_readme_keeps_its_promise_of_fifteen_lines() -> None:
-    assert len(README.text.splitlines()) == 15
+STARTERS = ROOT / "pytest_llmeval" / "cli" / "starters"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*(one.text for one in RECIPES), *(path.read_text() for path in STARTERS.glob("*.yml"))],
+)
+def test_a_recipe_is_written_as_people_write_yaml(text: str) -> None:
+    assert re.findall(r"^.*(?:: |- |^)\{[^}].*$", text, re.MULTILINE) == []
 
 
 @of_each_page
 def test_what_runs_code_of_branches_may_only_read(workflow: Recipe) -> None:
     content = workflow.content
     # YAML 1.1 reads the key "on" as true.
-    assert content[True] == {"push": {"branches": ["main"]}, "pull_request": {}, "merge_group": {}}
+    assert content[True] == {
+        "push": {"branches": ["main"]},
+        "pull_request": None,
+        "merge_group": None,
+    }
     evals = content["jobs"]["evals"]
     assert evals.get("permissions", content["permissions"]) == {"contents": "read"}
 

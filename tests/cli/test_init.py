@@ -74,7 +74,7 @@ def test_the_workflow_knows_the_default_branch_and_what_to_install(repository: P
 
     workflow = (repository.path / GITHUB).read_text()
     assert "branches: [trunk]" in workflow
-    assert "pip install -r requirements.txt pytest-llm-baseline }" in workflow
+    assert "pip install -r requirements.txt pytest-llm-baseline\n" in workflow
 
 
 def test_nothing_is_overwritten(repository: Project) -> None:

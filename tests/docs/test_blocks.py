@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sysconfig
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def test_a_block_has_a_language_in_which_it_is_run() -> None:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
     def answer(body: Mapping[str, Any], number: int) -> str:
-        return "Paris"
+        return "Lima" if "Peru" in body["messages"][-1]["content"] else "Paris"
 
     with OpenAIServer(answer) as running:
         monkeypatch.setenv("OPENAI_BASE_URL", running.url)
@@ -93,11 +94,28 @@ def evals() -> list[Block]:
     return [block for block in of_pages("python") if block.is_eval]
 
 
+def files_of(page: str) -> dict[str, str]:
+    """Return the modules of a page, by name.
+
+    The first line of a block may name its module. A block that imports nothing goes on with the
+    module before it.
+    """
+    files: dict[str, str] = {}
+    name = ""
+    for number, block in enumerate(one for one in of_pages("python") if one.page == page):
+        named = re.match(r"# (\w+)\.py\n", block.text)
+        if named or block.is_eval:
+            has_imports = re.search(r"^(?:from|import) ", block.text, re.MULTILINE)
+            name = named[1] if named else f"test_{number}" if has_imports else name
+            files[name] = files.get(name, "") + block.text
+    return files
+
+
 @pytest.mark.parametrize("page", pages_of(evals()))
 def test_the_evals_of_a_page_pass(project: Project, server: OpenAIServer, page: str) -> None:
     (project.path / "test_evals.py").unlink()
     texts = [block.text for block in evals() if block.page == page]
-    project.write(model=MODEL, **{f"test_{number}": text for number, text in enumerate(texts)})
+    project.write(model=MODEL, **files_of(page))
     for table in blocks(page, language="csv"):
         (project.path / "capitals.csv").write_text(table.text)
 
@@ -328,6 +346,25 @@ def test_each_link_leads_somewhere(page: str) -> None:
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(os.path.relpath(target, ROOT)), f"{link}#{anchor}"
+
+
+def test_the_contents_name_every_page() -> None:
+    linked = re.findall(r"\]\((\S+?)\)", text_of("docs/contents.md"))
+
+    named = {os.path.normpath(f"docs/{link}") for link in linked}
+    assert {page for page in PAGES if page != "README.md"} - {"docs/contents.md"} <= named
+
+
+def test_the_readme_names_what_is_needed_and_every_name_once() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    (needs,) = (part for part in text_of("README.md").split("\n\n") if part.startswith("You need"))
+
+    assert f"Python {project['requires-python'].removeprefix('>=')} or newer and git" in needs
+    systems = [one for one in project["classifiers"] if one.startswith("Operating System")]
+    assert all(one.rpartition(" ")[2].lower() in needs.lower() for one in systems)
+    for name in (project["name"], "pytest_llmeval", *project["scripts"], "@llm_eval"):
+        assert needs.count(f"`{name}`") == 1
 
 
 def test_the_readme_is_short() -> None:

@@ -23,7 +23,7 @@ KNOWN_TO_PRICES = ("openai", "anthropic", "gemini")
 # What was measured with a model stays measured with it.
 MEASURED = {"gpt-35-turbo"}
 # These pages are about leaving a model, or another tool.
-LEAVING = ("docs/swap-the-model.md", "docs/coming-from")
+LEAVING = ("docs/swap-model.md", "docs/coming-from")
 WRITTEN = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docs", "example_project", "demo")
 SHIPPED = ("pytest_llmeval", "benchmarks")
 TEXTS = {".md", ".txt", ".py", ".toml", ".yml", ".jsonl"}
@@ -72,6 +72,19 @@ def test_a_model_of_the_table_lives_and_has_a_price(provider: str, name: str) ->
     price = calc_price(Usage(input_tokens=1000, output_tokens=1000), name, provider_id=vendor)
 
     assert price.total_price > 0
+
+
+def test_what_the_readme_says_a_suite_costs_is_what_it_costs() -> None:
+    said = chapter("README.md", "What it costs")
+    cases, repeats, calls, tokens_in, tokens_out = map(int, re.findall(r"\b(\d+) ", said)[:5])
+    prices = [(name, amount) for amount, name in re.findall(r"\$([\d.]+) on\s(\S+\w)", said)]
+
+    assert cases * repeats == calls
+    assert len(prices) == 2
+    for name, amount in prices:
+        used = Usage(input_tokens=calls * tokens_in, output_tokens=calls * tokens_out)
+        cost = calc_price(used, name, provider_id="openai").total_price
+        assert f"{cost:.2f}" == amount, name
 
 
 def test_each_model_that_is_named_is_one_of_the_table() -> None:

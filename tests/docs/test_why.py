@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from docs.make_pictures import FOLDER, PICTURES, Picture
-from tests.docs.pages import text_of
+from tests.docs.pages import chapter, text_of
 
 PAGE = "docs/why.md"
 FIGURE = re.compile(r"\b\d*\.\d+\b|\b\d+\s%")
@@ -43,6 +43,13 @@ def test_each_figure_in_the_text_comes_from_the_pictures(pictures: dict[str, Pic
     for name, section in zip(PICTURES, text_of(PAGE).split("\n## ")[1:], strict=True):
         level = {"5 %"}
         assert set(figures_of(section)) - level == set(pictures[name].figures) - level, name
+
+
+def test_the_figures_of_the_readme_come_from_its_picture(pictures: dict[str, Picture]) -> None:
+    said = set(figures_of(chapter("README.md", "Why repeat")))
+
+    assert len(said) == 4
+    assert said <= set(pictures["repeat"].figures)
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.docs.pages import ROOT, blocks, commands
+from tests.docs.pages import ROOT, blocks, commands, in_backticks
 from tests.fresh.conftest import Reader
 from tests.servers.openai_server import OpenAIServer
 
-_, EXPORT, RECORD, SWITCH, COMPARE, DEMO = commands("README.md")
+_, EXPORT, RECORD, SWITCH, COMPARE = commands("README.md")
+(DEMO,) = (typed for typed in in_backticks("README.md") if typed.startswith("make "))
 CAPITALS = {"France": "Paris", "Peru": "Lima"}
 
 
@@ -30,9 +31,14 @@ def answer(body: Mapping[str, Any], number: int) -> str:
 
 @pytest.fixture
 def reader(newcomer: Reader) -> Iterator[Reader]:
-    (evals,), (settings,) = (blocks("README.md", language=name) for name in ("python", "ini"))
+    application, evals, without_one = blocks("README.md", language="python")
+    (newcomer.folder / "app.py").write_text(application.text)
     (newcomer.folder / "test_capitals.py").write_text(evals.text)
-    (newcomer.folder / "pytest.ini").write_text(settings.text)
+    # beside the application's evals, and asked for by name alone
+    alone = f"from pytest_llmeval import llm_eval\n\n{without_one.text}"
+    (newcomer.folder / "without_an_application.py").write_text(alone)
+    (setting,) = re.findall(r"ini file: (llm_model = \S+)", without_one.text)
+    (newcomer.folder / "pytest.ini").write_text(f"[pytest]\n{setting}\n")
     assert newcomer.types("git init -q -b main")[0] == 0
     newcomer.commits()
     with OpenAIServer(answer) as server:
@@ -51,13 +57,13 @@ def test_the_readme_works_from_the_installation_to_a_regression(reader: Reader) 
     assert code == 0, output
     assert "0 calls made, 10 replayed" in output
 
-    reader.edits("test_capitals.py", "Name the capital of", "Say the capital of")
+    reader.edits("app.py", "Name the capital of", "Say the capital of")
     reader.commits()
     code, output = reader.types(COMPARE)
     assert code == 0, output
     assert "10 calls made" in output
 
-    reader.edits("test_capitals.py", "Say the capital of", "Say the largest city of")
+    reader.edits("app.py", "Say the capital of", "Say the largest city of")
     reader.commits()
     code, output = reader.types(COMPARE)
     assert code == 1, output
@@ -66,6 +72,15 @@ def test_the_readme_works_from_the_installation_to_a_regression(reader: Reader) 
     code, output = reader.types(read_both)
     assert code == 0, output
     assert "no idea" in output
+
+
+def test_the_readme_works_without_an_application(reader: Reader) -> None:
+    reader.types(EXPORT)
+    code, output = reader.types(f"{RECORD} without_an_application.py")
+
+    assert code == 0, output
+    assert "5 calls made" in output
+    assert "openai/gpt-6-luna" in output
 
 
 def test_the_demo_of_the_readme_runs_in_a_clone(
