@@ -175,7 +175,7 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what the operating system cannot do."""
     for item in items:
-        if isinstance(item, pytest.Function) and (reason := obstacle(item.function)):
+        if isinstance(item, pytest.Function) and (reason := obstacle(item)):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 

@@ -16,18 +16,36 @@ NOT_EVERYWHERE = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios", 
 MODULES = sorted(ROOT.rglob("*.py"))
 
 
-def sends_a_signal() -> None:
-    def inner() -> None:
-        os.killpg(0, 0)
+TESTS = """
+import os, pytest
 
-    inner()
+def end():
+    os.killpg(0, 0)
+
+@pytest.fixture
+def pipe(): os.mkfifo
+
+def test_inner():
+    def inner(): os.fork()
+
+def test_helper(): end()
+def test_fixture(pipe): pass
+def test_nothing(pytester, tmp_path): os.getcwd()
+"""
 
 
-def test_what_is_lacking_is_found_in_inner_functions_too() -> None:
+def test_what_is_lacking_is_found_in_what_a_test_uses(pytester: pytest.Pytester) -> None:
     lacking = [(what, False, reason) for what, _, reason in NEEDED]
+    items, _ = pytester.inline_genitems(pytester.makepyfile(TESTS), "-p", "pytester")
 
-    assert obstacle(sends_a_signal, lacking) == "there are no such signals here"
-    assert obstacle(test_nothing_is_lacking_on_linux, lacking) is None
+    found = {item.name: obstacle(item, lacking) for item in items}
+
+    assert found == {
+        "test_inner": "processes cannot be forked here",
+        "test_helper": "there are no such signals here",
+        "test_fixture": "there are no named pipes here",
+        "test_nothing": None,
+    }
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="about Linux")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -120,6 +121,7 @@ def test_who_missed_a_draw_that_another_thread_has_paid_for_since_replays_it(
         assert (late.draw, late.replayed) == (paid.draw, True)
 
 
+@pytest.mark.skipif(locks.fcntl is None, reason="who cannot claim a draw looks twice")
 def test_a_draw_that_one_thread_alone_has_missed_is_looked_up_once(
     make_replies: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +249,7 @@ print("both")
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 def test_a_forked_child_waits_for_no_call_of_its_parent(start: Start, home: Path) -> None:
     assert start(FORK, home).communicate(timeout=PATIENCE)[0].strip() == "both"
 
