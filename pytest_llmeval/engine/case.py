@@ -427,8 +427,8 @@ class CaseRunner:
         for trial in not_passed or self.trials.ended:
             for phase, kind, text in trial.sections:
                 self.item.add_report_section(phase, f"{kind} [trial {trial.record.index}]", text)
-        keys = keys_of_environment()
         told = [entry for trial in self.trials.ended for entry in trial.properties]
+        keys = keys_of_environment() if told else ()
         own = [(name, _masked(value, keys)) for name, value in told]
         properties = list(self.trials.inherited.properties)
         properties += {(name, _told(value)): (name, value) for name, value in own}.values()

@@ -161,8 +161,11 @@ class EngineHooks:
         trial = pyfuncitem.stash.get(TRIAL, None)
         if trial is None or iscoroutinefunction(pyfuncitem.obj):
             return (yield)
-        with trial.thread.free():
+        trial.thread.enter_test()
+        try:
             return (yield)
+        finally:
+            trial.thread.leave_test()
 
     @pytest.hookimpl(specname="pytest_pyfunc_call", tryfirst=True)
     def pytest_pyfunc_call_async(self, pyfuncitem: pytest.Function) -> object:
@@ -194,8 +197,11 @@ class EngineHooks:
         if fixturedef.argname in self._exclusive:
             _refuse_beside_others(fixturedef, trial)
         if is_own(fixturedef, trial.item):
-            with trial.thread.free():
+            trial.thread.enter_test()
+            try:
                 value = yield
+            finally:
+                trial.thread.leave_test()
             if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
                 adopt_caplog(value, trial.patches)
             if fixturedef.argname == SUBTESTS:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import partial
 from os import getpid  # by name: a test may mock that of the module
@@ -152,9 +152,11 @@ class InlineThread:
     def be_alone(self) -> None:
         """Wait until no trial runs beside this one."""
 
-    def free(self) -> AbstractContextManager[None]:
-        """Run the test's own code."""
-        return nullcontext()
+    def enter_test(self) -> None:
+        """Begin the test's own code."""
+
+    def leave_test(self) -> None:
+        """End it."""
 
     def raise_if_cancelled(self) -> None:
         """Let a trial that is not wanted any more go no further."""
@@ -255,20 +257,25 @@ class TrialThread(InlineThread):
         self._ready.baton.pass_on(self)
         self._to_trial.acquire()
         self.raise_if_cancelled()
-        if self._runs_test and self.trial.may_run_free:
-            self._ready.baton.let_run(self)
+        if self._runs_test:
+            self._run_free()
 
-    @contextmanager
-    def free(self) -> Iterator[None]:
-        """Run the test's own code, without the baton if it is known to block."""
-        self._runs_test = not self.in_teardown and self._is_entered()
-        if self._runs_test and self.trial.may_run_free:
-            self._ready.baton.let_run(self)
-        try:
-            yield
-        finally:
-            self._runs_test = False
+    def enter_test(self) -> None:
+        """Begin the test's own code, without the baton if it is known to block."""
+        self._runs_test = not self.in_teardown
+        if self._runs_test:
+            self._run_free()
+
+    def leave_test(self) -> None:
+        """End it, with the baton."""
+        self._runs_test = False
+        if self.detached:
             self.check_in()
+
+    def _run_free(self) -> None:
+        is_known = self._ready.blocking and self._is_entered() and self.trial.may_run_free
+        if is_known:
+            self._ready.baton.let_run(self)
 
     def be_alone(self) -> None:
         """Wait until no trial runs beside this one, which is about to patch something."""

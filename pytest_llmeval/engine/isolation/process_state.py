@@ -97,16 +97,21 @@ class Context(Surroundings):
             if getattr(before, name) != getattr(after, name):
                 setattr(self, name, getattr(after, name))
 
-    def is_plain_beside(self, other: Context) -> bool:
+    def is_plain_beside(self, other: Context, *, alike: bool = False) -> bool:
         """Whether the trial finds nothing that others, with another state, do not find.
 
         Streams of pytest count only where both are in the same phase of its capture.
+
+        Args:
+            other: that state.
+            alike: it is known that it looks like this one.
         """
         is_patched = self.patches is not None and (self.patches.places or self.patches.mocks)
+        if is_patched or self.generators:
+            return False
         has_streams = self.stdout is other.stdout and self.stderr is other.stderr
-        return (
-            not (is_patched or self.generators)
-            and (has_streams or self.is_capturing != other.is_capturing)
+        return alike or (
+            (has_streams or self.is_capturing != other.is_capturing)
             and self.directory == other.directory
             and _is_same_environ(self.environ, other.environ)
         )

@@ -130,8 +130,9 @@ class Turns:
                     self._unsaved, is_alike = turn, True
                 else:
                     kept = self._keep(turn)
-                    is_alike = in_row and kept.looks_like(turn.beneath)
-                    turn.trial.is_plain = kept.is_plain_beside(turn.beneath)
+                    looks_alike = kept.looks_like(turn.beneath)
+                    is_alike = in_row and looks_alike
+                    turn.trial.is_plain = kept.is_plain_beside(turn.beneath, alike=looks_alike)
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
             self._away = turn.beneath
             del self._taken[depth:]

@@ -84,8 +84,8 @@ def _is_no_word(secret: str) -> bool:
 
 def keys_of_environment() -> tuple[str, ...]:
     """List the keys in the variables of this process, the longest first; also line by line."""
-    values = (text for name, text in os.environ.items() if name.upper().endswith(_VARIABLES))
-    keys = {line.strip() for text in values for line in text.splitlines()}
+    names = [name for name in os.environ if name.upper().endswith(_VARIABLES)]
+    keys = {line.strip() for name in names for line in os.environ.get(name, "").splitlines()}
     return tuple(sorted((key for key in keys if len(key) >= SHORTEST), key=len, reverse=True))
 
 
