@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ SCHEMAS = {
     HOST / "ISSUE_TEMPLATE" / "bug.yml": "vendor.github-issue-forms",
     HOST / "ISSUE_TEMPLATE" / "config.yml": "vendor.github-issue-config",
 }
-LEFT_OUT = {".venv", ".git", "build", "dist", "__pycache__"}
+LEFT_OUT = re.compile(r"\.venv.*|\.\w+_cache|\.git|build|dist|__pycache__")
 
 
 def content(path: Path) -> dict[Any, Any]:
@@ -43,14 +45,15 @@ def jobs() -> dict[tuple[str, str], Mapping[str, Any]]:
     }
 
 
+@cache
 def text_files() -> dict[Path, str]:
     """Return the texts of the repository: what a name of its owner may stand in."""
     found = {}
-    for path in sorted(ROOT.rglob("*")):
-        parts = path.relative_to(ROOT).parts
-        is_ours = not any(part in LEFT_OUT or part.startswith(".venv-") for part in parts)
-        if is_ours and path.suffix in (".md", ".toml", ".yml", ".cfg", ".py") and path.is_file():
-            found[path] = path.read_text(encoding="utf-8")
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if not LEFT_OUT.fullmatch(name)]
+        for path in (Path(folder, name) for name in names):
+            if path.suffix in (".md", ".toml", ".yml", ".py"):
+                found[path] = path.read_text(encoding="utf-8")
     return found
 
 
