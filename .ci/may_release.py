@@ -20,7 +20,7 @@ def obstacles(tag: str, repository: str, root: Path = ROOT) -> Iterator[str]:
     changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     if not re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", changes, re.MULTILINE):
         yield f"CHANGELOG.md has no heading with a date: ## {version} (2027-01-31)"
-    if re.search(r"^## Unreleased\n+[^#\s]", changes, re.MULTILINE):
+    if re.search(r"^## Unreleased\n(?!\s*(## |\Z))", changes, re.MULTILINE):
         yield f"CHANGELOG.md has lines under Unreleased: move them to {version}"
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     source = project["urls"]["Source"]

@@ -237,6 +237,7 @@ def test_what_is_ready_may_be_released(release: Path) -> None:
         ("pytest_llmeval/__init__.py", '__version__ = "0.2.0"\n', "the package says 0.2.0"),
         ("CHANGELOG.md", "## 0.1.0\n\n- x\n", "no heading with a date"),
         ("CHANGELOG.md", "## Unreleased\n\n- y\n\n## 0.1.0 (2027-01-31)\n", "under Unreleased"),
+        ("CHANGELOG.md", "## Unreleased\n### Fixed\n- y\n## 0.1.0 (2027-01-31)\n", "under Unr"),
         (
             "pyproject.toml",
             '[project.urls]\nSource = "https://github.com/OWNER/pytest-llm-baseline"\n',
