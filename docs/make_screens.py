@@ -40,6 +40,8 @@ SCHEMES = {
 CELL, ROW, EDGE = 8.4, 19, 16
 WIDTH, HEIGHT = 1100, 640  # of the page, from what changed in the prompt to the worst cases
 _STYLE = re.compile(r"\x1b\[(\d+)m")
+# Nothing else of the environment: options, colours or a job of CI would change what is printed.
+_NEEDED = ("PATH", "HOME", "SYSTEMROOT", "TEMP", "TMPDIR")
 _NO_SETTINGS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 _SOMEONE = {
     f"GIT_{role}_{what}": value
@@ -135,10 +137,11 @@ def photograph(page: Path) -> None:
 
 
 def _type(folder: Path, *command: str, exit_code: int = 0) -> str:
+    given = {name: os.environ[name] for name in _NEEDED if name in os.environ}
     done = subprocess.run(  # noqa: S603 - every command stands in this file
         command,
         cwd=folder,
-        env={**os.environ, **_NO_SETTINGS, **_SOMEONE, "COLUMNS": str(COLUMNS)},
+        env={**given, **_NO_SETTINGS, **_SOMEONE, "COLUMNS": str(COLUMNS)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
