@@ -51,6 +51,22 @@ def test_a_page_of_the_site_opens_without_an_error_and_its_links_lead_somewhere(
     assert followed > 50 * len(PAGES)  # each has the navigation, at least
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pictures_of_the_home_page_follow_the_scheme(
+    browser: Browser, site: Path, scheme: str
+) -> None:
+    page = browser.new_page(color_scheme=scheme)  # type: ignore[arg-type]
+    Opened(page).go(site / "index.html")
+
+    shown = page.evaluate(
+        "[...document.querySelectorAll('picture img')].map((one) => one.currentSrc)"
+    )
+    page.close()
+
+    assert len(shown) == 2
+    assert all(f"-{scheme}." in address for address in shown)
+
+
 def test_a_link_to_nowhere_is_found(site: Path) -> None:
     home = (site / "index.html").as_uri()
 
@@ -63,7 +79,10 @@ def test_a_link_to_nowhere_is_found(site: Path) -> None:
 # one each with code, with a table of links, with pictures, with a diff, with docstrings
 @pytest.mark.parametrize(
     ("scheme", "width", "pages"),
-    [("light", 400, ("howto", "why", "api")), ("dark", 1400, ("comparison", "tutorial", "api"))],
+    [
+        ("light", 400, ("index", "howto", "why", "api")),
+        ("dark", 1400, ("index", "comparison", "tutorial", "api")),
+    ],
     ids=["light", "dark"],
 )
 def test_everybody_can_read_a_page_of_the_site(
