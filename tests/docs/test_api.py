@@ -11,6 +11,7 @@ import pytest
 import pytest_llmeval
 from pytest_llmeval import errors, fixtures
 from pytest_llmeval.models.llm import Usage
+from pytest_llmeval.models.providers.function import Draw
 from tests.docs.pages import chapter, text_of
 from tests.docs.test_site import site
 
@@ -18,7 +19,7 @@ __all__ = ["site"]
 
 PAGE = "docs/api.md"
 MADE = re.findall(r"^::: (\S+)$", text_of(PAGE), re.MULTILINE)
-OUTSIDE_THE_INIT = [fixtures.ScoreRecorder, Usage]
+OUTSIDE_THE_INIT = [fixtures.ScoreRecorder, Usage, Draw]
 
 
 def test_the_page_has_every_public_name_and_what_they_hand_over() -> None:
@@ -85,8 +86,8 @@ def test_each_argument_of_the_mark_is_told() -> None:
     assert re.findall(r"^    ([a-z_]+) \(", told, re.MULTILINE) == table
 
 
-def test_each_attribute_of_a_reply_is_told() -> None:
-    for record in (pytest_llmeval.Reply, Usage):
+def test_each_attribute_of_a_record_is_told() -> None:
+    for record in (pytest_llmeval.Reply, Usage, Draw):
         text = inspect.getdoc(record) or ""
         for name in record.__dataclass_fields__:
             assert re.search(rf"^    {name}: \S", text, re.MULTILINE), name
