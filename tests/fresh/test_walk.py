@@ -92,7 +92,7 @@ def test_the_demo_of_the_readme_runs_in_a_clone(
     ready.touch()
     os.utime(ready, (ready.stat().st_atime, ready.stat().st_mtime + 60))
 
-    code, output = reader.types(f"{DEMO} VENV={environment}", in_folder=clone)
+    code, output = reader.types(f"{DEMO} DEMO={environment}", in_folder=clone)
 
     assert code == 0, output
     assert "REGRESSED" in output
