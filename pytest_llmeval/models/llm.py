@@ -80,7 +80,7 @@ class Model(Protocol):
         Args:
             prompt: the message of the user.
             system: the message of the system before it, if there is to be one.
-            model: ``provider/model``; that of ``--llm-model`` or ``llm_model`` if it is left out.
+            model: ``provider/model``; if left out, what ``--llm-model`` or ``llm_model`` names.
             **params: what goes into the request as it is, such as ``max_tokens=200``.
 
         Returns:
@@ -100,7 +100,7 @@ class Model(Protocol):
         Args:
             messages: one dict a message, oldest first: ``{"role": ..., "content": ...}``, with what
                 else the vendor of the model takes.
-            model: ``provider/model``; that of ``--llm-model`` or ``llm_model`` if it is left out.
+            model: ``provider/model``; if left out, what ``--llm-model`` or ``llm_model`` names.
             **params: what goes into the request as it is, such as ``max_tokens=200``.
 
         Returns:
