@@ -132,7 +132,7 @@ class InlineThread:
         cancelled: it is not wanted any more.
         in_teardown: its fixtures end; only an ordinary exception lets pytest end the others.
         waits_since: when it gave its last turn up, by the clock of seconds.
-        ready_since: when it could go on after that.
+        ready_since: when it could go on after that; 0 while it has a turn.
     """
 
     overlaps = False
@@ -145,6 +145,11 @@ class InlineThread:
         self.in_teardown = False
         self.ready_since = 0.0
         self.waits_since = 0.0
+
+    @property
+    def waits_for_turn(self) -> bool:
+        """Whether the trial could go on, and others run first."""
+        return self.ready_since > self.waits_since
 
     def check_in(self) -> None:
         """Take the baton again if it was taken away."""
@@ -202,6 +207,7 @@ class TrialThread(InlineThread):
             self._ready.threads.run(self._run_in_a_row)
         else:
             self.detached = False
+            self.ready_since = 0.0
             self._ready.baton.beside.discard(self)
             self._to_trial.release()
 

@@ -112,7 +112,6 @@ class CachedCalls:
         """Answer a request of a coroutine; if it gives up, the reply is lost to it but kept."""
         slot, course = self.trial.slot(request.key), self.trial.course
         opened = self._begin(request, slot)
-        reply = None
         try:
             reply = self._stored(request, slot, opened)
             await self._wait_for_others(opened, reply)
@@ -127,16 +126,13 @@ class CachedCalls:
             self._note_loss(request, slot, opened, exc)
             raise
         except BaseException:  # it was cancelled
-            given_up = "" if opened.draw else CANCELLED_REASON
-            opened.leave(course.end(opened, opened.draw, given_up=given_up))
-            if reply and opened.draw:  # it was not so at first: the draw is the same
-                self.trial.record(_answered_call(request, slot, reply))
+            course.end(opened, opened.draw, given_up="" if opened.draw else CANCELLED_REASON)
             raise
         self._note_reply(request, slot, opened, reply)
         return reply
 
     def _begin(self, request: Request, slot: Slot) -> OpenCall:
-        def leave(draw: str, reason: str = CANCELLED_REASON) -> None:
+        def leave(draw: str, reason: str) -> None:
             self.trial.record(_given_up_call(request, slot, draw, reason))
             self.replies.keep_course(self.trial.course.trial, self.trial.course.new_steps)
 
@@ -173,10 +169,10 @@ class CachedCalls:
         self, request: Request, slot: Slot, opened: OpenCall, reply: StoredReply
     ) -> None:
         course = self.trial.course
-        course.end(opened, reply.draw)
+        is_awaited = course.end(opened, reply.draw)
         if course.had_race:  # also where all replies were there, but not the order
             self.replies.keep_course(course.trial, course.new_steps)
-        if not opened.draw:
+        if is_awaited and not opened.draw:
             self.trial.record(_answered_call(request, slot, reply))
 
     def _note_loss(
@@ -184,10 +180,10 @@ class CachedCalls:
     ) -> None:
         course = self.trial.course
         if isinstance(exc, ProviderFailed) and exc.reason == OWN_DEADLINE_REASON:
-            opened.leave(course.end(opened, given_up=exc.reason), exc.reason)
+            course.end(opened, given_up=exc.reason)
             return
-        course.end(opened)
-        self.trial.record(_failed_call(request, slot, exc))
+        if course.end(opened):
+            self.trial.record(_failed_call(request, slot, exc))
         was_asked = isinstance(exc, ProviderFailed) and not exc.is_refusal
         if isinstance(exc, LLMEvalError) and not was_asked:
             self.trial.refuse(exc)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.errors import ReplayMiss
     from pytest_llmeval.records import Slot
 
+Leave = Callable[[str, str], None]
 GRACE = 1.0  # seconds by which a trial may be slower than when it was recorded
 # Between two replies, threads that wait for the first must have had their turn. In a replay they
 # get as long as they had, at most so many seconds; replies that come together come so far apart.
@@ -43,7 +44,7 @@ class OpenCall:
         begun: when, on the clock of the course.
         expired: how many waits of the trial had run out by then.
         recorded: the courses of the trial in which there was this call.
-        leave: is given its draw if the trial ends before.
+        leave: is given its draw and the reason where the application gives it up.
         draw: of the reply that is stored, "" for none.
         is_paid: it is under way, and takes what time it takes.
         miss: why it cannot be made if it is not given up.
@@ -53,7 +54,7 @@ class OpenCall:
     begun: float
     expired: int
     recorded: Sequence[Steps]
-    leave: Callable[..., None]
+    leave: Leave
     draw: str = ""
     is_paid: bool = False
     miss: ReplayMiss | None = None
@@ -82,6 +83,7 @@ class Course:
 
     Attributes:
         trial: names it, the same in each session; "" where that cannot be.
+        waits_for_turn: whether the trial could go on, and others run first.
         others: threads, and work in pools, that the trial began and that have not ended.
         has_ended: the trial has, and nobody waits for its calls any more.
         events: how many calls ended, and waits ran out.
@@ -89,6 +91,7 @@ class Course:
     """
 
     trial: str = ""
+    waits_for_turn: Callable[[], bool] = bool
     others: int = 0
     events: int = 0
     had_race: bool = False
@@ -105,7 +108,7 @@ class Course:
     _open: dict[str, OpenCall] = field(default_factory=dict)
     _ended: dict[str, Step] = field(default_factory=dict)
 
-    def begin(self, key: str, slot: Slot, replies: Replies, leave: Callable[..., None]) -> OpenCall:
+    def begin(self, key: str, slot: Slot, replies: Replies, leave: Leave) -> OpenCall:
         """Begin a call; one that was given up before in its slot is another call."""
         if self._recorded is None:
             self._recorded, self._most = replies.courses(self.trial), replies.patience
@@ -127,7 +130,7 @@ class Course:
             call.is_paid = True
             self._changed.notify_all()
 
-    def end(self, call: OpenCall, draw: str = "", *, given_up: str = "") -> str:
+    def end(self, call: OpenCall, draw: str = "", *, given_up: str = "") -> bool:
         """End a call; without a draw and not given up, it failed and is to be asked again.
 
         Args:
@@ -136,16 +139,15 @@ class Course:
             given_up: how the application gave it up.
 
         Returns:
-            The draw, also of a call that was given up.
+            Whether the trial still waited for it: what became of one left behind is noted.
         """
         with self._changed:
-            if self._open.pop(call.place, None) is None:  # it was left behind by the trial
-                return draw
-            if not draw and not given_up:
+            is_awaited = self._open.pop(call.place, None) is not None
+            if is_awaited and (draw or given_up):
+                self._note(call, draw, given_up=given_up)
+            elif is_awaited:
                 self._begun.remove(call.place)
-            else:
-                draw = self._note(call, draw, given_up=given_up)
-        return draw
+        return is_awaited
 
     def is_open(self, call: OpenCall) -> bool:
         """Whether the trial still waits for a call."""
@@ -161,9 +163,7 @@ class Course:
         """End the trial: it has given up what is still open."""
         with self._changed:
             for call in self._open.values():
-                draw = self._note(call, call.draw, given_up="" if call.draw else CANCELLED_REASON)
-                if not call.draw:
-                    call.leave(draw)
+                self._note(call, call.draw, given_up="" if call.draw else CANCELLED_REASON)
             self._open.clear()
             self.has_ended = True
             self._changed.notify_all()
@@ -193,14 +193,15 @@ class Course:
     def wait(self, call: OpenCall, draw: str | None) -> None:
         """Wait until a reply may be handed over; see ``is_held``.
 
-        A replay waits for little longer than the call took. Beside a call that is paid for it waits
-        exactly as long, so that neither is given a start.
+        A replay waits for little longer than its trial had gone on when the call ended: a deadline
+        may have begun to run long before the call. Beside a call that is paid for it waits exactly
+        as long as the call took, so that neither is given a start.
         """
         with charging(None), self._changed:
             while (pause := self._pause(call, draw)) > 0:
                 started = self._now()
                 left = call.begun + self._longest(call) - started
-                if pause == inf and left <= 0:
+                if pause == inf and left <= 0 and not self.waits_for_turn():
                     break
                 self._changed.wait(min(pause, max(left, PIECE)))
                 if pause < inf and self._now() - started > pause + PIECE:
@@ -219,13 +220,13 @@ class Course:
     def _now(self) -> float:
         return monotonic() - self._started
 
-    def _note(self, call: OpenCall, draw: str, *, given_up: str) -> str:
+    def _note(self, call: OpenCall, draw: str, *, given_up: str) -> None:
         if given_up:
             draw = call.given_up.draw if call.given_up else secrets.token_hex(16)
+            call.leave(draw, given_up)
         expired = self._expired - call.expired
         self._happen()
         self._ended[call.place] = Step(draw, call.begun, self._last, expired, given_up)
-        return draw
 
     def _happen(self) -> None:
         self._last = self._now()
@@ -251,9 +252,11 @@ class Course:
     def _longest(self, call: OpenCall) -> float:
         """Return for how many seconds a replay may be open."""
         steps = [steps[call.place] for steps in call.recorded]
-        seconds = max((step.ended - step.begun for step in steps), default=0.0)
-        is_beside_paid = any(one.is_paid for one in self._open.values())
-        return min(seconds + (0.0 if is_beside_paid else GRACE), self._most)
+        if any(one.is_paid for one in self._open.values()):
+            seconds = max((step.ended - step.begun for step in steps), default=0.0)
+        else:
+            seconds = max((step.ended for step in steps), default=0.0) + GRACE
+        return min(seconds, self._most)
 
     def _has_happened(self, steps: Steps, step: Step, call: OpenCall) -> bool:
         """Whether all has happened that happened while a recorded call was open."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.cache.directory import identity, prepare_directory, set_aside
+from pytest_llmeval.cache.directory import identity, open_plain, prepare_directory, set_aside
 
 
 @pytest.fixture
@@ -25,6 +25,11 @@ def test_git_sees_nothing_of_the_directory(home: Path) -> None:
         ["git", "-C", home.parent, "status", "--porcelain"], check=True, capture_output=True
     )
     assert status.stdout == b""
+
+
+def test_what_is_no_plain_file_is_not_opened(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="it is no plain file"):
+        open_plain(tmp_path)
 
 
 def test_missing_parents_are_made(tmp_path: Path) -> None:

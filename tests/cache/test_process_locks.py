@@ -289,9 +289,10 @@ def test_a_cache_on_a_disk_without_locks_is_not_waited_for(
     assert warned == []
 
 
+@pytest.mark.parametrize(("owner", "name"), [("fcntl", "flock"), ("", "fcntl")])
 def test_where_there_are_no_locks_of_whole_files_all_are_let_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str, name: str
 ) -> None:
-    monkeypatch.setattr(locks.fcntl, "flock", refuse_locks)
+    monkeypatch.setattr(getattr(locks, owner, locks), name, refuse_locks if owner else None)
     with file_lock(tmp_path / "lock"), file_lock(tmp_path / "lock"):
         pass

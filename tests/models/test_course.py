@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.cache.course import Step
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.checks import CacheMode
-from pytest_llmeval.errors import CallAbandoned, ProviderFailed, ReplayMiss
+from pytest_llmeval.errors import CANCELLED_REASON, CallAbandoned, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.attribution import charging, inherited_by_threads
 from pytest_llmeval.models.calls import Request
-from pytest_llmeval.models.course import Course, OpenCall, watching_waits
+from pytest_llmeval.models.course import GRACE, Course, OpenCall, watching_waits
 from pytest_llmeval.records import Slot
 from tests.models.conftest import CountingTrial, Session
 
@@ -168,3 +169,85 @@ def test_a_call_that_a_trial_left_behind_is_given_up_and_not_made_again(
 
     assert isinstance(work.exception(), error)
     assert again == draw
+
+
+def test_what_comes_after_its_trial_changes_nothing_that_was_recorded(
+    begin: Callable[..., Session], pool: ThreadPoolExecutor
+) -> None:
+    has_ended = threading.Event()
+
+    def late(_slot: Slot) -> Answer:
+        assert has_ended.wait(30)
+        return Answer(b"late")
+
+    recorded = []
+    for session in (begin(), begin(), begin(mode="replay")):
+        trial, course = CountingTrial(0), TellingCourse()
+        trial.course = course
+        with charging(trial):
+            work = pool.submit(session.calls(trial).call, asking(SLOW, late))
+        assert course.has_begun.wait(30)
+        course.close()
+        has_ended.set()
+        assert work.result().body == b"late"  # it is stored, and the first session paid for it
+        recorded.append([(call.draw, call.reason) for call in trial.calls])
+        session.replies.close()
+
+    assert recorded == [recorded[0]] * 3
+    assert [reason for _, reason in recorded[0]] == [CANCELLED_REASON]
+
+
+class Ticking(threading.Condition):
+    """Time goes on where somebody waits, and only there."""
+
+    now = 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.now += timeout
+        return False
+
+
+def replayed(
+    begin: Callable[..., Session], monkeypatch: pytest.MonkeyPatch, **attributes: Any
+) -> tuple[Ticking, Course, OpenCall]:
+    """Begin a call that was given up when its trial was 5 s old, at once as it began."""
+    replies = begin().replies
+    replies.keep_course("trial 0", lambda: {f"{SLOW}/0/0": Step("d", 5.0, 5.0, 0, "gone")})
+    time = Ticking()
+    monkeypatch.setattr("pytest_llmeval.models.course.monotonic", lambda: time.now)
+    course = Course("trial 0", _changed=time, **attributes)
+    return time, course, course.begin(SLOW, Slot(0, 0), replies, lambda *_: None)
+
+
+def test_a_deadline_may_have_begun_to_run_before_the_call(
+    begin: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, course, call = replayed(begin, monkeypatch)
+
+    course.wait(call, None)
+
+    assert time.now == pytest.approx(5 + GRACE)
+
+
+def test_a_call_that_is_paid_beside_a_replay_does_not_lengthen_it(
+    begin: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, course, call = replayed(begin, monkeypatch)
+    course.pay(course.begin(QUICK, Slot(0, 0), begin().replies, lambda *_: None))
+
+    course.wait(call, None)
+
+    assert time.now == 0
+
+
+def test_a_call_stays_given_up_while_its_trial_waits_for_its_turn(
+    begin: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([True] * 5)
+    time, course, call = replayed(begin, monkeypatch, waits_for_turn=lambda: next(looks, False))
+
+    course.wait(call, None)
+
+    assert next(looks, None) is None
+    assert time.now > 5 + GRACE

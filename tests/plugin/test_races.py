@@ -124,3 +124,51 @@ def test_a_call_that_was_given_up_is_told_apart_from_one_that_failed(raced: Proj
     result = raced.run()
 
     result.stdout.fnmatch_lines([f"*0 calls made, * replayed, {given_up} given up ·*"])
+
+
+UNWANTED = """
+import asyncio, time, pytest
+from pytest_llmeval import llm_eval
+
+@llm_eval(repeats=3)
+@pytest.mark.parametrize("n", range(4))
+async def test_nobody_awaits_it(async_llm, n):
+    task = asyncio.create_task(async_llm.ask(f"{n}"))
+    await asyncio.sleep(0)
+    time.sleep(0.05)  # the reply comes meanwhile, and the task has no turn
+"""
+
+
+def test_a_reply_that_nobody_awaits_is_lost_in_each_session(project: Project) -> None:
+    project.write(model="def answer(messages): return 'yes'", test_evals=UNWANTED)
+    project.commit()
+    project.run()
+    recorded = outcomes(project)
+    assert {outcome for _, _, outcome, _ in recorded} == {"passed"}
+
+    _, report = project.gate("--llm-baseline=last")
+
+    assert outcomes(project) == recorded
+    assert report["run"]["calls"]["attempts"] == 0
+    assert [one["verdict"] for one in report["functions"]] == ["unchanged"]
+
+
+CROWDED = """
+import asyncio, threading, pytest
+from pytest_llmeval import llm_eval
+
+all_here = threading.Barrier(24)
+
+@llm_eval(repeats=2)
+@pytest.mark.parametrize("n", range(12))
+async def test_all_are_there(async_llm, n):
+    await asyncio.to_thread(all_here.wait, 60)
+"""
+
+
+def test_the_threads_of_a_loop_are_enough_for_the_trials_of_all(project: Project) -> None:
+    project.write(model=MODEL, test_evals=CROWDED)
+
+    project.run()
+
+    assert {outcome for _, _, outcome, _ in outcomes(project)} == {"passed"}

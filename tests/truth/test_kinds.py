@@ -30,19 +30,10 @@ AFRESH = [
 ]
 
 
-# What is known to be wrong, and is being mended.
-PENDING = {
-    "a deadline after another answer",
-    "a task that nobody awaits",
-}
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_what_is_printed_is_true(
-    kind: Kind, pytester: pytest.Pytester, server: RatedServer, request: pytest.FixtureRequest
+    kind: Kind, pytester: pytest.Pytester, server: RatedServer
 ) -> None:
-    if kind.name in PENDING:
-        request.applymarker(pytest.mark.xfail(strict=False))
     sessions = Sessions(kind, pytester, server)
 
     first = sessions.run()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
@@ -33,6 +34,9 @@ _MOST_PASSES = 20  # of the loop, before trials have turns again
 _LONGEST_STOP = 0.005  # seconds for which trials take turns before the loop runs
 _LONGEST_ALONE = 60.0  # seconds for which a step of another trial is put off
 GRACE = 1.0  # seconds for a coroutine that is cancelled to end
+# Of asyncio.to_thread, each begun when it is needed: by itself a loop has a handful for all trials,
+# and what waits in vain for one looks as if the model were late.
+_MOST_THREADS = 1000
 RUNNER: ContextVar[TrialRunner] = ContextVar("llmeval_runner")
 _ALL_TASKS = asyncio.all_tasks
 
@@ -55,6 +59,8 @@ class Pump:
         self._stopped = Clock.seconds()
         if loop.get_task_factory() is None:
             loop.set_task_factory(make_task)
+        if getattr(loop, "_default_executor", None) is None:  # it is asked nowhere else
+            loop.set_default_executor(ThreadPoolExecutor(_MOST_THREADS, "asyncio"))
 
     def run(self, timeout: float | None) -> None:
         """Run the loop until a trial is ready, or for so many seconds."""
@@ -208,6 +214,7 @@ class TrialRunner:
     def close(self) -> None:
         """Cancel the tasks that the trial left running, as ``asyncio.run`` does."""
         left = [task for task in self.tasks if not task.done()]
+        late = self._trial.ledger.late
         for task in left:
             task.cancel()
         try:
@@ -215,6 +222,7 @@ class TrialRunner:
                 self.run(asyncio.wait(left, timeout=GRACE))
             self._raise_exit()
         finally:
+            self._trial.ledger.late = late  # for these tasks nobody waits
             self._has_ended = True
 
     def leave(self, raised: SystemExit) -> None:
