@@ -214,6 +214,7 @@ class TrialThread(InlineThread):
     def check_in(self) -> None:
         """Take the baton again if it was taken away; called where a trial enters our code."""
         if self.detached and self._is_entered():
+            self._ready.baton.beside.discard(self)  # it runs no further
             self._ready.put(self)
             self._to_trial.acquire()
             if not self.in_teardown:
@@ -286,9 +287,10 @@ class TrialThread(InlineThread):
     def be_alone(self) -> None:
         """Wait until no trial runs beside this one, which is about to patch something."""
         while self._is_entered() and not self.in_teardown and self._ready.baton.beside:
-            self.trial.wants_alone, self._runs_test = True, False
+            runs_test, self._runs_test = self._runs_test, False
+            self.trial.wants_alone = True
             self.suspend(lambda: self._ready.put(self))
-            self.trial.wants_alone = False
+            self.trial.wants_alone, self._runs_test = False, runs_test
 
     def cancel(self) -> None:
         """Have the trial raise ``TrialCancelled`` where it waits, at its next turn."""

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pytest_llmeval.engine.isolation.places import replaced
+from pytest_llmeval.engine.trial_thread import check_in
 
 # By module: the functions that seed, that which reads the state, and that which puts it back.
 _KNOWN = {
@@ -78,6 +79,7 @@ class Generators:
     def _seed(
         self, name: str, seed: Callable[..., object], *args: object, **more: object
     ) -> object:
+        check_in(alone=True)
         if name not in self._of_all and self._is_in_trial():
             self._of_all[name] = self._watched[name][0]()
         return seed(*args, **more)

@@ -7,13 +7,15 @@ whole.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import sysconfig
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, TypeVar
@@ -36,6 +38,7 @@ T = TypeVar("T")
 
 _CHANGING = ("setattr", "delattr", "setitem", "delitem", "syspath_prepend", "chdir", "undo")
 _INSTALLED = ("site-packages", "dist-packages")
+_CURRENT_TEST = os.environ.encodekey("PYTEST_CURRENT_TEST")  # which pytest sets at each phase
 
 
 class Patches:
@@ -48,6 +51,7 @@ class Patches:
     Attributes:
         outside: a package that is not the project's and was patched, "" if none was.
         mocks: how many patches of ``unittest.mock`` are in place.
+        recorders: how many ``catch_warnings(record=True)`` are, as of ``pytest.warns``.
         places: that were patched and are put away while the trial waits, by their keys.
     """
 
@@ -55,6 +59,7 @@ class Patches:
         self._guard = guard
         self.outside = ""
         self.mocks = 0
+        self.recorders = 0
         self._unset = unset
         self.places: dict[object, Place] = {}
         self._patchers: list[pytest.MonkeyPatch] = []
@@ -207,6 +212,52 @@ def _counting(
 
 
 @contextmanager
+def watched_state(current: Callable[[], Patches | None]) -> Iterator[None]:
+    """Have a trial take the baton again before it changes what is swapped with the baton.
+
+    Args:
+        current: gives what the trial in turn patches.
+    """
+    redirection: Any = contextlib._RedirectStream
+    places: tuple[tuple[Any, str], ...] = (
+        (os, "putenv"), (os, "unsetenv"), (os, "chdir"), (redirection, "__enter__")
+    )  # fmt: skip
+    recorder = warnings.catch_warnings
+    with ExitStack() as stack:
+        for owner, name in places:
+            stack.enter_context(replaced(owner, name, _alone(getattr(owner, name))))
+        for name, step in (("__enter__", 1), ("__exit__", -1)):
+            counting = _counting_recorders(getattr(recorder, name), current, step=step)
+            stack.enter_context(replaced(recorder, name, counting))
+        yield
+
+
+def _alone(plain: Callable[..., T]) -> Callable[..., T]:
+    @wraps(plain)
+    def alone(*args: Any) -> T:
+        if args[0] != _CURRENT_TEST:
+            check_in(alone=True)
+        return plain(*args)
+
+    return alone
+
+
+def _counting_recorders(
+    method: Callable[..., Any], current: Callable[[], Patches | None], *, step: int
+) -> Callable[..., Any]:
+    @wraps(method)
+    def counted(recorder: Any, *exc_info: object) -> Any:
+        if recorder._record:  # else libraries do it, for a moment
+            check_in(alone=True)
+            patches = current()
+            if patches is not None:
+                patches.recorders = max(0, patches.recorders + step)
+        return method(recorder, *exc_info)
+
+    return counted
+
+
+@contextmanager
 def watched_levels(current: Callable[[], Patches | None]) -> Iterator[None]:
     """Treat the levels of loggers that the trial in turn sets as patches of the trial.
 
@@ -216,6 +267,8 @@ def watched_levels(current: Callable[[], Patches | None]) -> Iterator[None]:
     plain = logging.Logger.setLevel
 
     def set_level(logger: logging.Logger, level: int | str) -> None:
+        if logger is not logging.root and logger.level != level:
+            check_in(alone=True)
         patches = current()
         if patches is not None and logger is not logging.root:  # that level is swapped anyway
             patches.add(Level(logger, "level"), logger.level)

@@ -33,6 +33,7 @@ from pytest_llmeval.engine.isolation.patches import (
     watched_levels,
     watched_mocks,
     watched_patchers,
+    watched_state,
 )
 from pytest_llmeval.engine.trial_thread import check_in
 
@@ -106,8 +107,10 @@ class Context(Surroundings):
             other: that state.
             alike: it is known that it looks like this one.
         """
-        is_patched = self.patches is not None and (self.patches.places or self.patches.mocks)
-        if is_patched or self.generators:
+        patches = self.patches
+        if self.generators or (
+            patches is not None and (patches.places or patches.mocks or patches.recorders)
+        ):
             return False
         has_streams = self.stdout is other.stdout and self.stderr is other.stderr
         return alike or (
@@ -158,6 +161,7 @@ class Switch:
                 stack.enter_context(watched_patchers(self._adopt))
                 stack.enter_context(watched_mocks(lambda: self._patches))
                 stack.enter_context(watched_levels(lambda: self._patches))
+                stack.enter_context(watched_state(lambda: self._patches))
             yield
 
     def _streams(self) -> Iterator[tuple[str, Any]]:

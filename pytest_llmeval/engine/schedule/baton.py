@@ -106,9 +106,9 @@ class Baton:
             if thread.detached:
                 return
             thread.trial.call_output.filters = warnings.filters
+            self.beside.add(thread)  # first: one that has patched something must not be next
             following = self._holder = self._next_one(thread)
             thread.detached = True
-            self.beside.add(thread)
             if following is None:
                 self._to_session.release()
             else:

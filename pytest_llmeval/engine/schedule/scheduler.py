@@ -224,7 +224,7 @@ class Scheduler:
 
     def _end_deadlock(self) -> TrialThread | None:
         """Let a trial that patches go on though others run beside it, which may wait for it."""
-        for thread in self._baton.beside:
+        for thread in tuple(self._baton.beside):  # others come and go meanwhile
             thread.trial.saw_others = True
         self._baton.beside.clear()
         return self._one_that_is_ready()
@@ -278,6 +278,8 @@ class Scheduler:
         """Make the next trial of the case in turn, or of one of the cases after it."""
         if head.serial or len(self._flight) >= self._limit or self._ready.alone is not None:
             return None  # a case is serial beside others where it was found out to swap something
+        if self._ready.held_back:
+            return None  # it could not run free, and would keep the baton where it blocks
         following = () if self._escaped else self.lookahead.following(head)
         for trials in chain((head,), following):
             index = next(trials.unplanned, None)

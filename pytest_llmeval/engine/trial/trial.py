@@ -192,7 +192,8 @@ class RunningTrial:
             self._ready.blocking.add(self._code)
             return
         self._held_for = self._held_for or BLOCKING_AND_PATCHING
-        self.saw_others = seconds > LONGEST_BLOCK and not self._ready.is_empty
+        waits = self._ready.held_back or not self._ready.is_empty
+        self.saw_others = bool(seconds > LONGEST_BLOCK and waits)
 
     @property
     def _is_bound(self) -> bool:

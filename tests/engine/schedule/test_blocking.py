@@ -193,3 +193,89 @@ def test_patching(llm, monkeypatch):
     assert bodies(project)[-4:] == ["body", "de"] * 2
     assert bodies(project).count("body") == 4
     result.stdout.fnmatch_lines(["1 case ran serially: a trial blocked without what it patched*"])
+
+
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        ("os.environ['OWN'] = str(n)", "os.environ.get('OWN') == str(n)"),
+        ("os.environ.pop('OF_ALL')", "'OF_ALL' not in os.environ"),
+        ("os.chdir(tmp_path)", "os.getcwd() == str(tmp_path)"),
+        ("random.seed(n)", "random.getstate() == random.Random(n).getstate()"),
+        ("logging.getLogger('lib').setLevel(n)", "logging.getLogger('lib').level == n"),
+        ("stack.enter_context(redirect_stdout(io.StringIO()))", "type(sys.stdout) is io.StringIO"),
+        ("told = stack.enter_context(pytest.warns()); warnings.warn(f'{n}')", "len(told) == 1"),
+    ],
+)
+def test_what_a_trial_changes_after_it_blocked_is_its_own(
+    project: pytest.Pytester, change: str, read: str
+) -> None:
+    """The trials behind the first one are beside one another when they change something."""
+    project.makepyfile(
+        test_it=HEAD
+        + f"""
+import io, logging, sys, warnings
+from contextlib import ExitStack, redirect_stdout
+
+os.environ["OF_ALL"] = "yes"
+MEETING = threading.Barrier(3)
+INDICES = iter(range(1, 5))
+
+@llm_eval(repeats=4)
+def test_it(llm, tmp_path):
+    home = os.getcwd()
+    n = next(INDICES)
+    if n == 1:
+        assert app.BEGUN.wait(30)
+    else:
+        app.BEGUN.set()
+        MEETING.wait(30)
+    with ExitStack() as stack:
+        {change}
+        time.sleep(0.01)  # who runs beside it has the time to change it, too
+        is_own = {read}
+        llm.ask("others have their turn")
+        is_still_own = {read}
+    os.chdir(home)
+    note(f"{{is_own and is_still_own}}")
+"""
+    )
+
+    run_forked(project, "-p", "no:cacheprovider", "-W", "ignore")
+
+    assert bodies(project) == ["True"] * 4
+
+
+def test_none_runs_with_what_another_patched_when_it_goes_on_by_itself(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile(
+        test_it=HEAD
+        + """
+@llm_eval(repeats=1)
+def test_patching(llm, monkeypatch):
+    monkeypatch.setattr(app, "MODE", "patched")
+    llm.ask("when the other one is blocked")
+    end = time.monotonic() + 0.2
+    while time.monotonic() < end:  # has its turn, and is not blocked
+        time.sleep(0.01)
+
+INDICES = iter(range(8))
+
+@llm_eval(repeats=8)
+def test_blocking():
+    n = next(INDICES)
+    if n == 1:
+        app.BLOCKED.set()
+    time.sleep(0.4)
+    modes = set()
+    for _ in range(20):
+        modes.add(app.MODE)
+        time.sleep(0.01)
+    note(f"{modes}")
+"""
+    )
+
+    run_forked(project, "-p", "no:cacheprovider")
+
+    assert bodies(project) == ["{'real'}"] * 8
