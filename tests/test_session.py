@@ -54,10 +54,10 @@ def test_the_section_tells_what_a_provider_cost(tmp_path: Path) -> None:
 
 
 def test_the_section_names_the_five_hosts_most_frequented(tmp_path: Path) -> None:
-    hosts = {(f"host-{count}", "test_a.py::test_x"): count for count in range(1, 8)}
+    hosts = {(f"host-{count}", "test_a.py::test_x", ""): count for count in range(1, 8)}
     judgement = Judgement(
         settings=Settings(directory=tmp_path, session="s"),
-        connections=hosts | {("host-7", "test_a.py::TestY::test_z"): 3},
+        connections=hosts | {("host-7", "test_a.py::TestY::test_z", ""): 3},
     )
     notes = [line.text for line in section(judgement, Page(width=120)) if "did not" in line.text]
     assert notes[:2] == [

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import partial
+from math import inf
 from os import getpid  # by name: a test may mock that of the module
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -34,6 +35,7 @@ class Result(Generic[T]):
 
     def __init__(self) -> None:
         self._value: list[T] = []
+        self._since = inf
         self._raised: list[BaseException] = []
 
     def keep(self, function: Callable[[], T]) -> None:
@@ -41,6 +43,7 @@ class Result(Generic[T]):
         __tracebackhide__ = True
         try:
             self._value.append(function())
+            self._since = Clock.seconds()
         except BaseException as exc:  # raised again where the result is asked for
             self._raised.append(exc)
 
@@ -52,9 +55,9 @@ class Result(Generic[T]):
             self._raised.append(exc)
 
     @property
-    def has_value(self) -> bool:
-        """Whether the function has returned."""
-        return bool(self._value)
+    def lay(self) -> float:
+        """For how many seconds the value has been there; 0 if there is none."""
+        return Clock.seconds() - self._since if self._value else 0.0
 
     def get(self) -> T:
         """Return the value, or raise."""

@@ -72,7 +72,8 @@ class UnseenConnections:
         self._only_replays = only_replays
         self._allowed = allowed
         self._seen = seen
-        self._names: dict[str | int, str] = {}  # that were looked up last, by address
+        # That were looked up last, by address: by a test function, and by any.
+        self._names: dict[tuple[str | None, str | int], str] = {}
         self._opened: SimpleQueue[tuple[str, str, str, int]] = SimpleQueue()
         self._counts: Counter[tuple[str, str, str, int]] = Counter()  # with the family
         self._told: Counter[tuple[str, str, str]] = Counter()
@@ -90,11 +91,13 @@ class UnseenConnections:
 
         @wraps(plain)
         def getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
-            if host and self._only_replays and (trial := current_trial()) is not None:
+            trial = current_trial() if host else None
+            if trial is not None and self._only_replays:
                 self._looking_up(trial, _text(host), *args[:1])
             found = plain(host, *args, **kwargs)
             if host:  # bytes, where anyio asks, and so for awaitable clients of httpx
-                self._names.update({one[-1][0]: _text(host) for one in found})
+                for asker in (None, None if trial is None else trial.function):
+                    self._names.update({(asker, one[-1][0]): _text(host) for one in found})
             return found
 
         def told(event: str, args: Sequence[Any]) -> None:
@@ -147,7 +150,8 @@ class UnseenConnections:
             return
         trial.reached_out = True
         number, port = _text(address[0]), address[1]
-        host = self._names.get(number, number)
+        host = self._names.get((None, number), number)
+        host = self._names.get((trial.function, number), host)
         library = _library_of(caller, self._seen())
         try:
             self._check(trial, (host, number), port, library)

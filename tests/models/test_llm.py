@@ -25,10 +25,10 @@ def test_a_model_name_is_split_at_its_first_slash(text: str, provider: str, mode
 @pytest.mark.parametrize(
     ("text", "problem", "next_step"),
     [
-        ("gpt-4o-mini", "names no provider", "openai/gpt-4o-mini"),
-        ("", "names no provider", "openai/gpt-4o-mini"),
-        ("openai/", "has no model", "openai/gpt-4o-mini"),
-        ("/gpt-4o-mini", "has no provider", "openai/gpt-4o-mini"),
+        ("gpt-4o-mini", "names no provider", "such as openai/"),
+        ("", "names no provider", "such as openai/"),
+        ("openai/", "has no model", "such as openai/"),
+        ("/gpt-4o-mini", "has no provider", "such as openai/"),
         (
             "mistral/large",
             "unknown provider 'mistral'",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_PASSES = 20  # of the loop, before trials have turns again
+_LONG = 0.05  # seconds; of two replies at once the second lies for less
 _LONGEST_STOP = 0.005  # seconds for which trials take turns before the loop runs
 _LONGEST_ALONE = 60.0  # seconds for which a step of another trial is put off
 GRACE = 1.0  # seconds for a coroutine that is cancelled to end
@@ -300,7 +301,7 @@ async def wait_in_thread(
         function: blocks.
         threads: in one of which it runs.
         around_call: its context there.
-        came_late: called where the awaiting task is cancelled though there is a result.
+        came_late: called where the awaiting task is cancelled though a result has lain there.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
@@ -320,7 +321,7 @@ async def wait_in_thread(
     try:
         await ended
     except asyncio.CancelledError:
-        if result.has_value:
+        if result.lay > _LONG:
             came_late()
         raise
     return result.get()
