@@ -234,10 +234,10 @@ def watched_state(current: Callable[[], Patches | None]) -> Iterator[None]:
 
 def _alone(plain: Callable[..., T]) -> Callable[..., T]:
     @wraps(plain)
-    def alone(*args: Any) -> T:
-        if args[0] != _CURRENT_TEST:
+    def alone(*args: Any, **named: Any) -> T:
+        if args[:1] != (_CURRENT_TEST,):
             check_in(alone=True)
-        return plain(*args)
+        return plain(*args, **named)
 
     return alone
 

@@ -200,7 +200,7 @@ def test_patching(llm, monkeypatch):
     [
         ("os.environ['OWN'] = str(n)", "os.environ.get('OWN') == str(n)"),
         ("os.environ.pop('OF_ALL')", "'OF_ALL' not in os.environ"),
-        ("os.chdir(tmp_path)", "os.getcwd() == str(tmp_path)"),
+        ("os.chdir(path=tmp_path)", "os.getcwd() == str(tmp_path)"),
         ("random.seed(n)", "random.getstate() == random.Random(n).getstate()"),
         ("logging.getLogger('lib').setLevel(n)", "logging.getLogger('lib').level == n"),
         ("stack.enter_context(redirect_stdout(io.StringIO()))", "type(sys.stdout) is io.StringIO"),
