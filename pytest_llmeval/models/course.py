@@ -87,6 +87,7 @@ class Course:
         others: threads, and work in pools, that the trial began and that have not ended.
         has_ended: the trial has, and nobody waits for its calls any more.
         events: how many calls ended, and waits ran out.
+        expired: how many waits ran out.
         had_race: two of its calls were open at once.
     """
 
@@ -94,6 +95,7 @@ class Course:
     waits_for_turn: Callable[[], bool] = bool
     others: int = 0
     events: int = 0
+    expired: int = 0
     had_race: bool = False
     has_ended: bool = False
     _recorded: Sequence[Steps] | None = None
@@ -102,8 +104,7 @@ class Course:
     _changed: threading.Condition = field(
         default_factory=lambda: threading.Condition(fork_safe_lock())
     )
-    _expired: int = 0
-    _last: float = 0.0  # when a call ended, or a wait ran out
+    _last: float = -inf  # when a call ended, or a wait ran out
     _begun: set[str] = field(default_factory=set)
     _open: dict[str, OpenCall] = field(default_factory=dict)
     _ended: dict[str, Step] = field(default_factory=dict)
@@ -117,7 +118,7 @@ class Course:
             while place in self._begun:
                 place += "~"
             recorded = [steps for steps in self._recorded if place in steps]
-            call = OpenCall(place, self._now(), self._expired, recorded, leave)
+            call = OpenCall(place, self._now(), self.expired, recorded, leave)
             self.had_race = self.had_race or bool(self._open)
             self._begun.add(place)
             self._open[place] = call
@@ -156,7 +157,7 @@ class Course:
     def expire(self) -> None:
         """Note that a wait of the trial with a deadline ran out, or that a timer did."""
         with self._changed:
-            self._expired += 1
+            self.expired += 1
             self._happen()
 
     def close(self) -> None:
@@ -224,7 +225,7 @@ class Course:
         if given_up:
             draw = call.given_up.draw if call.given_up else secrets.token_hex(16)
             call.leave(draw, given_up)
-        expired = self._expired - call.expired
+        expired = self.expired - call.expired
         self._happen()
         self._ended[call.place] = Step(draw, call.begun, self._last, expired, given_up)
 
@@ -247,7 +248,7 @@ class Course:
             for steps, step in due:
                 before = (one.ended for one in steps.values() if one.ended < step.ended)
                 gap = max(gap, min(step.ended - max(before, default=step.ended), SETTLING))
-        return max(0.0, self._last + gap - self._now()) if self.others and self.events else 0.0
+        return max(0.0, self._last + gap - self._now()) if self.others else 0.0
 
     def _longest(self, call: OpenCall) -> float:
         """Return for how many seconds a replay may be open."""
@@ -260,7 +261,7 @@ class Course:
 
     def _has_happened(self, steps: Steps, step: Step, call: OpenCall) -> bool:
         """Whether all has happened that happened while a recorded call was open."""
-        if self._expired - call.expired < step.expired:
+        if self.expired - call.expired < step.expired:
             return False
         return all(
             place in (self._ended if other.ended < step.ended else self._begun)

@@ -16,7 +16,7 @@ from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import CANCELLED_REASON, CallAbandoned, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.attribution import charging, inherited_by_threads
 from pytest_llmeval.models.calls import Request
-from pytest_llmeval.models.course import GRACE, Course, OpenCall, watching_waits
+from pytest_llmeval.models.course import GRACE, PIECE, Course, OpenCall, watching_waits
 from pytest_llmeval.records import Slot
 from tests.models.conftest import CountingTrial, Session
 
@@ -195,6 +195,29 @@ def test_what_comes_after_its_trial_changes_nothing_that_was_recorded(
 
     assert recorded == [recorded[0]] * 3
     assert [reason for _, reason in recorded[0]] == [CANCELLED_REASON]
+
+
+def test_replies_that_come_together_to_threads_come_apart(
+    begin: Callable[..., Session], pool: ThreadPoolExecutor
+) -> None:
+    both_are_there = threading.Barrier(2)
+
+    def answer(_slot: Slot) -> Answer:
+        both_are_there.wait(30)
+        return Answer(b"now")
+
+    trial = CountingTrial(0)
+    calls = begin().calls(trial)
+    with charging(trial):
+        works = [pool.submit(calls.call, asking(key, answer)) for key in (SLOW, QUICK)]
+    for work in works:
+        work.result()
+    trial.course.close()
+
+    steps = trial.course.new_steps()
+    assert steps is not None
+    one, other = sorted(step.ended for step in steps.values())
+    assert other - one >= PIECE
 
 
 class Ticking(threading.Condition):

@@ -136,10 +136,18 @@ async def test_nobody_awaits_it(async_llm, n):
     task = asyncio.create_task(async_llm.ask(f"{n}"))
     await asyncio.sleep(0)
     time.sleep(0.05)  # the reply comes meanwhile, and the task has no turn
+
+@llm_eval(repeats=3)
+@pytest.mark.parametrize("n", range(4))
+async def test_it_is_cancelled(async_llm, n):
+    task = asyncio.create_task(async_llm.ask(f"loser {n}"))
+    await asyncio.sleep(0)
+    time.sleep(0.05)
+    task.cancel()
 """
 
 
-def test_a_reply_that_nobody_awaits_is_lost_in_each_session(project: Project) -> None:
+def test_a_reply_that_nobody_wants_is_lost_in_each_session(project: Project) -> None:
     project.write(model="def answer(messages): return 'yes'", test_evals=UNWANTED)
     project.commit()
     project.run()
@@ -150,7 +158,7 @@ def test_a_reply_that_nobody_awaits_is_lost_in_each_session(project: Project) ->
 
     assert outcomes(project) == recorded
     assert report["run"]["calls"]["attempts"] == 0
-    assert [one["verdict"] for one in report["functions"]] == ["unchanged"]
+    assert [one["verdict"] for one in report["functions"]] == ["unchanged"] * 2
 
 
 CROWDED = """
@@ -172,3 +180,34 @@ def test_the_threads_of_a_loop_are_enough_for_the_trials_of_all(project: Project
     project.run()
 
     assert {outcome for _, _, outcome, _ in outcomes(project)} == {"passed"}
+
+
+NO_TURN = """
+import asyncio, time
+from pytest_llmeval import llm_eval
+
+@llm_eval(repeats=1)
+async def test_it_had_no_turn(async_llm):
+    async def ask():
+        async with asyncio.timeout(1):
+            await async_llm.ask("?")
+    task = asyncio.create_task(ask())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    queue = asyncio.get_running_loop()._ready
+    while not any("settle" in repr(one) for one in queue):  # the reply is there
+        time.sleep(0.001)
+    time.sleep(1)
+    try:
+        await task
+    except TimeoutError:
+        assert False, "late"
+"""
+
+
+def test_a_deadline_that_ran_out_though_the_reply_was_there_is_no_miss(project: Project) -> None:
+    project.write(model="def answer(messages): return 'yes'", test_evals=NO_TURN)
+
+    project.run()
+
+    assert [outcome for _, _, outcome, _ in outcomes(project)] == ["errored"]

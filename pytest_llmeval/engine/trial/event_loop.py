@@ -215,7 +215,6 @@ class TrialRunner:
     def close(self) -> None:
         """Cancel the tasks that the trial left running, as ``asyncio.run`` does."""
         left = [task for task in self.tasks if not task.done()]
-        late = self._trial.ledger.late
         for task in left:
             task.cancel()
         try:
@@ -223,7 +222,6 @@ class TrialRunner:
                 self.run(asyncio.wait(left, timeout=GRACE))
             self._raise_exit()
         finally:
-            self._trial.ledger.late = late  # for these tasks nobody waits
             self._has_ended = True
 
     def leave(self, raised: SystemExit) -> None:

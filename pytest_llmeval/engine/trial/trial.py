@@ -349,8 +349,12 @@ class RunningTrial:
             return function()
         around_call = self.call_output.around_call() if self.thread.overlaps else nullcontext()
 
+        course = self.ledger.course
+        expired = course.expired
+
         def came_late() -> None:
-            self.ledger.late = LATE
+            if course.expired > expired:  # else the trial did not want it any more
+                self.ledger.late = LATE
 
         return await wait_in_thread(
             function,
