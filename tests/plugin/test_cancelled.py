@@ -9,7 +9,7 @@ import pytest
 from pytest_llmeval.runs.run_file import read_run
 from tests.forked import run_forked
 from tests.project import Project
-from tests.servers.openai_server import OpenAIServer, Scripted
+from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
 
 APP = """
 import asyncio
@@ -47,7 +47,7 @@ def quick() -> Iterator[OpenAIServer]:
 @pytest.fixture
 def slow() -> Iterator[OpenAIServer]:
     with OpenAIServer() as server:
-        server.then(*[Scripted(delay=1.0)] * 100)
+        server.then(*[Scripted(delay=NEVER)] * 100)
         yield server
 
 
