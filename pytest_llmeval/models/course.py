@@ -32,6 +32,7 @@ Leave = Callable[[str, str], None]
 GRACE = 1.0  # seconds by which a trial may be slower than when it was recorded
 # Between two replies, threads that wait for the first must have had their turn. In a replay they
 # get as long as they had, at most so many seconds; replies that come together come so far apart.
+_CLOSE = 0.05
 SETTLING, PIECE = 0.1, 0.01
 
 
@@ -105,6 +106,7 @@ class Course:
         default_factory=lambda: threading.Condition(fork_safe_lock())
     )
     _last: float = -inf  # when a call ended, or a wait ran out
+    _rang: list[float] = field(default_factory=list)  # for each that ran out, when its timer did
     _begun: set[str] = field(default_factory=set)
     _open: dict[str, OpenCall] = field(default_factory=dict)
     _ended: dict[str, Step] = field(default_factory=dict)
@@ -154,10 +156,11 @@ class Course:
         """Whether the trial still waits for a call."""
         return call.place in self._open
 
-    def expire(self) -> None:
+    def expire(self, *, by_timer: bool = False) -> None:
         """Note that a wait of the trial with a deadline ran out, or that a timer did."""
         with self._changed:
             self.expired += 1
+            self._rang.append(self._now() if by_timer else -inf)
             self._happen()
 
     def close(self) -> None:
@@ -225,7 +228,11 @@ class Course:
         if given_up:
             draw = call.given_up.draw if call.given_up else secrets.token_hex(16)
             call.leave(draw, given_up)
-        expired = self.expired - call.expired
+        rang = self._rang[call.expired :]
+        # A timer that rang just before the reply was heard did not end the call. In a replay, which
+        # would wait for it, it might.
+        late = 0 if given_up else sum(self._now() - when < _CLOSE for when in rang)
+        expired = len(rang) - late
         self._happen()
         self._ended[call.place] = Step(draw, call.begun, self._last, expired, given_up)
 
@@ -327,5 +334,5 @@ def _expire() -> None:
 
 
 def _ring(course: Course, callback: Callable[..., object], *args: Any) -> None:
-    course.expire()
+    course.expire(by_timer=True)
     callback(*args)
