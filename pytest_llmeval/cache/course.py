@@ -16,6 +16,7 @@ from pytest_llmeval.errors import RowRefused
 
 SCHEMA = 1
 PREFIX = "course/"
+SOME_COURSE = f"{PREFIX}any"  # a row that is there where there is any
 
 
 class Step(NamedTuple):

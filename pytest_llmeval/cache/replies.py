@@ -9,7 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.cache.course import Steps, course_name, decode_course, encode_course
+from pytest_llmeval.cache.course import (
+    SOME_COURSE,
+    Steps,
+    course_name,
+    decode_course,
+    encode_course,
+)
 from pytest_llmeval.cache.locks import (
     ProcessLocks,
     SingleFlight,
@@ -91,6 +97,7 @@ class Replies:
         self._explained_keys: set[str] = set()
         self.patience = patience
         self._new_courses: set[tuple[str, Callable[[], Steps | None]]] = set()
+        self._has_courses: bool | None = None  # whether any are stored; None if nobody has looked
 
     @property
     def only_replays(self) -> bool:
@@ -178,7 +185,9 @@ class Replies:
         name = course_name(trial)
         with suppress(CacheUnusable):  # a lookup of a reply tells of it
             store = self._store or self._open()
-            while (value := store.find(f"{name}{len(found)}")[0]) is not None:
+            if self._has_courses is None:  # most suites have none, so each trial is spared a look
+                self._has_courses = store.find(SOME_COURSE)[0] is not None
+            while self._has_courses and (value := store.find(f"{name}{len(found)}")[0]) is not None:
                 try:
                     found.append(decode_course(value))
                 except RowRefused:
@@ -196,6 +205,8 @@ class Replies:
             value = encode_course(taken) if taken else None
             if value is not None:
                 rows.append((f"{course_name(trial)}{len(self._stored_courses(trial))}", value))
+                rows.append((SOME_COURSE, value))
+                self._has_courses = True
         return rows
 
     def close(self) -> None:
