@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from contextvars import Context, copy_context
+from math import inf
 from os import O_RDONLY, close, read
 from os import open as open_file
 from queue import SimpleQueue
@@ -286,7 +287,9 @@ class Ready:
 
 
 class StallWatch:
-    """Tell whether a thread makes no progress: its CPU clock stands still.
+    """Tell whether a thread makes no progress: its CPU clock stands still, or nearly so.
+
+    A body that polls, by many short sleeps, takes a core for a few percent of the time.
 
     The clock of a thread that only waits for a core stands still, too. Linux tells that it
     does; elsewhere a look that itself comes late, as on a machine that is so busy, does not count.
@@ -295,6 +298,7 @@ class StallWatch:
     """
 
     PERIOD = 0.05  # seconds
+    BUSY = 0.1  # of the time; less is to wait
     CHECKS = 5  # with 2, trials that only waited for a core were taken for stalled (measured)
 
     def __init__(self, thread: PooledThread) -> None:
@@ -307,12 +311,14 @@ class StallWatch:
     def is_stalled(self) -> bool:
         """Look at the clock; call once a period."""
         now, looked = self._clock(), monotonic()
+        last, passed = self._last, looked - self._looked
         wants_core = self._wants_core()
         if wants_core is None:
-            wants_core = looked - self._looked > 2 * self.PERIOD
-        is_still = now is not None and now == self._last and not wants_core
+            wants_core = passed > 2 * self.PERIOD
+        busy = inf if now is None or last is None else now - last
+        is_still = busy < self.BUSY * passed and not wants_core
         self._still = self._still + 1 if is_still else 0
-        self.seconds = self.seconds + looked - self._looked if is_still else 0.0
+        self.seconds = self.seconds + passed if is_still else 0.0
         self._last, self._looked = now, looked
         return self._still >= self.CHECKS
 
