@@ -215,6 +215,8 @@ def safe_failure(longrepr: Any) -> Any:
     Returns:
         The same, or its text where a version of pytest allows no change.
     """
+    if longrepr is None:
+        return None
     keys = keys_of_environment()
     try:
         return _spelled_out(longrepr, keys)
@@ -224,7 +226,7 @@ def safe_failure(longrepr: Any) -> Any:
 
 def safe_output(sections: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Do the same with what was printed and logged; it loses its colours."""
-    keys = keys_of_environment()
+    keys = keys_of_environment() if sections else ()
     return [(title, _safe(_COLOUR.sub("", text), keys)) for title, text in sections]
 
 
