@@ -33,7 +33,7 @@ GROUPS = (
         "llm_fetch", "llm_retry_errors",
     )),
     ("Judge", "gate.md", (
-        "llm_alpha", "llm_margin", "llm_target", "llm_test", "llm_multiplicity", "llm_gate_order",
+        "llm_alpha", "llm_margin", "llm_target", "llm_test", "llm_multiplicity",
         "llm_strict", "llm_accept", "llm_accept_gone", "llm_renamed", "llm_max_gone",
     )),
     ("Ask models", "models.md", (

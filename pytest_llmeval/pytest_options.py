@@ -17,6 +17,7 @@ import pytest
 from pytest_llmeval import checks
 from pytest_llmeval.errors import SettingsError, without_user
 from pytest_llmeval.settings import (
+    REMOVED,
     REPEATS,
     TYPED_KEY,
     GateRules,
@@ -72,6 +73,8 @@ def add_options(parser: pytest.Parser) -> None:
                 group.addoption(undoing, action="store_false", **settings)
         if option.ini:
             parser.addini(option.key, option.help, type=option.ini, default=None)
+    for key in REMOVED:
+        parser.addini(key, "removed: take it out", type="linelist", default=None)
 
 
 def asks_only(config: pytest.Config) -> bool:
@@ -112,6 +115,8 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
     Raises:
         SettingsError: a value cannot be used; the message names where it came from.
     """
+    if baseline_of is None:  # an earlier commit may have such a line, and is not to be mended
+        _check_removed(config)
     given = _given(config, GateRules)
     rules = GateRules(**given)
     checks.check_rules(rules, is_typed="target" in given, prefix="--llm-")
@@ -138,6 +143,13 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
         "gate": rules,
     }
     return Settings(**given)
+
+
+def _check_removed(config: pytest.Config) -> None:
+    """Refuse keys that the ini file may have from an earlier version."""
+    for key, instead in REMOVED.items():
+        if config.getini(key):
+            raise SettingsError(f"{key} in the ini file: {instead}")
 
 
 def _check_read_as_typed(config: pytest.Config) -> None:

@@ -33,6 +33,11 @@ RERUN = "LLMEVAL_RERUN"  # the variable that tells a session to make the run of 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows on the page of a job
 TYPED_KEY = "llmeval_typed"  # under which xdist's workers find what was typed
 REPEATS = 5
+# keys of the ini file that an earlier version had, and what to do instead
+REMOVED = {
+    "llm_gate_order": "there is no such order any more, as a function that held ended it for all "
+    "that came after. Take the lines out: every function is judged"
+}
 
 IniType = Literal["string", "bool", "int", "float", "linelist", "args"]
 
@@ -115,9 +120,8 @@ class GateRules(_Frozen):
             in part alone.
         test: for 6 independent changed cases or more, one of ``FixedTest`` for any number;
             what is measured from calls is always compared by ratio.
-        order: comparisons that are tested in this order instead, each at the full level as
-            long as all before it regressed: ``function`` or ``function:metric``.
-        accept_gone: what the baseline gates and this run may do without, named likewise.
+        accept_gone: what the baseline gates and this run may do without, ``function`` or
+            ``function:metric``.
         accept: drops that are meant, each ``function:metric @ commit`` with the commit of the
             baseline for which alone it holds.
         keyless: what becomes of cases that ask something new without a key.
@@ -147,10 +151,6 @@ class GateRules(_Frozen):
     ).says(
         "how several comparisons share the error rate: no false alarm among all, or a small "
         "share of false ones among the found (default: {default})"
-    )
-    order: tuple[str, ...] = Option("llm_gate_order", tuple, (), ini="linelist").says(
-        "test functions, or function:metric, tested in this order, each at the full level as "
-        "long as all before it regressed"
     )
     accept_gone: tuple[str, ...] = Option("llm_accept_gone", checks.gone, (), ini="linelist").says(
         "test functions, or function:metric, that the baseline gates and this branch gives up"

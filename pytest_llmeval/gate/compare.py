@@ -14,7 +14,7 @@ from pytest_llmeval.gate.conclusion import (
     describe_ungated,
     examine,
 )
-from pytest_llmeval.gate.family import Family, Name, accept, bears
+from pytest_llmeval.gate.family import Name, accept, adjusted_together
 from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Method, Verdict, Why
@@ -92,7 +92,6 @@ def _overall(
             *missing.notes_on_metrics(),
             *both.notes_on_markers(),
             *missing.notes_on_entries(),
-            *_notes_on_order(functions, rules),
         ),
     )
     lacks_parts = rules.strict and bool(missing.not_judged or found.judged_in_part)
@@ -210,7 +209,8 @@ def _test_of(metric: str, chosen: AnyTest) -> AnyTest:
 def _concluded(entries: Sequence[Entry], rules: GateRules) -> tuple[FunctionComparison, ...]:
     """Adjust the p-values of all tests together, then give each its verdict."""
     tested = [entry for entry in entries if not isinstance(entry, FunctionComparison)]
-    family = Family({pairing.name: found.tails for pairing, _, found in tested}, rules)
+    tails = {pairing.name: found.tails for pairing, _, found in tested}
+    family = adjusted_together(tails, rules)
     return tuple(
         entry if isinstance(entry, FunctionComparison) else conclude(*entry, family, rules)
         for entry in entries
@@ -231,13 +231,6 @@ def _has_other_input(baseline: Case, current: Case) -> bool:
     is_known = baseline.parameters is not None and current.parameters is not None
     is_chosen = not (baseline.positional or current.positional)
     return is_known and is_chosen and baseline.parameters != current.parameters
-
-
-def _notes_on_order(functions: Sequence[FunctionComparison], rules: GateRules) -> Iterator[Fact]:
-    """Tell which names of ``llm_gate_order`` no function and metric bears."""
-    for name in rules.order:
-        if not any(bears(name, one.function, one.metric) for one in functions):
-            yield Fact(Why.UNKNOWN_IN_ORDER, (name,))
 
 
 def compare_halves(

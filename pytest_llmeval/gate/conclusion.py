@@ -132,13 +132,12 @@ def conclude(
         pairing: one function and metric.
         method: the test that was run.
         found: its result.
-        family: all comparisons that were tested.
+        family: the adjusted p-values of all comparisons that were tested.
         rules: what the run is held against.
     """
-    adapted, adjusted = pairing.on_scale(rules), family.adjusted[pairing.name]
+    adapted, adjusted = pairing.on_scale(rules), family[pairing.name]
     seen = sensitivity(pairing, method, found, alpha=rules.alpha)
-    penalty = family.penalty(pairing.name)
-    blunt = too_few_draws(pairing, method, found, penalty=penalty, alpha=rules.alpha)
+    blunt = too_few_draws(pairing, method, found, penalty=len(family), alpha=rules.alpha)
     drop = None if blunt else seen.smallest_drop()
     row, ruled_out_by = decide(pairing, found, adjusted, smallest_drop=drop, rules=adapted)
     # below six units sign-flip is run where the exact test does not fit, or was not wanted
@@ -151,7 +150,7 @@ def conclude(
         p_improved=found.tails.better,
         p_adjusted=adjusted.worse,
         p_improved_adjusted=adjusted.better,
-        family_size=family.size,
+        family_size=len(family),
         interval=found.interval,
         interval_level=1 - 2 * rules.alpha if found.interval else None,
         smallest_detectable_drop=drop,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pytest_llmeval.checks import ACCEPTED_AT
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Verdict, Why
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.multiplicity import benjamini_hochberg, fixed_sequence, holm
+from pytest_llmeval.stats.multiplicity import benjamini_hochberg, holm
 from pytest_llmeval.stats.sample import Tails
 
 ADJUST = {"holm": holm, "bh": benjamini_hochberg}
@@ -23,46 +23,24 @@ Judged = tuple[str | None, Comparison]
 _SHOWN = 7  # digits of a hash
 
 
-class Family:
-    """The comparisons of a session that were tested, and so share the error rate.
+# the comparisons of a session that were tested, and so share the error rate
+Family = Mapping[Name, Tails]
 
-    Each function on each gated metric is a member. What the order of the rules names is tested in
-    that order, each at the full level as long as all before it were found. The others come
-    after, adjusted together, and count only if all that were named did.
 
-    Attributes:
-        adjusted: the adjusted p-values of each member.
-        size: the number of members.
+def adjusted_together(tests: Family, rules: GateRules) -> Family:
+    """Adjust the p-values of every comparison that was tested.
+
+    Each function on each gated metric is a member.
+
+    Args:
+        tests: the p-values of each member.
+        rules: how they are adjusted.
     """
-
-    def __init__(self, tests: Mapping[Name, Tails], rules: GateRules) -> None:
-        """Adjust the p-values.
-
-        Args:
-            tests: the p-values of every comparison that was tested.
-            rules: the order, and how the others are adjusted.
-        """
-        ranked = [name for entry in rules.order for name in tests if bears(entry, *name)]
-        self._named = list(dict.fromkeys(ranked))
-        self._rest = [name for name in tests if name not in self._named]
-        self._rules = rules
-        worse = self._together({name: tails.worse for name, tails in tests.items()})
-        better = self._together({name: tails.better for name, tails in tests.items()})
-        self.adjusted = {name: Tails(worse=worse[name], better=better[name]) for name in tests}
-        self.size = len(tests)
-
-    def penalty(self, name: Name) -> int:
-        """Return by what a p-value is multiplied where all others show nothing."""
-        return 1 if name in self._named else len(self._rest)
-
-    def _together(self, p_values: Mapping[Name, float]) -> dict[Name, float]:
-        in_turn = fixed_sequence([p_values[name] for name in self._named])
-        floor = max(in_turn, default=0.0)
-        adjust = ADJUST[self._rules.multiplicity]
-        others = adjust([p_values[name] for name in self._rest])
-        return dict(zip(self._named, in_turn, strict=True)) | {
-            name: max(floor, p) for name, p in zip(self._rest, others, strict=True)
-        }
+    adjust = ADJUST[rules.multiplicity]
+    worse = adjust([tails.worse for tails in tests.values()])
+    better = adjust([tails.better for tails in tests.values()])
+    columns = zip(tests, worse, better, strict=True)
+    return {name: Tails(worse=low, better=high) for name, low, high in columns}
 
 
 def bears(entry: str, function: str, metric: str) -> bool:

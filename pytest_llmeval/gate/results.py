@@ -72,7 +72,6 @@ class Why(StrEnum):
     ACCEPTED_FOR_ANOTHER = "accepted for another baseline"
     ACCEPTED_NOTHING = "accepted for nothing"
     ACCEPTED_SEVERAL = "accepted for several functions"
-    UNKNOWN_IN_ORDER = "unknown in the order"
     MISSED_THROUGHOUT = "missed in every trial"
     TURNS_NOTHING = "turns nothing"
     # of a function: by what the user typed, and before the session ended

@@ -132,8 +132,7 @@ def _of_rules(baseline: Run, rules: GateRules) -> Iterator[Difference]:
     for name, new in asdict(rules).items():
         old = baseline.rules.get(name, new)  # an older version did not know of it
         if old != new:
-            option = "llm_gate_order" if name == "order" else f"llm_{name}"
-            yield Difference(option, _setting(old), _setting(new))
+            yield Difference(f"llm_{name}", _setting(old), _setting(new))
 
 
 def _setting(value: Setting) -> tuple[str, ...]:

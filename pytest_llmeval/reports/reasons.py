@@ -86,8 +86,6 @@ _SENTENCES: Mapping[Why, str] = {
     "so here: correct the line",
     Why.ACCEPTED_SEVERAL: "llm_accept names {!r}, which fits {} test functions and so accepts "
     "none: name one, as in {}",
-    Why.UNKNOWN_IN_ORDER: "llm_gate_order names {!r}, and no test function or gated metric is "
-    "called so here",
     Why.TURNS_NOTHING: '{}: better="lower" turns nothing, as no score was recorded: what is gated '
     "is pass, of which higher is always better",
     Why.MISSED_THROUGHOUT: "cases that missed in every trial: {} ({})",

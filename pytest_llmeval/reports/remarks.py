@@ -60,8 +60,6 @@ def scope(comparison: Comparison, rules: GateRules) -> Iterator[str]:
 
 def family_words(family: int, rules: GateRules) -> str:
     """Say how several comparisons share the error rate."""
-    if rules.order:
-        return f"{family} comparisons, in the order of llm_gate_order"
     name = "Holm" if rules.multiplicity == "holm" else "Benjamini-Hochberg"
     return f"{name} over {family} functions and metrics"
 

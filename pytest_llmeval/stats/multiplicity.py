@@ -7,7 +7,6 @@ round, for ever.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -69,27 +68,6 @@ def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
         ceiling = min(ceiling, p_values[index] * len(p_values) / rank)
         adjusted[index] = ceiling
     return tuple(adjusted)
-
-
-def fixed_sequence(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Adjust p-values of tests in declared order: each at the full level, as far as they go.
-
-    The first test that is not below the level ends the sequence: no later one can be.
-    Any false alarm among them stays below the level, provided that the order was declared
-    before anything was seen.
-
-    Args:
-        p_values: one a test, in declared order, each in [0, 1]; may be empty.
-
-    Returns:
-        The adjusted p-values: the largest so far, since a test counts only if all before
-        it did.
-
-    Source:
-        Closed testing in a fixed order (Marcus, Peritz and Gabriel 1976, Biometrika 63,
-        655-660).
-    """
-    return tuple(itertools.accumulate(p_values, max))
 
 
 def spent(share: float, *, alpha: float, spending: Spending) -> float:

@@ -45,7 +45,7 @@ def test_settings_of_the_gate_are_recorded_and_told_where_they_differ(main: Proj
 
     header = json.loads(decompress(main.runs()[-1].read_bytes()).splitlines()[0])
     assert header["gate"]["alpha"] == 0.2
-    assert header["gate"]["order"] == []
+    assert header["gate"]["accept"] == []
     assert set(header["gate"]) == set(report["settings"])
     told = {one["fact"]: (one["baseline"], one["here"]) for one in report["differences"]}
     assert told == {

@@ -199,26 +199,23 @@ def test_an_impossible_choice_is_one_line(
 # several functions
 
 
-def test_a_declared_order_comes_from_the_ini_file(project: Project) -> None:
+def test_an_order_of_an_earlier_version_is_refused_here_and_not_where_main_is_run(
+    project: Project,
+) -> None:
     ini = "[pytest]\nllm_model = function/model:answer\npythonpath = .\n"
-    ini += "llm_gate_order =\n    test_safe\n    test_usefull\n"
-    project.write(test_evals=TWO_FUNCTIONS, pytest_ini=ini)
+    old = f"{ini}llm_gate_order =\n    test_safe\n    test_useful\n"
+    project.write(test_evals=TWO_FUNCTIONS, pytest_ini=old)
     project.commit()
-    project.run()
-    branch_with(project, app=WORSE)
 
-    result, report = project.gate("--llm-baseline=main")
+    refused = project.run()
 
-    safe, useful = report["functions"]
-    assert safe["p_adjusted"] == safe["p"]
-    assert useful["p_adjusted"] == max(safe["p"], useful["p"])
-    assert report["settings"]["order"] == ["test_safe", "test_usefull"]
-    result.stdout.fnmatch_lines(
-        [
-            "p: 2 comparisons, in the order of llm_gate_order*",
-            "note: llm_gate_order names 'test_usefull'*",
-        ]
-    )
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in refused.stderr.lines if line]
+    assert line.startswith("ERROR: llm_gate_order in the ini file: there is no such order any more")
+    branch_with(project, app=WORSE, pytest_ini=ini)
+    _, report = project.gate("--llm-baseline=main", "--llm-on-missing=rerun")
+    verdicts = {one["label"]: one["verdict"] for one in report["functions"]}
+    assert verdicts["test_useful"] == "regressed"
 
 
 def test_benjamini_hochberg_is_named(project: Project) -> None:

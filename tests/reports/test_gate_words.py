@@ -183,7 +183,6 @@ def test_a_function_speaks_of_wordings_in_general_only_if_all_its_metrics_do() -
     [
         (RULES, "Holm over 3 functions and metrics"),
         (GateRules(multiplicity="bh"), "Benjamini-Hochberg over 3 functions and metrics"),
-        (GateRules(order=("test_a",)), "3 comparisons, in the order of llm_gate_order"),
     ],
 )
 def test_how_the_error_rate_is_shared_is_said(rules: GateRules, expected: str) -> None:

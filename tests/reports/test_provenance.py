@@ -92,12 +92,12 @@ def test_nothing_is_said_where_all_agree() -> None:
 
 def test_settings_of_the_gate_that_differ_are_named() -> None:
     baseline = replace(a_run(), rules={**asdict(GateRules()), "gone": 1.0})
-    rules = GateRules(alpha=0.2, strict=True, order=("test_a", "test_b"))
+    rules = GateRules(alpha=0.2, strict=True, accept_gone=("test_a", "test_b"))
 
     assert [str(one) for one in told(baseline, a_run(), rules)] == [
         "llm_alpha: 0.05 -> 0.2",
         "llm_strict: false -> true",
-        "llm_gate_order: none -> test_a, test_b",
+        "llm_accept_gone: none -> test_a, test_b",
     ]
     assert told(baseline, a_run()) == []
 

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from pytest_llmeval.stats.multiplicity import benjamini_hochberg, fixed_sequence, holm
+from pytest_llmeval.stats.multiplicity import benjamini_hochberg, holm
 from tests.stats.reference import vector
 
 quick = settings(max_examples=60)
@@ -69,16 +67,5 @@ def test_benjamini_hochberg_lies_between_the_p_and_holm(values: list[float]) -> 
         assert found <= strict * (1 + 1e-12)
 
 
-def test_a_declared_order_tests_each_at_the_full_level() -> None:
-    assert fixed_sequence([0.04, 0.03, 0.049]) == (0.04, 0.04, 0.049)
-
-
-def test_a_declared_order_stops_at_the_first_that_is_not_found() -> None:
-    assert fixed_sequence([0.01, 0.2, 0.001]) == (0.01, 0.2, 0.2)
-
-
-@pytest.mark.parametrize("adjust", [benjamini_hochberg, fixed_sequence])
-def test_no_test_at_all_adjusts_nothing_in_any_way(
-    adjust: Callable[[Sequence[float]], tuple[float, ...]],
-) -> None:
-    assert adjust([]) == ()
+def test_no_test_at_all_adjusts_nothing_by_benjamini_hochberg_either() -> None:
+    assert benjamini_hochberg([]) == ()
