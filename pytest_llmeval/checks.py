@@ -265,8 +265,9 @@ def renamed(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
         old, arrow, new = (part.strip() for part in line.partition(" -> "))
         if not (arrow and old and new) or old == new:
             raise SettingsError(
-                f"llm_renamed in the ini file: {line!r} is no new name; write beginnings of node "
-                "ids, as in  evals/test_a.py::test_old -> evals/test_a.py::test_new"
+                f"llm_renamed in the ini file: {line!r} is no new name; write a folder, file, "
+                "class, function or case, as in  evals/test_a.py::test_old -> "
+                "evals/test_a.py::test_new"
             )
         for first in pairs:
             if old == first[0] or new == first[1]:

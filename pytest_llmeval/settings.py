@@ -270,8 +270,8 @@ class Settings(_Frozen):
     renamed: tuple[tuple[str, str], ...] = Option(
         "llm_renamed", checks.renamed, (), ini="linelist"
     ).says(
-        "lines of 'evals/test_old.py -> evals/test_new.py': beginnings of node ids in the "
-        "baseline and here"
+        "lines of 'evals/test_old.py -> evals/test_new.py': a folder, file, class, function or "
+        "case of the baseline, and its name here"
     )
     origin_aliases: tuple[tuple[str, str], ...] = Option(
         "llm_origin_alias", checks.aliases, (), ini="linelist"

@@ -250,12 +250,24 @@ def idle_renames(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:
     }
     idle = [pair for pair in renames if runs and pair not in used]
     return tuple(
-        f"llm_renamed names {old!r}, and no case of the baseline begins so: remove the line"
-        if not any(is_below(name, old) for name in ids)
-        else f"llm_renamed says {old} -> {new}, and the baseline has {new} already: remove the "
+        f"llm_renamed says {old} -> {new}, and the baseline has {new} already: remove the "
         "line, or name a longer beginning"
+        if any(is_below(name, old) for name in ids)
+        else _matching_nothing(old, [name for name in ids if name.startswith(old)])
         for old, new in idle
     )
+
+
+def _matching_nothing(old: str, alike: Sequence[str]) -> str:
+    """Say what an entry matches, and how many cases begin so that it does not match."""
+    text = (
+        f"llm_renamed names {old!r}, and the baseline has no such folder, file, class, function or "
+        "case"
+    )
+    if not alike:
+        return f"{text}: remove the line"
+    begin = "1 case begins" if len(alike) == 1 else f"{len(alike)} cases begin"
+    return f"{text}. It takes whole names; {begin} with a part of one, as {alike[0]}"
 
 
 def renames_to_nothing(functions: Sequence[str], renames: Renames) -> tuple[str, ...]:

@@ -217,7 +217,7 @@ def test_an_unknown_option_value(pytester: pytest.Pytester, option: str, expecte
         ("llm_accept = :pass @ 97a1bbe", "':pass @ 97a1bbe' accepts no drop"),
         ("llm_accept = *:pass @ 97a1bbe", "'*:pass @ 97a1bbe' accepts no drop"),
         ("llm_accept = test_a[x]:pass @ 97a1bbe", "'test_a[x]:pass @ 97a1bbe' accepts no drop"),
-        ("llm_renamed = test_a", "'test_a' is no new name; write beginnings of node ids"),
+        ("llm_renamed = test_a", "'test_a' is no new name; write a folder, file, class,"),
         ("llm_renamed = a -> a", "'a -> a' is no new name"),
         ("llm_renamed =\n  a -> c\n  b -> c", "a -> c and b -> c: one name stands for one"),
         ("llm_renamed =\n  a -> b\n  a -> c", "a -> b and a -> c: one name stands for one"),

@@ -112,7 +112,24 @@ def test_entries_that_name_nothing_in_any_baseline_are_told() -> None:
     renames = [("tests", "x"), ("b.py", "y"), ("c.py", "z")]
     (note,) = idle_renames([run, other], renames)
     assert note == (
-        "llm_renamed names 'c.py', and no case of the baseline begins so: remove the line"
+        "llm_renamed names 'c.py', and the baseline has no such folder, file, class, function or "
+        "case: remove the line"
     )
     assert len(idle_renames([run], renames)) == 2
     assert idle_renames([], renames) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "told"),
+    [
+        (
+            f"{FUNCTION}[P",
+            f"It takes whole names; 1 case begins with a part of one, as {FUNCTION}[Pe",
+        ),
+        (FUNCTION[:-1], f"It takes whole names; 2 cases begin with a part of one, as {FUNCTION}["),
+        ("other.py", "or case: remove the line"),
+    ],
+)
+def test_an_entry_that_is_a_part_of_names_is_told_what_it_takes(old: str, told: str) -> None:
+    (note,) = idle_renames([found().run], [(old, "x")])
+    assert told in note
