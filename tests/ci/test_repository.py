@@ -8,13 +8,18 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
+from email import message_from_bytes
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import yaml
+from hatchling.builders.wheel import WheelBuilder
+from markdown_it import MarkdownIt
 
+from pytest_llmeval import __version__
 from tests.ci.tools import run_tool
 from tests.project import Project
 
@@ -182,7 +187,7 @@ def test_one_name_owns_all_addresses() -> None:
     assert found is not None, "Source in [project.urls] is https://github.com/OWNER/NAME"
     owner = found[1]
     address = re.compile(
-        rf"github\.com/([\w-]+)/{name}\b|github\.io/([\w-]+)/{name}\b|([\w-]+)\.github\.io/{name}\b"
+        rf"github(?:usercontent)?\.com/([\w-]+)/{name}\b|github\.io/([\w-]+)/{name}\b|([\w-]+)\.github\.io/{name}\b"
     )
     others = {
         (str(path.relative_to(ROOT)), *filter(None, match.groups()))
@@ -199,6 +204,37 @@ def test_one_name_owns_all_addresses() -> None:
     )
     assert len(others) >= 2
     assert all(url.count(owner) == 1 for url in PROJECT["urls"].values())
+
+
+# --- what the index shows ---------------------------------------------------------------------
+
+ADDRESS = re.compile(r'(href|src|srcset)="([^"]*)"')
+
+
+def addresses(markdown: str) -> list[tuple[str, str]]:
+    """List the attributes of a text that hold an address, and what they hold."""
+    return ADDRESS.findall(MarkdownIt().render(markdown))
+
+
+def test_what_readme_links_to_is_found_from_the_index(tmp_path: Path) -> None:
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with ZipFile(wheel) as files:
+        (metadata,) = (name for name in files.namelist() if name.endswith("/METADATA"))
+        described = message_from_bytes(files.read(metadata))
+    shown = addresses(described.get_payload())
+    of_pages = f"{PROJECT['urls']['Source']}/blob/v{__version__}/"
+    raw = of_pages.replace("github.com", "raw.githubusercontent.com").replace("/blob/", "/")
+
+    assert described["Description-Content-Type"] == "text/markdown"
+    assert [address for _, address in shown if not address.startswith(("https://", "#"))] == []
+    for (attribute, here), (_, there) in zip(
+        addresses((ROOT / "README.md").read_text(encoding="utf-8")), shown, strict=True
+    ):
+        if here.startswith(("https://", "#")):
+            assert there == here
+        else:
+            assert (ROOT / here.partition("#")[0]).exists(), here
+            assert there == (of_pages if attribute == "href" else raw) + here
 
 
 # --- what may be released ---------------------------------------------------------------------
