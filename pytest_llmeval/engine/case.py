@@ -11,7 +11,7 @@ import pytest
 from _pytest.skipping import xfailed_key
 
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.reporting import Section, sections_by_trial, shows_each
+from pytest_llmeval.engine.reporting import Section, grouped, sections_by_trial, shows_each
 from pytest_llmeval.engine.trial.clone import parameters_of
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, put_on
 from pytest_llmeval.engine.trial.outcome import (
@@ -469,8 +469,5 @@ def _told(value: object) -> object:
 
 def _failures(ended: Sequence[Ended]) -> str:
     """List the distinct failures with the trials that had them."""
-    trials: dict[str, list[str]] = {}
-    for trial in ended:
-        if trial.headline:
-            trials.setdefault(trial.headline, []).append(str(trial.record.index))
-    return "\n".join(f"trial {', '.join(which)}: {line}" for line, which in trials.items())
+    found = grouped((one.record.index, one.headline) for one in ended if one.headline)
+    return "\n".join(f"trial {', '.join(map(str, which))}: {line}" for which, line in found)

@@ -6,7 +6,7 @@ What a test raised and printed mostly holds a reply of a model: it is made safe 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _MISSED = ("passed", "m")  # pytest's category, and the letter
 _OF_TRIAL = re.compile(r"\[trial (\d+)\]")
+_DRAW = re.compile(r"(?<=no reply is stored for draw )\d+/\d+")
+_OF_ONE_TRIAL = re.compile(rf"{_DRAW.pattern}|(?:0x|\.\.\.)[0-9a-f]+(?=>)")  # addresses, cut or not
 Section = tuple[str, str]
 Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 _CELL = "</td>"
@@ -57,20 +59,47 @@ def shows_each(config: pytest.Config) -> bool:
 def sections_by_trial(
     sections: Sequence[Section], ended: Sequence[Ended], *, without: object = None
 ) -> list[Section]:
-    """Put the failure of each trial before what that trial printed.
+    """Put the failure of each trial before what that trial printed; equal ones once.
 
     Args:
         sections: of the report.
         ended: the trials of the case.
         without: a failure that the report shows anyway.
     """
+    ways = {trial.record.index: trial.record.outcome for trial in ended}
+    rendered = ((one.record.index, str(one.longrepr)) for one in ended if one.longrepr is not None)
+    shown = "" if without is None else _common(str(without))
     failed = [
-        (record.index, (f"Trial {record.index} {record.outcome}", str(rendered)))
-        for record, rendered in ((trial.record, trial.longrepr) for trial in ended)
-        if rendered is not None and rendered is not without
+        (which[0], (f"Trial {', '.join(map(str, which))} {ways[which[0]]}", text))
+        for which, text in grouped(rendered)
+        if not shown.startswith(_common(text))  # to which the report added a table of all
     ]
     printed = [(_trial_of(title), (title, text)) for title, text in sections]
     return [section for _, section in sorted([*failed, *printed], key=lambda one: one[0])]
+
+
+def grouped(texts: Iterable[tuple[int, str]]) -> list[tuple[list[int], str]]:
+    """Put trials together whose texts tell the same, but for addresses and numbers of draws.
+
+    Args:
+        texts: of trials, with their indices.
+
+    Returns:
+        The indices, and the text of the first of them; it names the draws of all.
+    """
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for index, text in texts:
+        groups.setdefault(_common(text), []).append((index, text))
+    return [([index for index, _ in alike], _of_all(alike)) for alike in groups.values()]
+
+
+def _common(text: str) -> str:
+    return _OF_ONE_TRIAL.sub("", text)
+
+
+def _of_all(alike: Sequence[tuple[int, str]]) -> str:
+    draws = [found[0] for _, text in alike for found in [_DRAW.search(text)] if found]
+    return _DRAW.sub(", ".join(draws), alike[0][1], count=1)
 
 
 def _trial_of(title: str) -> int:

@@ -267,11 +267,20 @@ class FunctionComparison:
 
     @property
     def pass_hat(self) -> PassHat | None:
-        """The chance that all trials of a case pass, on both sides; None of other metrics."""
+        """The chance that all trials of a case pass, on both sides; None of other metrics.
+
+        Of an unchanged case both sides tell by the trials that both have: nothing moved in it.
+        """
         if self.metric != PASS_METRIC:
             return None
-        scored = [case for case in self.compared if case.every_baseline and case.every_current]
-        return pass_hat([case.scores for case in scored], [case.baseline_scores for case in scored])
+        sides = [
+            (case.scores, case.baseline_scores)
+            if case.kind is not None
+            else (case.current.values, case.baseline.values)
+            for case in self.compared
+            if case.every_baseline and case.every_current
+        ]
+        return pass_hat([here for here, _ in sides], [before for _, before in sides])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,15 @@ from pytest_llmeval.cache.key import parse_json, value_at
 
 _FINAL = ("response.completed", "response.incomplete", "stream-end")
 _TEXTS = ("text", "thinking", "partial_json")  # of a delta of Anthropic's
+_WHOLE = ("role", "id", "type")  # are not cut, and may be said with each chunk
+
+Pieces = dict[str, dict[str, Any]]  # of what comes in several chunks, by its place
 
 
 def joined_stream(body: bytes) -> dict[str, Any] | None:
     """Put the chunks of a stream of any vendor together; None if it has none."""
-    blocks: dict[str, dict[str, Any]] = {}
-    messages: dict[str, dict[str, Any]] = {}
+    blocks: Pieces = {}
+    messages: Pieces = {}
     candidates: dict[str, list[dict[str, Any]]] = {}
     responses: list[str] = []
     for chunk in _chunks(body):
@@ -28,7 +31,8 @@ def joined_stream(body: bytes) -> dict[str, Any] | None:
         elif "content_block" in chunk or "delta" in chunk:
             index = chunk.get("index", chunk.get("contentBlockIndex"))  # the latter is Amazon's
             if index is not None:
-                _add_block(blocks.setdefault(str(index), {}), chunk)
+                begins = isinstance(chunk.get("content_block"), dict)
+                _add_block(_at(blocks, index, begins=begins), chunk)
         for candidate in objects(chunk.get("candidates")):
             _add_parts(candidates.setdefault(str(candidate.get("index")), []), candidate)
         if isinstance(chunk.get("response"), str):
@@ -96,6 +100,32 @@ def _add_parts(parts: list[dict[str, Any]], candidate: dict[str, Any]) -> None:
             parts.append(dict(part))
 
 
+def _at(pieces: Pieces, place: object, *, begins: bool) -> dict[str, Any]:
+    """Return what has a place; another one begins there where a provider numbers all alike."""
+    if begins and str(place) in pieces:
+        pieces[f"{place}, {len(pieces)}"] = pieces.pop(str(place))
+    return pieces.setdefault(str(place), {})
+
+
+def _begins_call(piece: dict[str, Any], known: dict[str, Any]) -> bool:
+    """Tell whether a chunk begins another call of a tool than the one in its place."""
+    if piece.get("id") and known.get("id"):
+        return bool(piece["id"] != known["id"])
+    name, before = (value_at(one, "function", "name") for one in (piece, known))
+    arguments = value_at(known, "function", "arguments")
+    if not (name and before and arguments):  # of a name, too, some send a piece at a time
+        return False
+    return name != before or not isinstance(arguments, str) or _is_json(arguments)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        parse_json(text.encode())
+    except ValueError:
+        return False
+    return True
+
+
 def _add_block(block: dict[str, Any], chunk: dict[str, Any]) -> None:
     """Add an event of Anthropic's to the part of the message that it belongs to."""
     begun, delta = chunk.get("content_block"), chunk.get("delta")
@@ -119,14 +149,19 @@ def _add_message(message: dict[str, Any], piece: Any) -> None:
             for call in value:
                 if isinstance(call, dict):
                     place = call.get("index", len(calls))
-                    _add_message(calls.setdefault(str(place), {}), call)
+                    begins = _begins_call(call, calls.get(str(place), {}))
+                    _add_message(_at(calls, place, begins=begins), call)
         elif name == "function" and isinstance(value, dict):
             _add_message(message.setdefault("function", {}), value)
-        elif isinstance(value, str) and name != "role":
+        elif isinstance(value, str) and not _is_repeated(name, value, message):
             known = message.get(name)
             message[name] = (known if isinstance(known, str) else "") + value
-        elif value is not None:
+        elif value not in (None, ""):
             message[name] = value
+
+
+def _is_repeated(name: str, value: str, message: dict[str, Any]) -> bool:
+    return name in _WHOLE or (name == "name" and value == message.get(name))
 
 
 def _finished(message: dict[str, Any]) -> dict[str, Any]:

@@ -64,19 +64,57 @@ def test_every_miss_is_printed_once(
     result.stdout.fnmatch_lines([f"*= {heading} =*", *IN_ORDER])
     printed = result.stdout.str()
     assert printed.count("E       AssertionError: wrong in 1") == 1
-    assert printed.count("Trial 1 missed") == 2  # of test_strict, too, below FAILURES
+    assert printed.count("Trial 1 missed") == 1  # that of test_strict is as its failure says
+    assert "trial 0, 1: AssertionError: too low" in printed
     assert "Trial 0" not in printed  # it passed, or is shown as the failure of test_strict
+
+
+def test_misses_that_tell_the_same_are_printed_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        "from pytest_llmeval import llm_eval\n\n"
+        "class Answer:\n    pass\n\n"
+        "DRAWS = iter('abaabz')\n\n"
+        "@llm_eval(repeats=6)\ndef test_it():\n"
+        "    answer, other = Answer(), next(DRAWS)\n"
+        "    print('said', other)\n"
+        "    assert other == 'z' or [answer, other] == []\n"
+    )
+
+    result = pytester.runpytest("-rm")
+
+    result.stdout.fnmatch_lines(
+        ["*- Trial 0, 2, 3 missed -*", "said a", "*- Trial 1, 4 missed -*", "said b"]
+    )
+    printed = result.stdout.str()
+    assert printed.count(">       assert other == 'z' or [answer, other] == []") == 2
+    assert printed.count("said a") == 3
+
+
+def test_a_replay_miss_is_printed_once_a_case(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        app="def answer(prompt):\n    return prompt\n",
+        test_it="from pytest_llmeval import llm_eval\n\n"
+        "@llm_eval(repeats=3)\ndef test_it(llm):\n    llm.ask('?')\n",
+    )
+
+    result = pytester.runpytest("--llm-model=function/app:answer", "--llm-cache=replay")
+
+    result.stdout.fnmatch_lines(
+        ["trial 0, 1, 2: ReplayMiss: no reply is stored for draw 0/0, 1/0, 2/0 of request *"]
+    )
+    assert result.stdout.str().count("trial 0") == 1
 
 
 def test_a_traceback_holds_no_character_that_steers_a_terminal(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         "from pytest_llmeval import llm_eval\n\n"
-        "@llm_eval(repeats=2)\ndef test_it():\n    raise AssertionError('\\x1b[2J\\n::error::x')"
+        "GOOD = iter('y')\n\n@llm_eval(repeats=3)\ndef test_it():\n"
+        "    assert next(GOOD, ''), '\\x1b[2J\\n::error::x'"
     )
 
     printed = pytester.runpytest("-rm").stdout.str()
 
-    assert "Trial 1 missed" in printed
+    assert "Trial 1, 2 missed" in printed
     assert "\x1b[2J" not in printed
     assert "\n::error::x" not in printed
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.describe import describe, missed_throughout, oddities
+from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.gate.scoring import FunctionScores, pass_hat, sides_of
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports.reasons import unjudgeable, worded
@@ -355,3 +356,13 @@ def test_pass_hat_of_a_comparison_is_over_its_common_cases() -> None:
 
     assert compared(baseline, run).pass_hat == (2, 1.0, 0.5)
     assert compared(*scored).pass_hat is None
+
+
+def test_pass_hat_does_not_move_where_all_was_replayed() -> None:
+    baseline = a_run(a_case("a", "ppmp"), a_case("b", "pmpp"))
+    run = a_run(a_case("a", "pp"), a_case("b", "pm"))
+
+    unchanged = compared(baseline, run)
+
+    assert unchanged.verdict is Verdict.UNCHANGED
+    assert unchanged.pass_hat == (2, 0.5, 0.5)

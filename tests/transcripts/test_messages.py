@@ -169,6 +169,87 @@ def test_a_stream_is_read_as_if_it_had_come_in_one_piece(
     assert said(b"".join(chunks)) == expected
 
 
+def call_chunk(name: str | None, arguments: object, call: str | None = None) -> bytes:
+    """Word a chunk of a tool call of a provider that says ``index: 0`` of each."""
+    function = {"name": name, "arguments": arguments}
+    delta = {"tool_calls": [{"index": 0, "id": call, "type": "function", "function": function}]}
+    return event({"choices": [{"index": 0, "delta": delta}]})
+
+
+LIMA, OSLO = 'look_up({"q": "Lima"})', 'look_up({"q": "Oslo"})'
+TWO_BLOCKS = [
+    event(one)
+    for name in ("Lima", "Oslo")
+    for one in (
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "tool_use", "name": "look_up", "input": {}},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"partial_json": f'{{"q": "{name}"}}'},
+        },
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        pytest.param(
+            [
+                call_chunk("look_up", '{"q": "Lima"}', "a"),
+                call_chunk("look_up", '{"q": "Oslo"}', "b"),
+            ],
+            [LIMA, OSLO],
+            id="ids",
+        ),
+        pytest.param(
+            [call_chunk("look_up", '{"q": "Lima"}'), call_chunk("look_up", '{"q": "Oslo"}', "")],
+            [LIMA, OSLO],
+            id="no ids",
+        ),
+        pytest.param(
+            [call_chunk("look_up", '{"q": ', "a"), call_chunk("look_up", '"Lima"}', "a")],
+            [LIMA],
+            id="id and name with each piece",
+        ),
+        pytest.param(
+            [call_chunk("look_up", '{"q": '), call_chunk("look_up", '"Lima"}')],
+            [LIMA],
+            id="name with each piece",
+        ),
+        pytest.param(
+            [call_chunk("look", "", "a"), call_chunk("_up", '{"q": "Lima"}')],
+            [LIMA],
+            id="a name in pieces",
+        ),
+        pytest.param(
+            [
+                call_chunk("look_up", '{"q": ', "a"),
+                call_chunk(None, '"Lima"}'),
+                call_chunk("look_up", "", "b"),
+                call_chunk(None, '{"q": "Oslo"}'),
+            ],
+            [LIMA, OSLO],
+            id="arguments in pieces",
+        ),
+        pytest.param(
+            [call_chunk("look_up", {"q": "Lima"}), call_chunk("look_up", {"q": "Oslo"})],
+            [LIMA, OSLO],
+            id="arguments as objects",
+        ),
+        pytest.param(TWO_BLOCKS, [LIMA, OSLO], id="blocks"),
+    ],
+)
+def test_calls_that_are_all_numbered_0_are_not_glued(
+    chunks: list[bytes], expected: list[str]
+) -> None:
+    assert [text for kind, text in said(b"".join(chunks)) if kind == "call"] == expected
+
+
 FIELDS = (
     *("text", "choices", "message", "delta", "content", "output", "type", "role", "function"),
     *("arguments", "name", "tool_calls", "images", "data", "embedding", "embeddings", "response"),
