@@ -25,13 +25,14 @@ from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
 from pytest_llmeval.models.http.client_hook import (
     Question,
     body_of,
+    send_once,
     send_once_async,
     uncached,
 )
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.libraries import StandIns, is_stubbed
 from pytest_llmeval.models.http.prepared import sending_by_botocore, sending_by_requests
-from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.http.retries import Attempt, RetryPolicy
 from pytest_llmeval.models.imported import once_imported
 from pytest_llmeval.models.providers.vendor import Certainty, Recognition
 
@@ -187,7 +188,12 @@ def _blocking(
     plain: Callable[[Any, Any], Any], library: Any, interception: Interception
 ) -> Callable[[Any, Any], Any]:
     """Make the method by which blocking clients send."""
-    stand_ins = StandIns(library, plain, most=interception.retries.max_reply_bytes)
+    most = interception.retries.max_reply_bytes
+    stand_ins = StandIns(library, plain, most=most)
+
+    def own_attempt(transport: Any, request: Any) -> Attempt:
+        receive = partial(send_once, library, partial(plain, transport), request, most=most)
+        return lambda deadline: deadline.run(receive)
 
     def handle_request(transport: Any, request: Any) -> Any:
         if is_stubbed(library, awaits=False):
@@ -197,7 +203,8 @@ def _blocking(
             request.read()
             question = interception.question(library, request, candidate)
             if question is not None:
-                return question.answer(stand_ins.attempt(transport, request))
+                attempt = stand_ins.attempt(transport, request) or own_attempt(transport, request)
+                return question.answer(attempt)
         with uncached(interception.sdk_trial(request), request) as came:
             return came(plain(transport, request))
 
@@ -232,10 +239,11 @@ def _awaitable(
 ) -> Callable[[Any, Any], Awaitable[Any]]:
     """Make the method by which awaitable clients send; off asyncio it lets all pass.
 
-    An attempt runs on the loop, where the client's connections are; what waits for it and
-    keeps the reply does so in a thread.
+    An attempt that no stand-in makes runs on the loop, where the client's connections are; what
+    waits for it and keeps the reply does so in a thread.
     """
     loops, most = EventLoops(), interception.retries.max_reply_bytes
+    stand_ins = StandIns(library, plain, most=most, awaits=True)
 
     async def handle_async_request(transport: Any, request: Any) -> Any:
         if is_stubbed(library, awaits=True):
@@ -245,11 +253,14 @@ def _awaitable(
             await request.aread()
             question = interception.question(library, request, candidate)
             if question is not None:
+                attempt = stand_ins.attempt(transport, request)
+                if attempt is not None:
+                    return await question.answer_beside_loop(attempt)
                 if loops.may_change():
                     request.headers["connection"] = "close"
                 send = partial(plain, transport)
-                attempt = partial(send_once_async, library, send, request, most=most)
-                return await question.answer_on_loop(attempt)
+                on_loop = partial(send_once_async, library, send, request, most=most)
+                return await question.answer_on_loop(on_loop)
         with uncached(interception.sdk_trial(request), request) as came:
             return came(await plain(transport, request))
 

@@ -10,15 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from http.client import responses
+from http.client import RemoteDisconnected, responses
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary, finalize
 
 import aiohttp
 
 from pytest_llmeval.models.attribution import CurrentTrial
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.client_hook import send_once_async, uncached
-from pytest_llmeval.models.http.libraries import newest
+from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.libraries import close_along, newest, package_of, receive
+from pytest_llmeval.models.http.plain_http import NotConnected, PlainHttp, PlainRequest
+from pytest_llmeval.models.http.retries import NetworkFailed
 
 if TYPE_CHECKING:
     import httpx2 as _LIBRARY  # noqa: N812 - a constant: one of the two
@@ -30,6 +35,10 @@ else:
 MADE_ANEW = ("accept-encoding", "content-encoding", "content-length", "transfer-encoding")
 CODINGS = ("Accept-Encoding", "gzip, deflate")
 AS_THEY_ARE = ("Accept", "Content-Type", "User-Agent")
+# Settings of a connector that say nothing of its own; one that another version lacks says nothing.
+USUAL = {"_family": 0, "_local_addr_infos": None, "_socket_factory": None, "_limit_per_host": 0}
+RESOLVERS = (aiohttp.ThreadedResolver, aiohttp.AsyncResolver)
+LIMIT = 100  # connections, by default
 
 
 def connecting(
@@ -37,6 +46,7 @@ def connecting(
 ) -> Callable[..., Awaitable[Any]]:
     """Make the method by which connectors get a connection for a request."""
     most = interception.retries.max_reply_bytes
+    stand_ins = StandIns(most=most)
 
     async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:
         candidate = interception.candidate(sent)
@@ -49,13 +59,20 @@ def connecting(
             question = interception.question(Library, request, candidate)
             if question is not None:
                 request.extensions = {"timeout": {"read": timeout.sock_read or timeout.total}}
+                stand_in = stand_ins.of(connector, sent)
                 send = partial(send_by_connector, connector, timeout)
-                attempt = partial(send_once_async, _LIBRARY, send, request, most=most)
+                on_loop = partial(send_once_async, _LIBRARY, send, request, most=most)
                 reply: Any
                 try:
-                    reply = await question.answer_on_loop(attempt)
+                    if stand_in is None:
+                        reply = await question.answer_on_loop(on_loop)
+                    else:
+                        attempt = partial(send_plainly, stand_in, request, timeout)
+                        reply = await question.answer_beside_loop(attempt)
                 except TimeoutError as exc:  # aiohttp would take it for one of connecting
                     reply = exc
+                if connector.closed:
+                    raise RuntimeError("Session is closed")
                 return await plain(AnsweringConnector(reply), sent, traces, timeout)
         trial = interception.sdk_trial(sent)
         if trial is not None:
@@ -136,6 +153,13 @@ class SentRequest:
             else proxy.with_user(auth.login).with_password(auth.password),
             "proxy_headers": sent.proxy_headers,
         }
+        self.connection_key = sent.connection_key
+
+    @property
+    def sent_headers(self) -> list[tuple[str, str]]:
+        """All headers, with those of the encoding as they are when it is sent from here."""
+        sent = self.headers.items()
+        return [*((name, text) for name, text in sent if name.lower() not in MADE_ANEW), CODINGS]
 
 
 async def request_of(sent: Any) -> SentRequest:
@@ -144,6 +168,99 @@ async def request_of(sent: Any) -> SentRequest:
     if not isinstance(content, bytes) and hasattr(sent.body, "as_bytes"):  # from 3.12 on
         content = await sent.body.as_bytes()
     return SentRequest(sent, content if isinstance(content, bytes) else b"")
+
+
+class StandIns:
+    """Send questions by connections of their own, each for a connector that connects as it comes.
+
+    They need no event loop, so that what else runs there is not in the seconds of a call.
+
+    Args:
+        most: bytes that are read of a reply.
+    """
+
+    def __init__(self, *, most: int) -> None:
+        self._most = most
+        self._by_connector: WeakKeyDictionary[Any, dict[Any, PlainHttp]] = WeakKeyDictionary()
+
+    def of(self, connector: Any, sent: Any) -> PlainHttp | None:
+        """Return what sends a request for a connector; None where that has to send by itself."""
+        is_own = sent.loop is asyncio.get_running_loop() and not connector.closed
+        try:
+            if not is_own or not _is_usual(connector, sent):
+                return None
+            tls = connector._get_ssl_context(sent)
+        except AttributeError:  # a version that has other parts
+            return None
+        by_tls = self._by_connector.setdefault(connector, {})
+        if tls not in by_tls:
+            by_tls[tls] = stand_in = PlainHttp(most=self._most, tls=tls)
+            finalize(connector, stand_in.close)
+            close_along(stand_in, connector, "close")
+        return by_tls[tls]
+
+
+def _is_usual(connector: Any, sent: Any) -> bool:
+    """Whether a connector connects straight to whom a request asks, as by default."""
+    connects = aiohttp.TCPConnector._create_connection
+    return (
+        type(connector) is aiohttp.TCPConnector
+        and type(sent) is aiohttp.ClientRequest
+        and package_of(connects) == "aiohttp"
+        and all(getattr(connector, name, usual) == usual for name, usual in USUAL.items())
+        and type(connector._resolver) in RESOLVERS
+        and not 0 < connector.limit < LIMIT
+        and not (sent.proxy or sent.server_hostname or connector._get_fingerprint(sent))
+    )
+
+
+def send_plainly(
+    stand_in: PlainHttp, request: SentRequest, timeout: Any, deadline: Deadline
+) -> HttpReply:
+    """Send a question once in the place of a connector, and read the whole reply.
+
+    Args:
+        stand_in: sends it.
+        request: to be sent.
+        timeout: of the session, for each attempt.
+        deadline: of the call.
+
+    Raises:
+        NetworkFailed: there was no reply, or it broke off.
+        TimeIsUp: it was not complete in time.
+    """
+    length = ("Content-Length", str(len(request.content)))
+    url = request.options["url"]
+    sent = PlainRequest(
+        origin=(url.scheme, url.raw_host, url.port),
+        method=request.method,
+        target=url.raw_path_qs,
+        headers=[(name, _bytes(text)) for name, text in (*request.sent_headers, length)],
+        content=request.content,
+        connect=timeout.sock_connect or timeout.connect or timeout.total,
+        silence=timeout.sock_read or timeout.total,
+        stall=timeout.total,
+    )
+    as_raised = partial(_as_raised, key=request.connection_key)
+    return receive(stand_in, _LIBRARY, sent, deadline, as_raised=as_raised)
+
+
+def _as_raised(failed: NetworkFailed, *, key: Any) -> Exception:
+    """Make the error that aiohttp raises of one that ``http.client`` raised."""
+    is_connected, error = not isinstance(failed, NotConnected), failed.error
+    raised: Exception
+    if isinstance(error, TimeoutError):
+        kind = aiohttp.SocketTimeoutError if is_connected else aiohttp.ConnectionTimeoutError
+        raised = kind(str(error))
+    elif isinstance(error, RemoteDisconnected):
+        raised = aiohttp.ServerDisconnectedError()
+    elif isinstance(error, OSError) and not is_connected:
+        raised = aiohttp.ClientConnectorError(key, error)
+    elif isinstance(error, OSError):
+        raised = aiohttp.ClientOSError(error.errno, error.strerror)
+    else:  # other words than the system's may quote a header, and so a key
+        raised = aiohttp.ClientPayloadError(type(error).__name__)
+    return raised
 
 
 async def send_by_connector(connector: Any, timeout: Any, request: SentRequest) -> Any:
@@ -162,7 +279,6 @@ async def send_by_connector(connector: Any, timeout: Any, request: SentRequest) 
     """
     if request.loop is not asyncio.get_running_loop():
         raise RuntimeError("the session of aiohttp belongs to another event loop")
-    sent = request.headers.items()
     session = aiohttp.ClientSession(
         connector=connector, connector_owner=False, cookie_jar=aiohttp.DummyCookieJar()
     )
@@ -170,10 +286,7 @@ async def send_by_connector(connector: Any, timeout: Any, request: SentRequest) 
         response = await session.post(
             **request.options,
             data=request.content,
-            headers=[
-                *((name, text) for name, text in sent if name.lower() not in MADE_ANEW),
-                CODINGS,
-            ],
+            headers=request.sent_headers,
             skip_auto_headers=AS_THEY_ARE,
             auto_decompress=False,
             allow_redirects=False,

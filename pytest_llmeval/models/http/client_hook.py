@@ -108,6 +108,23 @@ class Question:
             raise self.library.ReadTimeout(str(exc), request=self.request) from None
         return self._handed_on(outcome)
 
+    async def answer_beside_loop(self, attempt: Attempt) -> Any:
+        """Answer it to a coroutine by attempts that need no loop: as ``answer``.
+
+        Once the coroutine has given up, nothing more is begun.
+        """
+        is_over = False
+
+        def unless_over(deadline: Deadline) -> HttpReply:
+            if is_over:
+                raise CallAbandoned
+            return attempt(deadline)
+
+        try:
+            return await self.answer_async(unless_over)
+        finally:
+            is_over = True
+
     async def answer_on_loop(self, attempt: Callable[[], Awaitable[HttpReply]]) -> Any:
         """Answer it to a coroutine: as ``answer``.
 

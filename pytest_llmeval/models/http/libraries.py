@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, finalize, ref
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.models.deadline import Deadline
-from pytest_llmeval.models.http.client_hook import PACKING, send_once, unpacked
+from pytest_llmeval.models.http.client_hook import PACKING, unpacked
 from pytest_llmeval.models.http.http_reply import HttpReply, ReplyTooLarge
 from pytest_llmeval.models.http.plain_http import NotConnected, PlainHttp, PlainRequest
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed
@@ -63,8 +63,8 @@ def is_stubbed(library: Any, *, awaits: bool) -> bool:
     return str(getattr(method, "__module__", "")).startswith("respx.")
 
 
-def is_as_shipped(library: Any, *methods: Any) -> bool:
-    """Whether nobody but us stands between blocking clients of a library and the network.
+def is_as_shipped(library: Any, *methods: Any, awaits: bool = False) -> bool:
+    """Whether nobody but us stands between clients of a library and the network.
 
     Stubs, recorders and tracers do. What they put there may bear the name of what it wraps, but
     not its global variables; wrapt's objects, with which OpenTelemetry traces, are no functions.
@@ -72,27 +72,32 @@ def is_as_shipped(library: Any, *methods: Any) -> bool:
     Args:
         library: a module.
         methods: looked at, too.
+        awaits: of its awaitable clients.
     """
+    kind, name = ("Async", "_async") if awaits else ("", "")
     own = (library.__name__, _CORES[library.__name__], __package__.partition(".")[0])
     # The pools are imported once one sends: till then nobody has changed them.
-    pool = getattr(sys.modules.get(own[1]), "ConnectionPool", library.HTTPTransport)
-    for kind in (library.HTTPTransport, pool):
-        methods += (getattr(kind, "handle_request", None),)
-    for method in methods:
-        names = method.__globals__ if type(method) is FunctionType else {}
-        if names.get("__name__", "").partition(".")[0] not in own:
-            return False
-    return True
+    transport = getattr(library, f"{kind}HTTPTransport")
+    pool = getattr(sys.modules.get(own[1]), f"{kind}ConnectionPool", transport)
+    for part in (transport, pool):
+        methods += (getattr(part, f"handle{name}_request", None),)
+    return all(package_of(method) in own for method in methods)
 
 
-def stand_in_for(library: Any, transport: Any, *, most: int) -> PlainHttp | None:
+def package_of(method: Any) -> str:
+    """Return the package whose code a method is; empty where it is none of Python."""
+    names = method.__globals__ if type(method) is FunctionType else {}
+    return str(names.get("__name__", "")).partition(".")[0]
+
+
+def stand_in_for(transport: Any, *, most: int) -> PlainHttp | None:
     """Make what sends in the place of a transport that connects straight to whom it asks.
 
     It has the certificates and socket options of the transport. There is none where that goes by a
     proxy or a socket of the application's choice, speaks HTTP/2 or bounds its connections: wherever
     more than certificates and socket options is not as usual.
     """
-    usual = library.HTTPTransport(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    usual = type(transport)(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     try:
         pool, usual_pool = transport._pool, usual._pool
         if _settings(transport) != _settings(usual) or _settings(pool) != _settings(usual_pool):
@@ -107,7 +112,7 @@ def stand_in_for(library: Any, transport: Any, *, most: int) -> PlainHttp | None
 
 def _settings(part: Any) -> tuple[type, Mapping[str, object]]:
     """Describe a part of a transport; objects in it count by their types."""
-    free = (*_BOUNDS, "_socket_options", "close")
+    free = (*_BOUNDS, "_socket_options", "close", "aclose")
     return type(part), {
         name: value if isinstance(value, (type(None), int, float, str)) else type(value)
         for name, value in vars(part).items()
@@ -125,46 +130,57 @@ class StandIns:
         library: whose transports they are.
         plain: the method by which those send.
         most: bytes that are read of a reply.
+        awaits: of awaitable clients, whose event loop the stand-ins do not need: what else runs
+            there is not in the seconds of a call.
     """
 
-    def __init__(self, library: Any, plain: Callable[[Any, Any], Any], *, most: int) -> None:
+    def __init__(
+        self, library: Any, plain: Callable[[Any, Any], Any], *, most: int, awaits: bool = False
+    ) -> None:
         self._library = library
-        self._plain = plain
         self._most = most
-        self._is_own = is_as_shipped(library, plain)
+        self._awaits = awaits
+        self._kind = getattr(library, "AsyncHTTPTransport" if awaits else "HTTPTransport")
+        self._is_own = is_as_shipped(library, plain, awaits=awaits)
         self._by_transport: WeakKeyDictionary[Any, PlainHttp | None] = WeakKeyDictionary()
 
-    def attempt(self, transport: Any, request: Any) -> Attempt:
-        """Return what sends a request once, for a transport, and reads the whole reply."""
-        stand_in = self._of(transport) if is_plain(self._library, request) else None
-        if stand_in is not None:
-            return partial(send_plainly, stand_in, self._library, request)
-        send = partial(self._plain, transport)
-        receive = partial(send_once, self._library, send, request, most=self._most)
-        return lambda deadline: deadline.run(receive)
+    def attempt(self, transport: Any, request: Any) -> Attempt | None:
+        """Return what sends a request once, for a transport, and reads the whole reply.
+
+        None where the transport has to send by itself.
+        """
+        is_sent_alike = is_plain(self._library, request, awaits=self._awaits)
+        stand_in = self._of(transport) if is_sent_alike else None
+        return None if stand_in is None else partial(send_plainly, stand_in, self._library, request)
 
     def _of(self, transport: Any) -> PlainHttp | None:
-        if not self._is_own or type(transport) is not self._library.HTTPTransport:
+        if not self._is_own or type(transport) is not self._kind:
             return None
         if transport not in self._by_transport:
-            stand_in = stand_in_for(self._library, transport, most=self._most)
+            stand_in = stand_in_for(transport, most=self._most)
             # Of two threads that come here at once the second takes what the first has made.
             stand_in = self._by_transport.setdefault(transport, stand_in)
             if stand_in is not None:
                 finalize(transport, stand_in.close)
-                _close_along(stand_in, transport._pool)
+                close_along(stand_in, transport._pool, "aclose" if self._awaits else "close")
         return self._by_transport[transport]
 
 
-def _close_along(stand_in: PlainHttp, pool: Any) -> None:
-    """Close a stand-in with a pool, which may live on: a server may wait for that at its end."""
-    known, close = ref(pool), type(pool).close
+def close_along(stand_in: PlainHttp, pool: Any, name: str) -> None:
+    """Close a stand-in with a pool, which may live on: a server may wait for that at its end.
 
-    def close_both() -> None:
+    Args:
+        stand_in: to be closed.
+        pool: of connections.
+        name: of the method that closes the pool.
+    """
+    known, close = ref(pool), getattr(type(pool), name)
+
+    def close_both() -> Any:
         stand_in.close()
-        close(known())
+        return close(known())
 
-    pool.close = close_both
+    setattr(pool, name, close_both)
 
 
 def send_plainly(
@@ -176,24 +192,45 @@ def send_plainly(
         NetworkFailed: there was no reply, or it broke off.
         TimeIsUp: it was not complete in time.
     """
+    as_raised = partial(_as_raised, library, request=request)
+    return receive(plain_http, library, _as_sent(request), deadline, as_raised=as_raised)
+
+
+def receive(
+    plain_http: PlainHttp,
+    library: Any,
+    sent: PlainRequest,
+    deadline: Deadline,
+    *,
+    as_raised: Callable[[NetworkFailed], Exception],
+) -> HttpReply:
+    """Send a request once, read the whole reply and unpack it; raises as ``send_plainly``.
+
+    Args:
+        plain_http: sends it.
+        library: unpacks the reply.
+        sent: the request.
+        deadline: of the call.
+        as_raised: makes the error that the request's own library raises.
+    """
     try:
-        reply = plain_http.send(_as_sent(request), deadline)
+        reply = plain_http.send(sent, deadline)
         return unpacked(library, reply, most=plain_http.most) if PACKING in reply.headers else reply
     except ReplyTooLarge as exc:
         return exc.reply
     except NetworkFailed as exc:
-        raise NetworkFailed(_as_raised(library, exc, request)) from exc
+        raise NetworkFailed(as_raised(exc)) from exc
     except library.DecodingError as exc:
         raise NetworkFailed(exc) from exc
 
 
-def is_plain(library: Any, request: Any) -> bool:
-    """Whether ``http.client`` sends a request as its library would."""
+def is_plain(library: Any, request: Any, *, awaits: bool = False) -> bool:
+    """Whether ``http.client`` sends a request as its library would, by an awaitable client too."""
     return (
         request.url.scheme in DEFAULT_PORTS
         and "transfer-encoding" not in request.headers
         and request.extensions.keys() <= {"timeout"}
-        and is_as_shipped(library)
+        and is_as_shipped(library, awaits=awaits)
     )
 
 
@@ -212,7 +249,7 @@ def _as_sent(request: Any) -> PlainRequest:
     )
 
 
-def _as_raised(library: Any, failed: NetworkFailed, request: Any) -> Exception:
+def _as_raised(library: Any, failed: NetworkFailed, *, request: Any) -> Exception:
     """Make the error that a library raises of one that ``http.client`` raised."""
     is_connected, error = not isinstance(failed, NotConnected), failed.error
     if isinstance(error, TimeoutError):
