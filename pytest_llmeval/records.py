@@ -188,7 +188,7 @@ def crashed_too_soon(trials: Sequence[Trial]) -> tuple[Trial, ...]:
     """Return the trials for whose sake a function of a run is no baseline.
 
     That is all of them where each scored one crashed: a bug, not a rate. Else it is those that
-    crashed in a fixture, or before their first call where others came to one, if they are a fifth
+    crashed before their first call, in a fixture or where others came to one, if they are a fifth
     of the scored ones, and two or more. What crashed on a reply of a model is a score.
 
     Args:
@@ -199,7 +199,7 @@ def crashed_too_soon(trials: Sequence[Trial]) -> tuple[Trial, ...]:
     if len(crashed) == len(scored):
         return tuple(crashed)
     asks = any(trial.asked for trial in scored)
-    soon = tuple(one for one in crashed if one.in_setup or (asks and not one.asked))
+    soon = tuple(one for one in crashed if not one.asked and (one.in_setup or asks))
     return soon if len(soon) >= max(2, MOST_CRASHED_SOON * len(scored)) else ()
 
 

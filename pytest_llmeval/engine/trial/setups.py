@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.trial.trial import Ended
 
 _SHOWN = 90  # characters of the error
+_JUDGES = (AssertionError, pytest.fail.Exception)  # of a reply, and not of the test's id
 
 
 def failed_fixture(clone: pytest.Function, error: BaseException) -> str:
@@ -34,12 +35,20 @@ def failed_fixture(clone: pytest.Function, error: BaseException) -> str:
 def refused_if_made_once(ended: Sequence[Ended]) -> list[Ended]:
     """Take trials as errored where one fixture could be set up for one of them alone.
 
-    That is no answer of a model, and such a run must be nobody's baseline.
+    That is no answer of a model, and such a run must be nobody's baseline. A fixture that asked a
+    model, or that asserts, may well have failed by chance in all trials but one: that is a score.
 
     Args:
         ended: all trials of a case, by index.
     """
-    failed = [one for one in ended if one.in_setup and one.record.outcome is Outcome.CRASHED]
+    failed = [
+        one
+        for one in ended
+        if one.in_setup
+        and one.record.outcome is Outcome.CRASHED
+        and not (one.record.asked or one.reached_out)
+        and not isinstance(one.exception, _JUDGES)
+    ]
     kinds = {(one.fixture, type(one.exception)) for one in failed}
     if not failed or len(failed) != len(ended) - 1 or len(kinds) != 1 or not failed[0].fixture:
         return list(ended)

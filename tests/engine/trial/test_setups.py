@@ -51,6 +51,25 @@ def flaky():
 def test_half_of_them(llm, flaky):
     llm.ask("anything rate=1")
 """
+JUDGING = """
+import pytest
+from pytest_llmeval import llm_eval
+
+PASSED = [None]
+WANTED = "yes"
+
+
+@pytest.fixture
+def answered(llm):
+    if PASSED:
+        return PASSED.pop()
+    {judged}
+
+
+@llm_eval(repeats=4)
+def test_a(llm, answered):
+    pass
+"""
 
 
 @pytest.mark.parametrize("concurrency", ["8", "1"])
@@ -78,3 +97,33 @@ def test_a_fixture_that_fails_now_and_then_stays_a_crash(project: Project) -> No
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*2 crashed*"])
+
+
+@pytest.mark.parametrize(
+    "judged",
+    [
+        "assert llm.ask('q rate=0').text == 'yes'",
+        "raise KeyError(llm.ask('q rate=0').text)",
+        "assert not WANTED",
+        "pytest.fail(WANTED)",
+    ],
+)
+def test_what_a_fixture_says_of_a_reply_is_a_score(project: Project, judged: str) -> None:
+    """One trial of four passed: as a fixture that can be made once looks, and yet by chance."""
+    project.write(test_evals=JUDGING.format(judged=judged))
+
+    result = project.run("--llm-concurrency=1")
+
+    result.stdout.fnmatch_lines(["*3 crashed*"])
+    assert "once per test id" not in str(result.stdout)
+
+
+def test_a_function_whose_fixture_judges_replies_is_a_baseline(project: Project) -> None:
+    project.write(test_evals=JUDGING.format(judged="assert llm.ask('q rate=0').text == 'yes'"))
+    project.commit()
+    project.run("--llm-concurrency=1")
+
+    _, report = project.gate("--llm-concurrency=1", "--llm-baseline=HEAD")
+
+    (function,) = report["functions"]
+    assert function["verdict"] == "inconclusive"  # it is comparable
