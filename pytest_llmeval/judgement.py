@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
+from pytest_llmeval.gate.changes import replaced_calls
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription, Why
 from pytest_llmeval.gate.scoring import CostOf
 from pytest_llmeval.models.prices import Prices
@@ -18,6 +20,7 @@ from pytest_llmeval.settings import Settings, is_to_be_gated
 GONE = 2  # the row of the decision table
 _EXCERPTS = 20  # of the cases of a function that fell most, and that rose most
 _ALL_EXCERPTS = 200
+_LOOKED_FOR = 100  # draws of a function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,8 @@ class Judgement:
             quote a reply, which a run file must not.
         excerpts: one line of a reply of the baseline and one of this run, by case, for those
             that fell or rose most; None for a side whose reply is not here. As private.
+        absent: ids of draws of the baseline and the anchor whose requests got other replies here,
+            and which are not in the cache; of a function not all are looked for.
         serial: how many cases ran their trials one after the other, by reason.
         seconds: wall time of the session.
         slowdowns: one for each provider that asked us to slow down.
@@ -61,6 +66,7 @@ class Judgement:
     descriptions: tuple[FunctionDescription, ...] = ()
     headlines: Mapping[str, str] = field(default_factory=dict)
     excerpts: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
     slowdowns: tuple[Slowdown, ...] = ()
     connections: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     notes: tuple[Fact | str, ...] = ()
@@ -136,7 +142,7 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
             notes = (*judgement.notes, *missed_throughout(run))
             return replace(judgement, descriptions=described, could_not_judge=why, notes=notes)
         judgement = replace(judgement, comparison=_held_against(main, judgement))
-        judgement = replace(judgement, excerpts=_excerpts(judgement))
+        judgement = replace(judgement, excerpts=_excerpts(judgement), absent=_absent(judgement))
         return replace(judgement, notes=(*judgement.notes, *_notes_on_lines(judgement)))
     except Exception as exc:
         return replace(judgement, could_not_judge=Fact(Why.RAISED, (type(exc).__name__, str(exc))))
@@ -188,6 +194,20 @@ def _excerpts(judgement: Judgement) -> dict[str, tuple[str | None, str | None]]:
     most = [each for _, each in sorted(moved)[:_ALL_EXCERPTS]]
     with StoredTexts(judgement.settings.directory) as stored:
         return excerpts(baseline.run, run, most, stored)
+
+
+def _absent(judgement: Judgement) -> frozenset[str]:
+    """Look for the replies that were replaced by others."""
+    from pytest_llmeval.transcripts.transcript import StoredTexts
+
+    sides = [one for one in (judgement.comparison, judgement.anchored) if one is not None]
+    with StoredTexts(judgement.settings.directory) as stored:
+        return frozenset(
+            str(call.draw)
+            for function in (function for side in sides for function in side.functions)
+            for call in islice(replaced_calls(function.compared), _LOOKED_FOR)
+            if not stored.has(call)
+        )
 
 
 def _notes_on_lines(judgement: Judgement) -> Iterator[Fact | str]:

@@ -35,6 +35,8 @@ from pytest_llmeval.safe_text import printable, printable_message
 from pytest_llmeval.settings import MARKER, RERUN, STEP_SUMMARY
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_llmeval.engine.rerun.child import Brief
     from pytest_llmeval.engine.workers import ReportHooks
     from pytest_llmeval.judgement import Judgement
@@ -213,6 +215,13 @@ class SessionHooks:
             )
             self._session = EvalSession(planned, self._retry)
 
+    def _earlier_runs(self) -> list[tuple[Run, Path]]:
+        """List the run that is completed, and those that are compared with, with their files."""
+        planned = None if self._session is None else self._session.planned
+        found = [] if planned is None else [planned.baseline, planned.anchor]
+        runs = [(one.run, one.path) for one in (self._retry, *found) if one is not None]
+        return [(run, path) for run, path in runs if run.cases]
+
     def _make_run(self, commit: str) -> FoundRun | None:
         """Run the evals of a commit now; None if it has none of those that were chosen."""
         from pytest_llmeval.engine.rerun.base_run import rerun_of
@@ -304,7 +313,8 @@ class SessionHooks:
         node.workerinput[SESSION_KEY] = self._settings.session
         if self._brief is not None:
             node.workerinput[RERUN] = self._brief.written()
-        tell_worker(node, config=self._config, retry=self._retry)
+        compared = [str(path) for _, path in self._earlier_runs()]
+        tell_worker(node, config=self._config, retry=self._retry, compared=compared)
         self._reports = report_hooks(self._config, self._settings)
         self._reports.nodes.append(node)
         follow_workers(self._config, wording=_progress_line)
@@ -471,7 +481,11 @@ class SessionHooks:
     def _begin(
         self, session: pytest.Session, items: list[pytest.Item], collected: Sequence[pytest.Item]
     ) -> None:
-        from pytest_llmeval.engine.earlier_runs import refuse_lost_runs, refuse_untrusted_runs
+        from pytest_llmeval.engine.earlier_runs import (
+            draws_to_replay,
+            refuse_lost_runs,
+            refuse_untrusted_runs,
+        )
         from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.marker import case_id
         from pytest_llmeval.engine.run_header import Choice
@@ -481,11 +495,14 @@ class SessionHooks:
         if not self._asks_only:
             refuse_untrusted_runs(config, settings)
             refuse_lost_runs(config)
+        models = fixtures.model_session(config)
+        earlier = [run for run, _ in self._earlier_runs()]
+        models.replies.prefer(*draws_to_replay(config, settings, earlier=earlier))
         opening = install(
             session,
             items,
             settings=settings,
-            models=fixtures.model_session(config),
+            models=models,
             choice=Choice(
                 collected=[case_id(item) for item in collected],
                 left_out=[item for item in collected if item not in chosen],

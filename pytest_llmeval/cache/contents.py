@@ -76,7 +76,8 @@ class Contents:
     """The contents of a cache, counted.
 
     Attributes:
-        places: how many generations each key and slot has; a replay finds the newest.
+        places: how many generations each key and slot has; without a
+            run that names another a replay finds the newest.
         requests: keys that have a reply.
         spares: replies that a session paid for while another was first.
         refused: rows that this plugin did not write.
@@ -153,8 +154,8 @@ class Pruning(Change):
 def plan_pruning(rows: Iterable[StoredRow], *, before: str, kept: Set[str]) -> Pruning:
     """Work out what goes.
 
-    The generations of a slot must have no gap, or lookups would end at it: those that stay
-    move up. A slot that holds a row which we did not write is left as it is.
+    The generations of a slot must have no gap, which a newer reply would fill: those that
+    stay move up. A slot that holds a row which we did not write is left as it is.
 
     Args:
         rows: all rows of a cache.

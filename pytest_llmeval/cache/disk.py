@@ -39,6 +39,7 @@ from pytest_llmeval.cache.queries import (
     find_rows,
     harden,
     read_page,
+    rows_below,
 )
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.originals import Clock, Files
@@ -160,6 +161,10 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
     def find(self, *names: str) -> list[Value | None]:
         """Read the values of rows; see ``find_rows``."""
         return find_rows(self._con, names)
+
+    def below(self, beginning: str) -> list[StoredRow]:
+        """Read all rows whose names begin so; see ``rows_below``."""
+        return rows_below(self._con, beginning)
 
     def page(self, pattern: str, before: int) -> list[StoredRow]:
         """Read a page of rows; see ``read_page``."""

@@ -19,6 +19,7 @@ from pytest_llmeval.errors import RowRefused
 
 T = TypeVar("T")
 
+DATABASE = "cache.db"  # diskcache's; to import that takes a while
 MODE_RAW = 1  # diskcache's, for bytes in the database
 SIZE = 500  # rows of a page: some 500 KB
 FIRST = 2**63 - 1
@@ -30,9 +31,11 @@ PAGE = (
     " ORDER BY rowid DESC LIMIT ?"
 )
 BELOW = (
-    "SELECT mode, filename, value FROM Cache"
+    "SELECT rowid, key, mode, filename, value FROM Cache"
     " WHERE raw = 1 AND key >= ? AND key < ? ORDER BY rowid DESC"
 )
+# A second generation, or a spare: read from the index alone.
+CHOICE = "SELECT 1 FROM Cache WHERE key GLOB '*/*/*/1' OR key GLOB '*/spare/*' LIMIT 1"
 # What https://www.sqlite.org/security.html asks for where the file may be hostile.
 HARDENING = ("trusted_schema = 0", "cell_size_check = 1")
 
@@ -98,6 +101,18 @@ def find_rows(connection: sqlite3.Connection, names: Sequence[str]) -> list[Valu
     return found
 
 
+def rows_below(connection: sqlite3.Connection, beginning: str) -> list[StoredRow]:
+    """Read all rows whose names begin so, the newest first.
+
+    Args:
+        connection: hardened.
+        beginning: ends in a slash.
+    """
+    end = beginning[:-1] + chr(ord("/") + 1)
+    found = connection.execute(BELOW, (beginning, end)).fetchall()
+    return [StoredRow(place, name, checked_value(*columns)) for place, name, *columns in found]
+
+
 @cache
 def _finding(count: int) -> str:
     """Write the query for so many rows: it takes two thirds of the time of one with IN."""
@@ -149,12 +164,23 @@ class ReadConnections:
         Raises:
             sqlite3.Error: the database cannot be read, or was closed.
         """
+        return self._read(lambda connection: find_rows(connection, names))
+
+    def below(self, beginning: str) -> list[StoredRow]:
+        """Read all rows whose names begin so; see ``rows_below``.
+
+        Raises:
+            sqlite3.Error: as above.
+        """
+        return self._read(lambda connection: rows_below(connection, beginning))
+
+    def _read(self, question: Callable[[sqlite3.Connection], T]) -> T:
         lock, connection = self._lines[0]
         if not lock.acquire(blocking=False):
             lock, connection = self._lines[1]
             lock.acquire()
         try:
-            return find_rows(connection, names)
+            return question(connection)
         finally:
             lock.release()
 
@@ -194,6 +220,10 @@ class ReadOnlyCache:
             sqlite3.OperationalError: the database cannot be read.
         """
         return self._ask(lambda connection: find_rows(connection, names))
+
+    def below(self, beginning: str) -> list[StoredRow]:
+        """Read all rows whose names begin so; see ``rows_below``."""
+        return self._ask(lambda connection: rows_below(connection, beginning))
 
     def page(self, pattern: str, before: int) -> list[StoredRow]:
         """Read a page of rows; see ``read_page``."""
@@ -251,11 +281,9 @@ class RowReader:
         Args:
             beginning: ends in a slash.
         """
-        end = beginning[:-1] + chr(ord("/") + 1)
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
-                found = self._connection.execute(BELOW, (beginning, end))
-                return [checked_value(*columns) for columns in found]
+                return [row.value for row in rows_below(self._connection, beginning)]
         return []
 
     def get(self, name: str) -> Value | None:
@@ -264,6 +292,13 @@ class RowReader:
             with contextlib.suppress(sqlite3.Error):
                 return find_rows(self._connection, (name,))[0]
         return None
+
+    def has_choice(self) -> bool:
+        """Tell whether any slot may have several replies."""
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                return self._connection.execute(CHOICE).fetchone() is not None
+        return False
 
     def close(self) -> None:
         """Close the database."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_llmeval.cache.course import (
     SOME_COURSE,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Replies", "StoredReply"]
 
+T = TypeVar("T")
+
 # Keys of a session whose misses are explained: each explanation reads many requests, and a session
 # that finds nothing has a thousand misses.
 EXPLAINED = 5
@@ -51,10 +54,10 @@ class Replies:
     """Every reply that was ever paid for.
 
     A draw may have several generations (rows ``key/slot/0``, ``key/slot/1``, ...): ``refresh``
-    adds one, lookups take the newest, none is ever changed or removed. A thread that asks for a
-    draw while another thread or process pays for it waits for that reply. If two processes cannot
-    see each other and both pay, the first reply to be stored is the draw; the other is kept under
-    ``key/slot/spare/draw``.
+    adds one, lookups take the one that a run names, else the newest, and none is ever changed or
+    removed. A thread that asks for a draw while another thread or process pays for it waits for
+    that reply. If two processes cannot see each other and both pay, the first reply to be stored is
+    the draw; the other is kept under ``key/slot/spare/draw``.
 
     Safe for threads, for several processes on one directory, and across a fork. Nothing is
     opened, and diskcache is not even imported, before the first lookup.
@@ -98,11 +101,36 @@ class Replies:
         self.patience = patience
         self._new_courses: set[tuple[str, Callable[[], Steps | None]]] = set()
         self._has_courses: bool | None = None  # whether any are stored; None if nobody has looked
+        self._preferred: Sequence[Collection[str]] = ()
 
     @property
     def only_replays(self) -> bool:
         """Whether nothing is paid for: a miss is an error."""
         return self._mode == "replay"
+
+    def prefer(self, *draws: Collection[str]) -> None:
+        """Take from several replies of a slot the one that a run names, not the newest.
+
+        Args:
+            draws: the ids that a run names; of several runs the first one counts most.
+        """
+        self._preferred = draws
+
+    def named(self, several: Iterable[T], draw: Callable[[T], str]) -> list[T]:
+        """Pick what is of a preferred draw: of the first run that names any; nothing if none does.
+
+        Args:
+            several: to pick from.
+            draw: returns the id of one's draw.
+        """
+        several = list(several)
+        picked = ([one for one in several if draw(one) in draws] for draws in self._preferred)
+        return next(filter(None, picked), [])
+
+    def has_named(self, name: str) -> bool:
+        """Tell whether a reply of a key and slot is stored that is preferred."""
+        stored = self._stored(name, accept_any) if self._preferred else None
+        return bool(stored and self.named([stored], attrgetter("draw")))
 
     def lookup(self, request: KeptRequest, slot: Slot) -> StoredReply | None:
         """Replay a draw, without waiting for replies that are being stored.
@@ -224,28 +252,28 @@ class Replies:
             self._store.close()
 
     def _stored(self, name: str, accepts: Accepts) -> StoredReply | None:
-        """Find the newest generation of a draw that may be replayed.
+        """Find the generation of a draw that may be replayed: that of a run, else the newest.
 
-        A cache that cannot be read is an empty one, but for a replay.
+        A spare draw is replayed only where a run names it. A cache that cannot be read is an empty
+        one, but for a replay.
         """
         if self._mode == "off":
             return None
-        newest: StoredReply | None = None
-        generation = 0
         try:
             store = self._store or self._open()
-            while True:  # two at a time: nearly always there is one, and there are no gaps
-                names = f"{name}/{generation}", f"{name}/{generation + 1}"
-                for row_name, found in zip(names, store.find(*names), strict=True):
-                    if found is None:
-                        return newest
-                    newest = self._replayable(row_name, found, accepts) or newest
-                generation += len(names)
+            rows = store.below(f"{name}/")
         except CacheUnusable as exc:
             if self._mode == "replay":
                 raise
             self._warn_unusable(exc)
             return None
+        found = [(row, self._replayable(row.name, row.value, accepts)) for row in rows]
+        replies = {row.name[len(name) + 1 :]: reply for row, reply in found if reply}
+        newest = max(filter(str.isdecimal, replies), key=int, default="")
+        if list(replies) == [newest]:  # nearly always
+            return replies[newest]
+        named = self.named(replies.values(), attrgetter("draw"))
+        return named[0] if named else replies.get(newest)
 
     def _replayable(
         self, name: str, found: bytes | RowRefused, accepts: Accepts
@@ -312,7 +340,7 @@ class Replies:
         while True:
             row_name = f"{name}/{generation}"
             if store.add(row_name, value, beside=beside):
-                # A lookup ends at the first generation that is missing.
+                # A gap would be filled by a newer reply, which nobody would take for the newest.
                 if not generation or store.find(f"{name}/{generation - 1}") != [None]:
                     return None
                 generation = 0  # all was cleared since the generation before was seen

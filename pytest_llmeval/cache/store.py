@@ -106,6 +106,18 @@ class Store:
                 return readers.find(*names)
         return self._attempt(lambda cache: cache.find(*names))
 
+    def below(self, beginning: str) -> list[StoredRow]:
+        """Read all rows whose names begin so; see ``rows_below``.
+
+        Raises:
+            CacheUnusable: the database cannot be read.
+        """
+        readers = self._readers
+        if readers is not None and self._is_in_place():
+            with contextlib.suppress(sqlite3.Error):
+                return readers.below(beginning)
+        return self._attempt(lambda cache: cache.below(beginning))
+
     def add(self, name: str, value: bytes, *, beside: Sequence[NewRow] = ()) -> bool:
         """Write a value, durably, unless the name has one.
 

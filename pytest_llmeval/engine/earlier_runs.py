@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from pytest_llmeval.cache.directory import refuse_foreign
+from pytest_llmeval.cache.queries import DATABASE, RowReader
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.run_header import ci_facts, git_state, may_fetch, selection
 from pytest_llmeval.errors import BaselineError, SettingsError
@@ -18,6 +19,7 @@ from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import MakeRun, find_baseline
+from pytest_llmeval.runs.lookup.standing import draws_of, draws_of_line
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.retry import Retry, find_retry, lineage
 from pytest_llmeval.runs.sharing.shared_store import open_store
@@ -25,6 +27,7 @@ from pytest_llmeval.runs.store import RunStore, refuse_tracked
 from pytest_llmeval.settings import Settings
 
 RETRY_KEY = "llmeval_retry"
+COMPARED_KEY = "llmeval_compared"
 
 
 def refuse_foreign_runs(config: pytest.Config, settings: Settings) -> None:
@@ -113,6 +116,33 @@ def baseline_of(
         strict=settings.gate.strict,
         make=make,
     )
+
+
+def draws_to_replay(
+    config: pytest.Config, settings: Settings, *, earlier: Sequence[Run]
+) -> Sequence[frozenset[str]]:
+    """Collect the draws that come before newer ones: else a refresh elsewhere would take them away.
+
+    They are those of the run that is completed, of the baseline and of the anchor; without any,
+    of the runs of this commit and its ancestors.
+
+    Args:
+        config: of the session, or of a worker.
+        settings: of the session.
+        earlier: these runs, in this order; a worker learns them from its controller.
+    """
+    if settings.cache not in ("auto", "replay"):
+        return ()
+    with closing(RowReader(settings.directory / "cache" / DATABASE)) as rows:
+        if not rows.has_choice():
+            return ()
+    store = RunStore(settings.directory)
+    worker: dict[str, list[str]] = getattr(config, "workerinput", {})
+    runs = [*earlier, *(store.load(Path(path)) for path in worker.get(COMPARED_KEY, ()))]
+    if runs:
+        return list(map(draws_of, runs))
+    git = git_state(config)
+    return [draws_of_line(Refs(store, git), root=relative_root(config.rootpath, top=git.top))]
 
 
 def may_defer(settings: Settings, environ: Mapping[str, str]) -> bool:

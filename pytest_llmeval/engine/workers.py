@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from pytest_llmeval.engine.earlier_runs import RETRY_KEY
+from pytest_llmeval.engine.earlier_runs import COMPARED_KEY, RETRY_KEY
 from pytest_llmeval.engine.reporting import letter_and_word, print_misses, show_scores, shown_as_m
 from pytest_llmeval.engine.run_header import files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
@@ -121,12 +121,15 @@ class ReportHooks:
         self.shown_as_m = shown_as_m(terminalreporter)
 
 
-def tell_worker(node: Any, *, config: pytest.Config, retry: Retry | None) -> None:
+def tell_worker(
+    node: Any, *, config: pytest.Config, retry: Retry | None, compared: Sequence[str]
+) -> None:
     """Tell a worker what it cannot know: what was typed, and how work is dealt."""
     node.workerinput[STEALING] = config.getoption("dist", "no") == "worksteal"
     node.workerinput[TYPED_KEY] = [str(one) for one in config.invocation_params.args]
     if retry is not None:
         node.workerinput[RETRY_KEY] = str(retry.path)
+    node.workerinput[COMPARED_KEY] = list(compared)
 
 
 def send_usage_error(config: pytest.Config, error: SettingsError) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from pytest_llmeval.records import Call, Outcome, Slot, Trial
 
 if TYPE_CHECKING:
+    from pytest_llmeval.gate.results import CaseComparison
     from pytest_llmeval.gate.scoring import Scored
 
 ChangeKind = Literal["request", "redrawn", "score", "unseen"]
@@ -72,6 +73,17 @@ def _kind_of_calls(baseline: Sequence[Call], current: Sequence[Call]) -> ChangeK
     keys_before, keys_after = {call.key for call in before}, {call.key for call in after}
     asked_on_both = before[0].key in keys_after and after[0].key in keys_before
     return "redrawn" if asked_on_both else "request"
+
+
+def replaced_calls(cases: Iterable[CaseComparison]) -> Iterator[Call]:
+    """Yield the calls of the baseline whose replies cases that asked the same did not get here."""
+    for case in cases:
+        if case.kind == "redrawn":
+            drawn = draws_of(case.every_current.trials)
+            for trial in case.every_baseline.trials:
+                yield from (
+                    call for call in trial.calls if call.draw not in drawn and call.failure is None
+                )
 
 
 def _is_replay(baseline: Call, current: Call) -> bool:

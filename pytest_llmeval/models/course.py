@@ -120,6 +120,11 @@ class Course:
             while place in self._begun:
                 place += "~"
             recorded = [steps for steps in self._recorded if place in steps]
+            # What another session gave up, or waited for, is nothing to the run that is replayed.
+            if named := replies.named(recorded, lambda one: one[place].draw):
+                recorded = named
+            elif recorded and replies.has_named(f"{key}/{slot}"):
+                recorded = [steps for steps in recorded if not steps[place].given_up]
             call = OpenCall(place, self._now(), self.expired, recorded, leave)
             self.had_race = self.had_race or bool(self._open)
             self._begun.add(place)

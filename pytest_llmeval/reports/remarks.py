@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import listed_names
+from pytest_llmeval.gate.changes import replaced_calls
 from pytest_llmeval.gate.results import (
     CaseComparison,
     Comparison,
@@ -29,6 +30,8 @@ _WHY_REDRAWN: Mapping[CacheMode, str] = {
     "refresh": "--llm-cache=refresh draws everything anew",
     "off": "--llm-cache=off replays nothing",
 }
+_NOT_HERE = "the baseline's cache is not here"
+_HERE = "those of the baseline are here, too"
 # what the statistic of each test that can be chosen is called
 _STATISTICS: Mapping[Method, str] = {
     "sign-flip": "summed difference",
@@ -135,7 +138,8 @@ def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iter
     effect, baseline = function.effect, judgement.baseline
     kinds = effect.changed_kinds
     if "redrawn" in kinds:
-        why = _WHY_REDRAWN.get(judgement.settings.cache, "the baseline's cache is not here")
+        gone = (call.draw in judgement.absent for call in replaced_calls(function.compared))
+        why = _WHY_REDRAWN.get(judgement.settings.cache, _NOT_HERE if any(gone) else _HERE)
         cases = counted(kinds["redrawn"], "case")
         yield f"{cases} sent the same requests but got new replies ({why})"
     if "unseen" in kinds and baseline is not None and baseline.how != "table":

@@ -222,7 +222,7 @@ class RunStore:
                 notes.append(f"passed over: run {run.id}, {ahead(run.id)}")
             else:
                 runs.append(stored)
-        return Listing(_newest_first(runs), tuple(notes))
+        return Listing(newest_first(runs), tuple(notes))
 
     def commits(self) -> tuple[str, ...]:
         """List the commits that have a run; no file is opened."""
@@ -240,7 +240,7 @@ class RunStore:
     def every(self) -> Listing:
         """List all runs, by id; only headers are read."""
         notes: list[str] = []
-        runs = _newest_first(self._headers(f"*/*{ENDING}", notes=notes))
+        runs = newest_first(self._headers(f"*/*{ENDING}", notes=notes))
         return Listing(runs, tuple(sorted(notes)))
 
     def _headers(self, pattern: str, *, notes: list[str]) -> Iterator[StoredRun]:
@@ -291,5 +291,6 @@ class RunStore:
         return None
 
 
-def _newest_first(runs: Iterable[StoredRun]) -> tuple[StoredRun, ...]:
+def newest_first(runs: Iterable[StoredRun]) -> tuple[StoredRun, ...]:
+    """Sort runs by their ids, which begin with the time."""
     return tuple(sorted(runs, key=lambda stored: stored.header.run.id, reverse=True))

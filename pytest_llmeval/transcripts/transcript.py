@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from pytest_llmeval.cache.directory import refuse_link
-from pytest_llmeval.cache.queries import RowReader
-from pytest_llmeval.cache.reply import decode_or_none
+from pytest_llmeval.cache.queries import DATABASE, RowReader
+from pytest_llmeval.cache.reply import StoredReply, decode_or_none
 from pytest_llmeval.cache.requests import row_name, unpack_request
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.records import Better, Call, Run, Trial, trials_by_case
 from pytest_llmeval.transcripts.messages import ASSISTANT, Asked, Message, read_reply, read_request
 from pytest_llmeval.transcripts.word_diff import first_difference
 
-DATABASE = "cache.db"
 _NOT_HERE = (Message("request", "not here", "missing"),)
 LONGEST = 300  # characters
 _LEAD = 60  # of these before the place where the sides part
@@ -53,11 +52,19 @@ class StoredTexts:
 
     def reply(self, call: Call) -> tuple[Message, ...] | None:
         """Read the very draw that a call was given."""
+        stored = self._stored(call)
+        return None if stored is None else read_reply(stored)
+
+    def has(self, call: Call) -> bool:
+        """Tell whether the very draw that a call was given is here."""
+        return self._stored(call) is not None
+
+    def _stored(self, call: Call) -> StoredReply | None:
         if self._rows is None or call.draw is None:
             return None
         values = self._rows.below(f"{call.key}/{call.slot}/")
         replies = filter(None, map(decode_or_none, values))
-        return next((read_reply(reply) for reply in replies if reply.draw == call.draw), None)
+        return next((reply for reply in replies if reply.draw == call.draw), None)
 
     def request(self, key: str) -> Asked | None:
         """Read the request of a key."""

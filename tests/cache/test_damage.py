@@ -204,15 +204,15 @@ def test_a_session_follows_a_cache_that_another_process_set_aside(
 def test_a_cache_that_is_moved_away_in_the_middle_of_a_read_is_opened_anew(
     database: Path, make_replies: Make, warned: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = disk.SharedCache.find
+    below = disk.SharedCache.below
     folder = database.parent
 
     def move_and_fail(self: disk.SharedCache, *names: str) -> Any:
-        monkeypatch.setattr(disk.SharedCache, "find", find)
+        monkeypatch.setattr(disk.SharedCache, "below", below)
         folder.rename(folder.with_name("elsewhere"))
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(disk.SharedCache, "find", move_and_fail)
+    monkeypatch.setattr(disk.SharedCache, "below", move_and_fail)
     assert not answered(make_replies(), KEY, SLOT, says("anew")).replayed
     assert answered(make_replies("replay"), KEY, SLOT, never).body == b"anew"
     assert warned == []

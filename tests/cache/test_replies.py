@@ -204,6 +204,41 @@ def test_a_reply_is_kept_though_all_is_cleared_between_its_payment_and_its_commi
     assert warned == []
 
 
+def test_the_generation_that_a_run_names_comes_before_newer_ones(make_replies: Make) -> None:
+    first = answered(make_replies(), KEY, SLOT, says("Lima"))
+    second = answered(make_replies("refresh", session="s2"), KEY, SLOT, says("Lima"))
+    third = answered(make_replies("refresh", session="s3"), KEY, SLOT, says("Lima"))
+    replies = make_replies("replay")
+
+    for named, expected in (
+        ([{first.draw}], first),
+        ([{second.draw}], second),
+        ([{"another"}, {second.draw}, {first.draw}], second),
+        ([{"another"}], third),
+        ([], third),
+    ):
+        replies.prefer(*named)
+        assert answered(replies, KEY, SLOT, never).draw == expected.draw
+        assert replies.has_named(f"{KEY}/{SLOT}") == (expected is not third)
+
+
+def test_a_spare_draw_is_replayed_where_a_run_names_it(make_replies: Make, sql: Sql) -> None:
+    spare = answered(make_replies(), KEY, SLOT, says("Lima"))
+    sql(
+        "UPDATE Cache SET key = ? WHERE key = ?",
+        f"{KEY}/{SLOT}/spare/{spare.draw}",
+        f"{KEY}/{SLOT}/0",
+    )
+    assert make_replies().lookup(wanted(KEY), SLOT) is None
+    own = answered(make_replies(), KEY, SLOT, says("Lima"))
+    replies = make_replies()
+    assert answered(replies, KEY, SLOT, never).draw == own.draw
+
+    replies.prefer({spare.draw})
+
+    assert answered(replies, KEY, SLOT, never).draw == spare.draw
+
+
 def test_a_refreshed_draw_is_found_though_all_is_cleared_as_it_is_stored(
     make_replies: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

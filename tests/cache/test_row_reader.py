@@ -87,3 +87,22 @@ def test_a_database_that_breaks_while_it_is_read_has_no_rows(
 
     assert (reader.get("nothing"), reader.below("k/0/0/")) == (None, [])
     reader.close()
+
+
+def test_whether_any_slot_has_several_replies_is_known(cache: SharedCache, folder: Path) -> None:
+    reader = RowReader(folder / "cache.db")
+    cache.add_all([("k/0/0/0", b""), ("k/0/1/0", b""), ("k/shared/1/0", b"")])
+    assert not reader.has_choice()
+
+    cache.add_all([("k/shared/1/1", b"")])
+
+    assert reader.has_choice()
+    reader.close()
+    assert not reader.has_choice()
+    assert not RowReader(folder / "nothing.db").has_choice()
+
+
+def test_a_spare_reply_is_one_of_several(cache: SharedCache, folder: Path) -> None:
+    cache.add_all([("k/0/0/0", b""), ("k/0/0/spare/d", b"")])
+
+    assert RowReader(folder / "cache.db").has_choice()

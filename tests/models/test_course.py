@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,13 @@ from pytest_llmeval.cache.course import Step
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.checks import CacheMode
-from pytest_llmeval.errors import CANCELLED_REASON, CallAbandoned, ProviderFailed, ReplayMiss
+from pytest_llmeval.errors import (
+    CANCELLED_REASON,
+    OWN_DEADLINE_REASON,
+    CallAbandoned,
+    ProviderFailed,
+    ReplayMiss,
+)
 from pytest_llmeval.models.attribution import charging, inherited_by_threads
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.course import GRACE, PIECE, Course, OpenCall, watching_waits
@@ -274,3 +281,63 @@ def test_a_call_stays_given_up_while_its_trial_waits_for_its_turn(
 
     assert next(looks, None) is None
     assert time.now > 5 + GRACE
+
+
+def test_what_a_refresh_gave_up_is_answered_where_a_run_names_the_reply(
+    begin: Callable[..., Session],
+) -> None:
+    def ask(session: Session, perform: Callable[[Slot], Answer] = unwanted) -> StoredReply:
+        trial = CountingTrial(0)
+        try:
+            return session.calls(trial).call(replace(asking(SLOW, perform), patience=0.0))
+        finally:
+            trial.course.close()
+            session.replies.close()
+
+    def late(_slot: Slot) -> Answer:
+        raise ProviderFailed(OWN_DEADLINE_REASON)
+
+    drawn = ask(begin(), lambda _: Answer(b"in time"))
+    with pytest.raises(ProviderFailed):
+        ask(begin(mode="refresh"), late)
+
+    session = begin()
+    session.replies.prefer({drawn.draw})
+
+    assert ask(session).draw == drawn.draw
+
+
+def test_what_a_run_gave_up_is_given_up_though_a_refresh_was_answered(
+    begin: Callable[..., Session], pool: ThreadPoolExecutor
+) -> None:
+    may_answer = threading.Event()
+
+    def slow(_slot: Slot) -> Answer:
+        assert may_answer.wait(30)
+        return Answer(b"slow")
+
+    def run(session: Session, *, leaves: bool) -> list[str | None]:
+        trial, course = CountingTrial(0), TellingCourse()
+        trial.course = course
+        calls = session.calls(trial)
+        with charging(trial):
+            work = pool.submit(calls.call, asking(SLOW, slow))
+            assert course.has_begun.wait(30)
+            calls.call(asking(QUICK, lambda _: Answer(b"quick")))
+        if leaves:
+            wait([work], timeout=0.3)  # it shall not end
+            course.close()
+        may_answer.set()
+        wait([work])
+        course.close()
+        session.replies.close()
+        may_answer.clear()
+        return [call.draw for call in trial.calls]
+
+    given_up = run(begin(), leaves=True)
+    assert set(run(begin(mode="refresh"), leaves=False)).isdisjoint(given_up)
+
+    session = begin()
+    session.replies.prefer(set(filter(None, given_up)))
+
+    assert run(session, leaves=True) == given_up

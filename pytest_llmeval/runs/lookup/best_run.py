@@ -29,6 +29,7 @@ from pytest_llmeval.runs.store import (
     dated_ahead,
     first_of,
     is_run_id,
+    newest_first,
 )
 
 MENTIONED = 3
@@ -80,8 +81,7 @@ class Search:
             self.passed_over += listing.notes
             runs = tuple(r for r in listing.runs if r.header.run.id not in self.excluding)
             eligible += self._eligible(runs, commit=commit)
-        eligible.sort(key=lambda stored: stored.header.run.id, reverse=True)
-        for stored in sorted(eligible, key=self._rank):  # newest first within a rank
+        for stored in in_order(eligible, models=self.models):
             try:
                 run = self.store.load(stored.path)
             except BaselineUnreadable as exc:
@@ -117,24 +117,32 @@ class Search:
             ]
         return eligible
 
-    def _rank(self, stored: StoredRun) -> tuple[int, bool]:
-        """Rank a run among those of its commit; the lowest is best.
-
-        Runs come first that asked the same models, then those that asked others too, then the
-        rest. One that paid for nothing has no draw that an earlier run had not, and may well have
-        fewer of them.
-        """
-        asked, models = stored.header.models_asked, 0
-        if self.models is not None and asked != self.models:
-            models = 1 if self.models < asked else 2
-        return models, stored.header.only_replayed
-
     def _notes(self, chosen: StoredRun) -> tuple[str, ...]:
         asked = chosen.header.models_asked
         if self.models is None or self.models <= asked:
             return ()
         own = _listed(self.models)
         return (f"other models: it asked {_listed(asked)}, this session asks {own}",)
+
+
+def in_order(runs: Iterable[StoredRun], *, models: frozenset[str] | None = None) -> list[StoredRun]:
+    """Sort runs of one commit, the best one first, and the newest first within a rank.
+
+    Runs come first that asked the same models, then those that asked others too, then the rest. One
+    that paid for nothing has no draw that an earlier run had not, and may well have fewer of them.
+
+    Args:
+        runs: of one commit.
+        models: that are to be asked; None if that is not known.
+    """
+
+    def rank(stored: StoredRun) -> tuple[int, bool]:
+        asked, unlike = stored.header.models_asked, 0
+        if models is not None and asked != models:
+            unlike = 1 if models < asked else 2
+        return unlike, stored.header.only_replayed
+
+    return sorted(newest_first(runs), key=rank)
 
 
 def unfitness(header: RunHeader) -> tuple[str, ...]:

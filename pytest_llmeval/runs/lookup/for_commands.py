@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import near_names, relative_root, resolve, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, covers, peculiarities, unfitness
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs, found_as
+from pytest_llmeval.runs.lookup.standing import draws_of
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, find_wanted
 from pytest_llmeval.runs.run_lines import FULL_HASH
 from pytest_llmeval.runs.store import (
@@ -168,7 +169,7 @@ def draws_of_every_run(store: RunStore) -> frozenset[str]:
     """
     folders = (store.folder, store.directory / BORROWED)
     paths = sorted(path for folder in folders for path in folder.glob(f"*/*{ENDING}"))
-    return _draws(store.load(path) for path in paths)
+    return frozenset[str]().union(*(draws_of(store.load(path)) for path in paths))
 
 
 def draws_of_baselines(references: Sequence[str], refs: Refs) -> frozenset[str]:
@@ -184,7 +185,8 @@ def draws_of_baselines(references: Sequence[str], refs: Refs) -> frozenset[str]:
         BaselineError: a name leads nowhere, or no run is recorded there.
         BaselineUnreadable: a run cannot be read.
     """
-    return _draws(run for name in references for run in _runs_behind(name, refs))
+    runs = (run for name in references for run in _runs_behind(name, refs))
+    return frozenset[str]().union(*map(draws_of, runs))
 
 
 def _runs_behind(reference: str, refs: Refs) -> list[Run]:
@@ -208,16 +210,6 @@ def _runs_behind(reference: str, refs: Refs) -> list[Run]:
             f"{store.folder}, so nothing would be kept for it"
         )
     return [store.load(path) for path in paths]
-
-
-def _draws(runs: Iterable[Run]) -> frozenset[str]:
-    return frozenset(
-        call.draw
-        for run in runs
-        for trial in run.trials
-        for call in trial.calls
-        if call.draw is not None
-    )
 
 
 def newest_runs(
