@@ -34,7 +34,7 @@ GROUPS = (
     )),
     ("Judge", "gate.md", (
         "llm_alpha", "llm_margin", "llm_target", "llm_test", "llm_multiplicity",
-        "llm_strict", "llm_accept", "llm_accept_gone", "llm_renamed", "llm_max_gone",
+        "llm_strict", "llm_accept", "llm_accept_gone", "llm_renamed", "llm_edited", "llm_max_gone",
     )),
     ("Ask models", "models.md", (
         "llm_model", "llm_repeats", "llm_concurrency", "llm_timeout", "llm_serial_fixtures",

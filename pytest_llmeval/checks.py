@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CacheMode = Literal["auto", "replay", "refresh", "off"]
 KeylessCases = Literal["fail", "defer"]
+EditedCases = Literal["leave_out", "compare"]
 OnMissing = Literal["error", "warn", "rerun"]
 Multiplicity = Literal["holm", "bh"]
 GateTest = Literal[

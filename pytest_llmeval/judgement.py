@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_llmeval.gate.changes import replaced_calls
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription, Why
@@ -16,6 +17,9 @@ from pytest_llmeval.runs.keyless import Keyless, find_keyless, without_keyless
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import renames_to_nothing
 from pytest_llmeval.settings import Settings, is_to_be_gated
+
+if TYPE_CHECKING:
+    from pytest_llmeval.cache.parameters import Parameters
 
 GONE = 2  # the row of the decision table
 _EXCERPTS = 20  # of the cases of a function that fell most, and that rose most
@@ -40,6 +44,8 @@ class Judgement:
             that fell or rose most; None for a side whose reply is not here. As private.
         absent: ids of draws of the baseline and the anchor whose requests got other replies here,
             and which are not in the cache; of a function not all are looked for.
+        edited: parameters of the baseline and of this run, by case, for those that are not compared
+            because they were edited; None for a side whose parameters are not here. As private.
         serial: how many cases ran their trials one after the other, by reason.
         seconds: wall time of the session.
         slowdowns: one for each provider that asked us to slow down.
@@ -67,6 +73,7 @@ class Judgement:
     headlines: Mapping[str, str] = field(default_factory=dict)
     excerpts: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
+    edited: Mapping[str, tuple[Parameters | None, Parameters | None]] = field(default_factory=dict)
     slowdowns: tuple[Slowdown, ...] = ()
     connections: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     notes: tuple[Fact | str, ...] = ()
@@ -99,7 +106,7 @@ class Judgement:
         """The same run held against the anchor; the replies at hand are of the baseline."""
         if self.anchor is None or self.anchored is None:
             return None
-        return replace(self, baseline=self.anchor, comparison=self.anchored, excerpts={})
+        return replace(self, baseline=self.anchor, comparison=self.anchored, excerpts={}, edited={})
 
     @property
     def is_deferred(self) -> bool:
@@ -142,7 +149,12 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
             notes = (*judgement.notes, *missed_throughout(run))
             return replace(judgement, descriptions=described, could_not_judge=why, notes=notes)
         judgement = replace(judgement, comparison=_held_against(main, judgement))
-        judgement = replace(judgement, excerpts=_excerpts(judgement), absent=_absent(judgement))
+        judgement = replace(
+            judgement,
+            excerpts=_excerpts(judgement),
+            absent=_absent(judgement),
+            edited=_edited(judgement),
+        )
         return replace(judgement, notes=(*judgement.notes, *_notes_on_lines(judgement)))
     except Exception as exc:
         return replace(judgement, could_not_judge=Fact(Why.RAISED, (type(exc).__name__, str(exc))))
@@ -208,6 +220,22 @@ def _absent(judgement: Judgement) -> frozenset[str]:
             for call in islice(replaced_calls(function.compared), _LOOKED_FOR)
             if not stored.has(call)
         )
+
+
+def _edited(judgement: Judgement) -> dict[str, tuple[Parameters | None, Parameters | None]]:
+    """Look up what the edited cases were, and what they are."""
+    from pytest_llmeval.transcripts.transcript import StoredTexts
+
+    comparison, runs = judgement.comparison, [run for run in judgement.runs if run]
+    cases = [case for one in comparison.functions for case in one.edited] if comparison else []
+    if not cases:
+        return {}
+    old, new = ({case.id: case.parameters for case in run.cases} for run in runs)
+    with StoredTexts(judgement.settings.directory) as stored:
+        return {
+            one.case: (stored.parameters(old[one.was]), stored.parameters(new[one.case]))
+            for one in cases
+        }
 
 
 def _notes_on_lines(judgement: Judgement) -> Iterator[Fact | str]:

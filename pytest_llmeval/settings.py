@@ -16,6 +16,7 @@ from pytest_llmeval import checks
 from pytest_llmeval.checks import (
     AnyTest,
     CacheMode,
+    EditedCases,
     GateTest,
     KeylessCases,
     Multiplicity,
@@ -124,6 +125,7 @@ class GateRules(_Frozen):
             ``function:metric``.
         accept: drops that are meant, each ``function:metric @ commit`` with the commit of the
             baseline for which alone it holds.
+        edited: what becomes of cases whose parameters are others than in the baseline.
         keyless: what becomes of cases that ask something new without a key.
     """
 
@@ -158,6 +160,13 @@ class GateRules(_Frozen):
     accept: tuple[str, ...] = Option("llm_accept", checks.accepted, (), ini="linelist").says(
         "lines of 'test_a:pass @ 97a1bbe': drops that are meant, each with the commit of the "
         "baseline; void as soon as that is another"
+    )
+    edited: EditedCases = Option(
+        "llm_edited", checks.choice_of(EditedCases), "leave_out", ini="string"
+    ).says(
+        "cases whose parameters differ from the baseline's: leave_out shows them beside the "
+        "test, and counts those that ask otherwise as gone; compare compares them (default: "
+        "{default})"
     )
     keyless: KeylessCases = Option(
         "llm_keyless", checks.choice_of(KeylessCases), "fail", ini="string"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from pytest_llmeval.cache.locks import (
     fork_safe_lock,
     lock_awaited_by_forks,
 )
+from pytest_llmeval.cache.parameters import Parameters, keep_parameters
 from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
@@ -102,6 +103,7 @@ class Replies:
         self._new_courses: set[tuple[str, Callable[[], Steps | None]]] = set()
         self._has_courses: bool | None = None  # whether any are stored; None if nobody has looked
         self._preferred: Sequence[Collection[str]] = ()
+        self._parameters: Mapping[str, Parameters] = {}
 
     @property
     def only_replays(self) -> bool:
@@ -131,6 +133,10 @@ class Replies:
         """Tell whether a reply of a key and slot is stored that is preferred."""
         stored = self._stored(name, accept_any) if self._preferred else None
         return bool(stored and self.named([stored], attrgetter("draw")))
+
+    def keep_parameters(self, by_digest: Mapping[str, Parameters]) -> None:
+        """Keep the parameters of cases, by their digest, as soon as the cache is opened."""
+        self._parameters = by_digest
 
     def lookup(self, request: KeptRequest, slot: Slot) -> StoredReply | None:
         """Replay a draw, without waiting for replies that are being stored.
@@ -361,6 +367,8 @@ class Replies:
                 if self._mode != "replay":
                     self._process_locks.join()
                 self._store = Store(self._directory, warn=self._warn)
+                with suppress(CacheUnusable):  # a lookup of a reply tells of it
+                    keep_parameters(self._store, self._parameters)
             return self._store
 
     def _miss(self, request: KeptRequest, slot: Slot) -> str:

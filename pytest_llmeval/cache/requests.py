@@ -70,7 +70,7 @@ def row_name(key: str) -> str:
 def parts_to_keep(request: Canonical) -> Parts:
     """Write down what may be kept of a request."""
     parts = {name: getattr(request, name) for name in PARTS}
-    return parts | {"body": _trimmed(request.body)}
+    return parts | {"body": trimmed(request.body)}
 
 
 def request_rows(key: str, request: Canonical, *, session: str) -> Iterator[NewRow]:
@@ -126,15 +126,16 @@ def unpack_request(value: bytes) -> dict[str, Any]:
     return line
 
 
-def _trimmed(value: Any) -> Any:
+def trimmed(value: Any) -> Any:
+    """Return a value of JSON as it may be kept: without secrets, and with long texts cut."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else _cut(value)
     if isinstance(value, Mapping):
         return {
-            name: BLANKED if is_secret_name(str(name)) or name == "headers" else _trimmed(part)
+            name: BLANKED if is_secret_name(str(name)) or name == "headers" else trimmed(part)
             for name, part in value.items()
         }
-    return [_trimmed(part) for part in value] if isinstance(value, list | tuple) else value
+    return [trimmed(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _cut(text: str) -> str:
@@ -293,10 +294,15 @@ def _sentence(differences: Sequence[_Difference]) -> str:
 
 
 def _sides(difference: _Difference) -> str:
-    asked, stored = difference.asked or "", difference.stored or ""
-    pairs = enumerate(zip(asked, stored, strict=False))
-    start = next((i for i, (a, b) in pairs if a != b), min(len(asked), len(stored)))
-    return f"{_shown(difference.asked, start)} here, {_shown(difference.stored, start)} stored"
+    asked, stored = shown_apart(difference.asked, difference.stored)
+    return f"{asked} here, {stored} stored"
+
+
+def shown_apart(one: str | None, other: str | None) -> tuple[str, str]:
+    """Write two texts in one line, shortened to the place where they part; None is ``nothing``."""
+    pairs = enumerate(zip(one or "", other or "", strict=False))
+    start = next((i for i, (a, b) in pairs if a != b), min(len(one or ""), len(other or "")))
+    return _shown(one, start), _shown(other, start)
 
 
 def _shown(text: str | None, differs_at: int) -> str:

@@ -195,7 +195,7 @@ def compare_command(
     old, new = home.find_pair(baseline, candidate, metric=metric, better=better)
     if rules.test in get_args(FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
-    rules = GateRules(**typed, **_let_off(new.run))
+    rules = GateRules(**typed, **_own_rules(new.run))
     of_reports = ini_settings("html_mb", "show_texts")
     settings = Settings(
         directory=home.path, session="", baseline=baseline, gate=rules, **of_reports
@@ -209,10 +209,11 @@ def compare_command(
         raise SystemExit(1)
 
 
-def _let_off(run: Run) -> dict[str, Any]:
-    """Return what the session that recorded a run was let off by its ini file."""
+def _own_rules(run: Run) -> dict[str, Any]:
+    """Return what the ini file of the session that recorded a run said of its own cases."""
     recorded = {name: run.rules.get(name) for name in ("accept_gone", "accept")}
-    return {name: lines for name, lines in recorded.items() if isinstance(lines, tuple)}
+    lines = {name: each for name, each in recorded.items() if isinstance(each, tuple)}
+    return lines | ({"edited": "compare"} if run.rules.get("edited") == "compare" else {})
 
 
 @click.command("selfcheck")

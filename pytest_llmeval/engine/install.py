@@ -71,6 +71,8 @@ def install(
     _refuse_twins(evals)
     _check_keys(evals)
     opening = _opening(config, evals, settings=settings, choice=choice)
+    given = {one.case.parameters: one.item.callspec.params for one in evals if one.case.parameters}
+    models.replies.keep_parameters(given)
     if choice.retry is not None:
         evals = unfinished(config, items, evals, retry=choice.retry)
     if evals:

@@ -151,6 +151,26 @@ def kind_of_change(baseline: Scored, current: Scored, calls: CallsOfBoth) -> Cha
     return None if all(one.calls or _crashed_alike(one, two) for one, two in pairs) else "unseen"
 
 
+def are_replays(baseline: Sequence[Trial], current: Sequence[Trial]) -> bool:
+    """Tell whether a case asked nothing but what it asked in the baseline, and got the same draws.
+
+    Args:
+        baseline: its trials there; ``current`` those here.
+        current: see ``baseline``.
+
+    Returns:
+        Whether it is so in every trial that is scored on both sides, of which there must be one.
+    """
+    before, after = (
+        {trial.index: trial.calls for trial in side if trial.outcome.is_scored}
+        for side in (baseline, current)
+    )
+    common = before.keys() & after.keys()
+    return bool(common) and all(
+        before[index] and _kind_of_calls(before[index], after[index]) is None for index in common
+    )
+
+
 def _crashed_alike(one: Trial, other: Trial) -> bool:
     """Tell whether two trials stopped by the same exception in the same line."""
     ends = (one.outcome, one.message), (other.outcome, other.message)

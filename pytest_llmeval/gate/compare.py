@@ -14,6 +14,7 @@ from pytest_llmeval.gate.conclusion import (
     describe_ungated,
     examine,
 )
+from pytest_llmeval.gate.edited import edits_of
 from pytest_llmeval.gate.family import Name, accept, adjusted_together
 from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.pairing import Pairing
@@ -27,7 +28,7 @@ from pytest_llmeval.gate.scoring import (
     sides_of,
     ungated_metrics,
 )
-from pytest_llmeval.records import MEASURED_METRICS, Case, Run, filters_of
+from pytest_llmeval.records import MEASURED_METRICS, Run, filters_of
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.sample import CaseScores, SignificanceResult
 
@@ -124,6 +125,10 @@ class _BothRuns:
             for name, side in self.current.items()
             if name in self.sides
         }
+        self._edits = {
+            name: edits_of(self.sides[name], self.current[name], rule=rules.edited)
+            for name in self._calls
+        }
 
     def collected(self, missing: Missing, in_part: Collection[str]) -> Iterator[Entry]:
         """Examine every gated metric of every function that this run came to."""
@@ -148,6 +153,7 @@ class _BothRuns:
                     better=(baseline if kept else side).better(metric),
                     test=_test_of(metric, self._rules.test),
                     in_full=in_full,
+                    edits=self._edits[function],
                 )
                 found = examine(pairing, self._rules)
                 yield found if isinstance(found, FunctionComparison) else (pairing, *found)
@@ -166,26 +172,31 @@ class _BothRuns:
             trials = [*baseline.every_trial(), *side.every_trial()]
             for metric in ungated_metrics(trials, gated):
                 better, test = side.better(metric), _test_of(metric, "paired-t")
-                pairing = Pairing(baseline, side, metric, calls=calls, better=better, test=test)
+                pairing = Pairing(
+                    baseline,
+                    side,
+                    metric,
+                    calls=calls,
+                    better=better,
+                    test=test,
+                    edits=self._edits[function],
+                )
                 if pairing.pairs:
                     yield describe_ungated(pairing, alpha=self._rules.alpha)
 
     def with_changes_of_test(self, one: FunctionComparison) -> FunctionComparison:
-        """Note whether the test is another than in the baseline, and which of its inputs are."""
+        """Note whether the test, or a fixture of it, is another than in the baseline."""
         name = one.function
         if name not in self._calls:
             return one
         digests = {tests.get(name) for tests in self._tests}
         old, new = (fixtures.get(name, {}) for fixtures in self._fixtures)
-        before, after = self.sides[name].cases, self.current[name].cases
-        common = [(case, after[case.id]) for case in before.values() if case.id in after]
         return replace(
             one,
             test_changed=len(digests - {None}) > 1,
             fixtures_changed=tuple(
                 sorted(one for one in old.keys() & new.keys() if old[one] != new[one])
             ),
-            inputs_changed=tuple(case.id for case, now in common if _has_other_input(case, now)),
         )
 
     def notes_on_markers(self) -> Iterator[Fact]:
@@ -224,13 +235,6 @@ def _tied_otherwise(baseline: Side, current: Side) -> bool:
         for name, one in baseline.cases.items()
         if (other := current.cases.get(name)) is not None
     )
-
-
-def _has_other_input(baseline: Case, current: Case) -> bool:
-    """Tell whether an id that the user chose stands for other parameters than it did."""
-    is_known = baseline.parameters is not None and current.parameters is not None
-    is_chosen = not (baseline.positional or current.positional)
-    return is_known and is_chosen and baseline.parameters != current.parameters
 
 
 def compare_halves(

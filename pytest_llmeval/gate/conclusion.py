@@ -20,6 +20,7 @@ from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases, neve
 from pytest_llmeval.gate.family import Family
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import (
+    EditedCase,
     Effect,
     Evidence,
     Fact,
@@ -113,6 +114,8 @@ def examine(
     decision = decision or cannot_test(pairing, repeats=repeats, rules=adapted)
     if decision is None:
         return significance(pairing, repeats=repeats, rules=adapted)
+    if not pairing.pairs:
+        return _written(pairing, decision, _sizes(pairing), Evidence(), rules)
     row, _ = decision
     evidence = Evidence(
         interval=(0.0, 0.0) if VERDICTS[row] is Verdict.UNCHANGED else None,
@@ -224,7 +227,9 @@ def _written(
 ) -> FunctionComparison:
     row, why = decision
     baseline, collected, scale = pairing.baseline, pairing.collected.cases, pairing.scale
-    only_here = tuple(case for case in collected if case not in baseline.side.cases)
+    edited = pairing.edits.shown
+    only_here = tuple(c for c in collected if c not in baseline.side.cases and c not in edited)
+    known = {*collected, *edited.values()}
     ran = [case for case in only_here if case in pairing.current.side.cases]
     new = mean_of_cases(pairing.current, ran, alpha=rules.alpha)
     pairs = {pair.case: pair for pair in pairing.pairs}
@@ -245,9 +250,23 @@ def _written(
         only_here=only_here,
         only_here_mean=off_scale(new.mean, scale) if new else None,
         only_here_interval=ends_off_scale(new.interval, scale) if new else None,
-        only_in_baseline=tuple(case for case in baseline.side.cases if case not in collected),
-        mismatched=pairing.mismatched,
+        only_in_baseline=tuple(case for case in baseline.side.cases if case not in known),
+        mismatched=pairing.edits.mismatched,
+        inputs_changed=pairing.edits.compared,
+        edited=tuple(_edited(pairing, case, was) for case, was in edited.items()),
         compared=tuple(pairs[case] for case in baseline.side.cases if case in pairs),
+    )
+
+
+def _edited(pairing: Pairing, case: str, was: str) -> EditedCase:
+    sides = pairing.baseline.of_case.get(was), pairing.current.of_case.get(case)
+    means = [off_scale(one.mean, pairing.scale) if one else None for one in sides]
+    return EditedCase(
+        case=case,
+        was=was,
+        is_replayed=case in pairing.edits.own,
+        baseline_mean=means[0],
+        mean=means[1],
     )
 
 

@@ -57,14 +57,15 @@ def nothing_to_compare(pairing: Pairing) -> Decision | None:
     bad = _without_logarithm(pairing)
     if bad:
         return 4, Fact(Why.NOT_POSITIVE, (pairing.test, bad, pairing.metric))
-    return None if pairing.pairs else (3, _why_nothing_in_common(pairing))
+    is_known = pairing.pairs or (pairing.edits.own and not pairing.touched)
+    return None if is_known else (3, _why_nothing_in_common(pairing))
 
 
 def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
     """Go through rows 4 and 5: are enough trials and cases left to be compared?
 
     Args:
-        pairing: with at least one common case.
+        pairing: with at least one common case, or one that was edited.
         rules: how many cases may be gone.
     """
     trials_lost = (
@@ -194,8 +195,8 @@ def _without_logarithm(pairing: Pairing) -> int:
 
 def _why_nothing_in_common(pairing: Pairing) -> Fact:
     baseline, current, metric = pairing.baseline, pairing.current, pairing.metric
-    if pairing.mismatched:
-        return Fact(Why.MISMATCHED, (len(pairing.mismatched),))
+    if mismatched := pairing.edits.mismatched:
+        return Fact(Why.MISMATCHED, (len(mismatched),))
     old, new = baseline.side.cases, current.side.cases
     if not set(old) & set(new):
         return Fact(Why.NO_COMMON_ID, (len(new), len(old), min(old), min(new)))
@@ -283,9 +284,14 @@ def _why_trials_skipped(pairing: Pairing) -> Fact | None:
 
 
 def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> Fact | None:
-    scored = len(pairing.baseline.scored_cases)
-    if pairing.in_full and len(pairing.lost) > rules.max_gone * scored + ROUNDING:
-        return Fact(Why.CASES_GONE, (len(pairing.lost), scored, 100 * rules.max_gone))
+    scored, edits = len(pairing.baseline.scored_cases), pairing.edits
+    # nobody leaves edited ones out by hand
+    lost = pairing.lost if pairing.in_full else pairing.lost & {*edits.asked, *edits.mismatched}
+    if len(lost) > rules.max_gone * scored + ROUNDING:
+        figures, edited = (len(lost), scored, 100 * rules.max_gone), len(lost & {*edits.asked})
+        return (
+            Fact(Why.CASES_EDITED, (*figures, edited)) if edited else Fact(Why.CASES_GONE, figures)
+        )
     unscored = [case for case in pairing.touched if not pairing.current.of_case[case]]
     if len(unscored) > MOST_UNSCORED * len(pairing.touched) + ROUNDING:
         return Fact(Why.CASES_UNSCORED, (len(unscored), len(pairing.touched)))

@@ -16,6 +16,7 @@ from pytest_llmeval.gate.changes import (
     draws_of,
     kind_of_change,
 )
+from pytest_llmeval.gate.edited import Edits
 from pytest_llmeval.gate.results import CaseComparison
 from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts
 from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
@@ -39,8 +40,9 @@ class Pairing:
         test: that the metric is given to with 6 independent changed cases or more.
         pairs: the common cases, ordered by id.
         touched: ids of the cases that were asked anew, whether or not that gave a score.
-        lost: ids scored in the baseline that this run lacks, or skipped in all their trials.
-        mismatched: ids made from positions under which the two sides hold unlike cases.
+        lost: ids scored in the baseline that this run lacks, or skipped in all their trials; or
+            edited, so that they ask otherwise.
+        edits: the cases that were edited, none of them among the pairs but those that are compared.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Pairing:
         better: Better,
         test: AnyTest = "paired-t",
         in_full: bool = True,
+        edits: Edits | None = None,
     ) -> None:
         """Match the cases of two runs of a function and say how they differ on a metric.
 
@@ -64,9 +67,9 @@ class Pairing:
         after = FunctionScores(ran, metric, better=better, scale=scale, beside=baseline)
         self.baseline, self.current, self.collected = before, after, current
         self.metric, self.calls, self.test, self.in_full = metric, calls, test, in_full
-        matched = [name for name in sorted(baseline.cases) if name in current.cases]
-        unlike = [name for name in matched if _unlike(baseline.cases[name], current.cases[name])]
-        known = set(before.scored_cases).intersection(matched).difference(unlike)
+        self.edits = edits or Edits()
+        known = {name for name in before.scored_cases if name in current.cases}
+        known -= self.edits.left_out
         present = known.intersection(after.side.cases)
         skipped = {name for name in present if _all_skipped(after.side.trials[name])}
         common = [name for name in after.scored_cases if name in present]
@@ -76,8 +79,8 @@ class Pairing:
         )
         replays = {pair.case for pair in self.pairs if pair.kind is None}
         self.touched = frozenset(present - skipped - replays)
-        self.lost = frozenset(set(before.scored_cases) - known | skipped)
-        self.mismatched = tuple(unlike)
+        replayed = set(self.edits.own.values())
+        self.lost = frozenset(set(before.scored_cases) - known - replayed | skipped)
 
     @property
     def name(self) -> tuple[str, str]:
@@ -248,11 +251,6 @@ def _table(side: Sequence[Scored]) -> list[list[float]]:
     indices = sorted({index for scored in side for index in scored.indices})
     values = [dict(zip(scored.indices, scored.values, strict=True)) for scored in side]
     return [[of_case.get(index, math.nan) for index in indices] for of_case in values]
-
-
-def _unlike(one: Case, other: Case) -> bool:
-    """Tell whether an id that counts positions stands for two different cases."""
-    return (one.positional or other.positional) and one.parameters != other.parameters
 
 
 def _all_skipped(trials: Sequence[Trial]) -> bool:

@@ -57,6 +57,7 @@ class Why(StrEnum):
     DOES_NOT_FIT = "the test does not fit"
     NOT_POSITIVE = "no ratios of scores that are not positive"
     CASES_GONE = "cases gone"
+    CASES_EDITED = "cases edited"
     CASES_UNSCORED = "cases unscored"
     ONE_UNIT = "one unit"
     ONE_UNIT_FEW_REPEATS = "one unit, few repeats"
@@ -140,6 +141,23 @@ class CaseComparison:
     def mean(self) -> float:
         """The mean of the values of this run that enter d_i."""
         return off_scale(self.current.mean, self.scale)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditedCase:
+    """One case that is out of the test because its parameters are others than in the baseline.
+
+    Attributes:
+        case: its id here; ``was`` is the one in the baseline.
+        is_replayed: its requests and draws are the baseline's own; else it counts as gone.
+        baseline_mean: of all its scores there, ``mean`` here; None without one.
+    """
+
+    case: str
+    was: str
+    is_replayed: bool
+    baseline_mean: float | None
+    mean: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +255,8 @@ class FunctionComparison:
         test_changed: the code of the test is another than in the baseline.
         fixtures_changed: names of the fixtures of the test whose code, or a constant that it names,
             is another than in the baseline.
-        inputs_changed: ids on both sides, not made from positions, whose parameters differ.
+        inputs_changed: ids whose parameters differ, and that are compared all the same.
+        edited: the cases that are not compared because their parameters differ.
         compared: one for each common case, in the order of the baseline.
     """
 
@@ -263,6 +282,7 @@ class FunctionComparison:
     test_changed: bool = False
     fixtures_changed: tuple[str, ...] = ()
     inputs_changed: tuple[str, ...] = ()
+    edited: tuple[EditedCase, ...] = ()
     compared: tuple[CaseComparison, ...] = ()
 
     @property

@@ -52,7 +52,12 @@ def worst_first(functions: Sequence[Entry]) -> list[Entry]:
 
 def moved_functions(side: Entry) -> list[Entry]:
     """Return the functions of a comparison of which there is something to say, worst first."""
-    return worst_first([one for one in side["functions"] if one["verdict"] != "unchanged"])
+    return worst_first([one for one in side["functions"] if not _is_silent(one)])
+
+
+def _is_silent(function: Entry) -> bool:
+    """Whether nothing new was measured of a function, and none of its cases was edited."""
+    return function["verdict"] == "unchanged" and not function.get("edited")
 
 
 def title(report: Entry, side: Entry, reference: Callable[[str], str] = str) -> str:
@@ -81,8 +86,8 @@ def is_unchanged(report: Entry) -> bool:
     """Whether nothing new was measured, and nothing else is to be said."""
     sides = [report, *([report["anchor"]] if report["anchor"] else [])]
     functions = [one for side in sides for one in side["functions"]]
-    verdicts = {report["verdict"], *(one["verdict"] for one in functions)}
-    return not report["fails"] and verdicts == {"unchanged"}
+    is_silent = report["verdict"] == "unchanged" and all(map(_is_silent, functions))
+    return is_silent and not report["fails"]
 
 
 def is_tested(function: Entry) -> bool:

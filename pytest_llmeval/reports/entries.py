@@ -10,6 +10,7 @@ from typing import Any
 from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome, Trial, trials_by_case
+from pytest_llmeval.reports.edits import edited_entries
 from pytest_llmeval.reports.formats import label, name_of
 from pytest_llmeval.reports.reasons import unjudgeable, worded
 from pytest_llmeval.reports.remarks import accepting_line, remarks
@@ -44,6 +45,7 @@ def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Ent
             "remarks": list(remarks(judgement, one)),
             "accepting_line": accepting_line(judgement, one) or None,
             "pass_hat": one.pass_hat and one.pass_hat._asdict(),
+            "edited": edited_entries(judgement, one),
             "moved": _moved(judgement, one.function, map(_case, cases), trials),
             "compared": list(map(_case, one.compared)),
         }

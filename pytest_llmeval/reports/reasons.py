@@ -59,6 +59,9 @@ _SENTENCES: Mapping[Why, str] = {
     "above 0: use paired-t",
     Why.CASES_GONE: "{} of the {} cases scored in the baseline are gone or skipped here, more than "
     "the {:g} % of llm_max_gone: raise it in the ini file if that is meant",
+    Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline are gone or skipped here, or "
+    "edited so that they ask otherwise ({3}), more than the {2:g} % of llm_max_gone: raise it in "
+    "the ini file if that is meant",
     Why.CASES_UNSCORED: "{} of the {} cases asked anew have no scored trial here, more than 10 %: "
     + _AGAIN,
     Why.ONE_UNIT: _UNIT,

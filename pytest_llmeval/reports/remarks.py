@@ -19,6 +19,7 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome, bare
 from pytest_llmeval.reports import sentences
+from pytest_llmeval.reports.edits import compared_remark, edited_remarks
 from pytest_llmeval.reports.formats import counted, label, short
 from pytest_llmeval.reports.provenance import first_new_call
 from pytest_llmeval.settings import GateRules
@@ -101,7 +102,8 @@ def not_judged(functions: Sequence[Fact]) -> str:
 def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     """Say what else is to be known of one function, but which of its cases moved."""
     effect, rules = function.effect, judgement.settings.gate
-    yield from _changes_of_test(function)
+    yield from _changes_of_test(judgement, function)
+    yield from edited_remarks(judgement, function)
     if 0 < effect.changed < effect.cases:
         yield _changed_part(function)
     hat = function.pass_hat
@@ -121,7 +123,7 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     yield from _left_out(judgement, function)
 
 
-def _changes_of_test(function: FunctionComparison) -> Iterator[str]:
+def _changes_of_test(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     """Say that not the application alone may be the cause: ``test_a: its test changed``."""
     name, changed = bare(function.function), function.inputs_changed
     if function.test_changed:
@@ -131,7 +133,7 @@ def _changes_of_test(function: FunctionComparison) -> Iterator[str]:
         yield f"{name}: its fixture{several} {', '.join(function.fixtures_changed)} changed"
     if changed:
         cases = listed_names(list(map(short, changed)), _LISTED_CASES)
-        yield f"{name}: input changed ({counted(len(changed), 'case')}: {cases})"
+        yield compared_remark(judgement, function, cases)
 
 
 def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from pytest_llmeval.cache.directory import refuse_link
+from pytest_llmeval.cache.parameters import Parameters, parameters_name, read_parameters
 from pytest_llmeval.cache.queries import DATABASE, RowReader
 from pytest_llmeval.cache.reply import StoredReply, decode_or_none
 from pytest_llmeval.cache.requests import row_name, unpack_request
@@ -65,6 +66,12 @@ class StoredTexts:
         values = self._rows.below(f"{call.key}/{call.slot}/")
         replies = filter(None, map(decode_or_none, values))
         return next((reply for reply in replies if reply.draw == call.draw), None)
+
+    def parameters(self, digest: str | None) -> Parameters | None:
+        """Read the parameters of a case."""
+        if self._rows is None or digest is None:
+            return None
+        return read_parameters(self._rows.get(parameters_name(digest)))
 
     def request(self, key: str) -> Asked | None:
         """Read the request of a key."""

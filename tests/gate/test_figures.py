@@ -404,8 +404,8 @@ def test_cases_of_one_side_are_named() -> None:
 
 
 def test_mismatched_cases_are_named_and_are_on_both_sides() -> None:
-    baseline = a_run(a_case("0", "pp", positional=True, parameters="d1"), a_case("a", "pp"))
-    run = a_run(a_case("0", "pp", positional=True, parameters="d2"), a_case("a", "pp"))
+    baseline = a_run(a_case("0", "pp", positional=True, parameters="d1"))
+    run = a_run(a_case("0", "pp", positional=True, parameters="d2", request="v2"))
     found = compared(baseline, run)
     assert found.mismatched == ("test_suite.py::test_f[0]",)
     assert (found.only_here, found.only_in_baseline) == ((), ())

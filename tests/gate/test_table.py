@@ -413,7 +413,8 @@ def test_row_3_without_a_common_id_nothing_is_comparable() -> None:
 
 def test_row_3_says_that_ids_count_positions() -> None:
     baseline = a_run(a_case("t0", "pp", positional=True, parameters="d1"))
-    found = compared(baseline, a_run(a_case("t0", "pp", positional=True, parameters="d2")))
+    other = a_case("t0", "pp", positional=True, parameters="d2", request="v2")
+    found = compared(baseline, a_run(other))
     assert outcome(found) == (3, "not_comparable", True)
     assert "1 ids are made from positions" in worded(found.why)
     assert "ids=" in worded(found.why)
@@ -649,14 +650,16 @@ def test_row_5_cases_that_were_not_scored_in_the_baseline_do_not_count() -> None
     assert compared(a_run(*full), a_run(*full[:20])).row == 6
 
 
-def test_row_5_mismatched_cases_are_gone() -> None:
-    def cases(parameters: str) -> list[CaseAndTrials]:
-        changed = [
-            a_case(f"t{at}", "pp", positional=True, parameters=parameters) for at in range(2)
+def test_row_5_cases_of_positions_that_stand_for_others_are_gone() -> None:
+    def cases(*rows: str) -> list[CaseAndTrials]:
+        placed = [
+            a_case(f"t{at}", "pp", positional=True, parameters=row, request=row)
+            for at, row in enumerate(rows)
         ]
-        return changed + many(["pp"] * 8)
+        return placed + many(["pp"] * 8)
 
-    assert compared(a_run(*cases("d1")), a_run(*cases("d2"))).row == 5
+    found = compared(a_run(*cases("d1", "d2")), a_run(*cases("d0", "d1")))
+    assert (found.row, len(found.mismatched), found.edited) == (5, 2, ())
 
 
 def test_row_5_gone_cases_of_a_partial_run_do_not_matter() -> None:

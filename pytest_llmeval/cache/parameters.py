@@ -1,0 +1,63 @@
+"""Parameters of cases, kept under their digest: a run file, which a team shares, holds no text.
+
+They show what an edited case was before. What goes by the name of a secret is blanked, and long
+texts are cut, as in a request that is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pytest_llmeval.cache.reply import MAX_HEADER, deflate, inflate, parse_object
+from pytest_llmeval.cache.requests import trimmed
+from pytest_llmeval.errors import RowRefused
+
+if TYPE_CHECKING:
+    from pytest_llmeval.cache.queries import NewRow
+    from pytest_llmeval.cache.store import Store
+
+_AT_A_TIME = 100  # rows of a query
+
+Parameters = Mapping[str, Any]  # by the names of the arguments
+
+
+def parameters_name(digest: str) -> str:
+    """Name the row of some parameters."""
+    return f"parameters/{digest}"
+
+
+def keep_parameters(store: Store, by_digest: Mapping[str, Parameters]) -> None:
+    """Write those that are not there yet.
+
+    Raises:
+        CacheUnusable: the database cannot be read or written.
+    """
+    digests = list(by_digest)
+    for start in range(0, len(digests), _AT_A_TIME):
+        some = digests[start : start + _AT_A_TIME]
+        found = store.find(*map(parameters_name, some))
+        new = {one: by_digest[one] for one, row in zip(some, found, strict=True) if row is None}
+        rows = list(_rows(new))
+        if rows:
+            store.add(*rows[0], beside=rows[1:])
+
+
+def _rows(by_digest: Mapping[str, Parameters]) -> Iterator[NewRow]:
+    for digest, parameters in by_digest.items():
+        with suppress(TypeError, ValueError, RecursionError):  # a test has changed them since
+            text = json.dumps(trimmed(parameters), separators=(",", ":")).encode("ascii")
+            if len(text) <= MAX_HEADER:
+                yield parameters_name(digest), deflate(text)
+
+
+def read_parameters(value: bytes | RowRefused | None) -> Parameters | None:
+    """Read the value of a row; None if there is none that we wrote."""
+    try:
+        return (
+            parse_object(inflate(value, limit=MAX_HEADER), "it") if type(value) is bytes else None
+        )
+    except RowRefused:
+        return None

@@ -1,0 +1,110 @@
+"""Cases whose parameters are others than in the baseline: an edited case is no regression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pytest_llmeval.checks import EditedCases
+from pytest_llmeval.gate.changes import are_replays
+from pytest_llmeval.gate.scoring import Side
+from pytest_llmeval.records import Case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edits:
+    """The edited cases of a test function, sorted by what becomes of them.
+
+    Attributes:
+        own: those whose requests and draws are the baseline's own: out of the test. The id here,
+            and the id in the baseline, which may be another where it is made of the parameters.
+        asked: those that ask otherwise: out of the test, and counted with the gone ones.
+        compared: those that are compared all the same.
+        mismatched: ids made from positions at which another case stands: out of the test, and
+            counted likewise.
+    """
+
+    own: Mapping[str, str] = field(default_factory=dict)
+    asked: tuple[str, ...] = ()
+    compared: tuple[str, ...] = ()
+    mismatched: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The ids in the baseline that are not compared."""
+        return frozenset((*self.own.values(), *self.asked, *self.mismatched))
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The cases that are out of the test because they were edited: ids here, and before."""
+        return {**self.own, **{name: name for name in self.asked}}
+
+
+def edits_of(baseline: Side, current: Side, *, rule: EditedCases) -> Edits:
+    """Find the edited cases of a function, and say what becomes of each.
+
+    Where the model was asked the same and gave the same draws it cannot have become worse. Where
+    most cases differ, their parameters hold what is under test, such as a prompt.
+
+    Args:
+        baseline: the function there.
+        current: the function here, every case that was collected.
+        rule: ``compare`` to compare them all.
+    """
+    matched = [name for name in baseline.cases if name in current.cases]
+    edited = [name for name in matched if _is_edited(baseline.cases[name], current.cases[name])]
+    own: dict[str, str] = {}
+    if rule != "compare":
+        pairs = ((baseline.trials[name], current.trials[name]) for name in edited)
+        replayed = map(are_replays, *zip(*pairs, strict=True)) if edited else ()
+        own = {name: name for name, same in zip(edited, replayed, strict=True) if same}
+        own |= _under_another_id(baseline, current)
+    others = [name for name in edited if name not in own]
+    are_few = rule != "compare" and 2 * len(edited) <= len(matched)
+    digests = [{case.parameters for case in side.cases.values()} for side in (baseline, current)]
+    common = digests[0] & digests[1]
+
+    def is_another(name: str) -> bool:
+        """Tell whether an id counts positions, and another case may have come to stand there."""
+        cases = baseline.cases[name], current.cases[name]
+        has_moved = any(case.parameters in common for case in cases)
+        return any(case.positional for case in cases) and (has_moved or not are_few)
+
+    mismatched = tuple(filter(is_another, others))
+    rest = tuple(name for name in others if name not in mismatched)
+    if are_few:
+        return Edits(own=own, asked=rest, mismatched=mismatched)
+    return Edits(own=own, compared=rest, mismatched=mismatched)
+
+
+def _is_edited(one: Case, other: Case) -> bool:
+    """Tell whether an id stands for other parameters; those that have no digest tell nothing."""
+    is_known = one.parameters is not None and other.parameters is not None
+    return one.parameters != other.parameters and (is_known or one.positional or other.positional)
+
+
+def _under_another_id(baseline: Side, current: Side) -> Iterator[tuple[str, str]]:
+    """Pair cases that are gone with new ones that were given their very draws.
+
+    pytest makes an id of the parameters where ``ids=`` names none, so an edit changes it.
+    """
+    new = [name for name in current.cases if name not in baseline.cases]
+    holders: dict[str | None, list[str]] = {}
+    for name in new:
+        for draw in {call.draw for trial in current.trials[name] for call in trial.calls}:
+            holders.setdefault(draw, []).append(name)
+    taken: set[str] = set()
+    for name, case in baseline.cases.items():
+        draws = [call.draw for trial in baseline.trials[name] for call in trial.calls]
+        if name in current.cases or not draws:
+            continue
+        for other in holders.get(draws[0], ()):
+            is_edited = _is_edited(case, current.cases[other])
+            if (
+                other not in taken
+                and is_edited
+                and are_replays(baseline.trials[name], current.trials[other])
+            ):
+                taken.add(other)
+                yield other, name
+                break

@@ -1,0 +1,116 @@
+"""Edited cases in words: what their parameters are, what they were, and their means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from pytest_llmeval.cache.parameters import Parameters
+from pytest_llmeval.cache.requests import shown_apart
+from pytest_llmeval.gate.results import EditedCase, FunctionComparison
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.models.http.masking import masked_keys
+from pytest_llmeval.records import bare
+from pytest_llmeval.reports.formats import counted, figure, short
+from pytest_llmeval.safe_text import printable
+
+_LISTED_CASES = 3
+_LISTED_FIELDS = 3  # of a case
+_NO_TEXT = (bool, int, float, type(None))
+HIDDEN = "not shown"
+
+
+class Change(NamedTuple):
+    """A parameter, or a column of a row, that was edited; both values as text."""
+
+    field: str
+    baseline: str
+    here: str
+
+
+def edited_remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
+    """Say which cases are out of the test because they were edited."""
+    kinds = (
+        (True, "not compared, as the replies are the baseline's own"),
+        (False, "not compared, and counted with those that are gone (llm_max_gone)"),
+    )
+    for is_replayed, consequence in kinds:
+        cases = [one for one in function.edited if one.is_replayed is is_replayed]
+        if cases:
+            told = [_told(judgement, one, function.metric) for one in cases[:_LISTED_CASES]]
+            more = [f"and {len(cases) - len(told)} more"] if len(cases) > len(told) else []
+            were = "case was" if len(cases) == 1 else "cases were"
+            yield f"{len(cases)} {were} edited: {'; '.join([*told, *more])}: {consequence}"
+
+
+def compared_remark(judgement: Judgement, function: FunctionComparison, cases: str) -> str:
+    """Say why edited cases are compared all the same; ``cases`` names some of them."""
+    name, count = bare(function.function), len(function.inputs_changed)
+    if judgement.settings.gate.edited == "compare":
+        return f"{name}: input changed ({counted(count, 'case')}: {cases})"
+    return (
+        f"{name}: input changed in {count} of {counted(function.effect.cases, 'case')}, over half "
+        f"of all: taken for what is under test, and compared ({cases})"
+    )
+
+
+def edited_entries(judgement: Judgement, function: FunctionComparison) -> list[dict[str, Any]]:
+    """List the edited cases for the JSON report."""
+    return [
+        asdict(one) | {"changes": [each._asdict() for each in _changes(judgement, one)]}
+        for one in function.edited
+    ]
+
+
+def _told(judgement: Judgement, case: EditedCase, metric: str) -> str:
+    """Write a case: ``test_c[c3] expects 'sales', was 'legal' (1.000 -> 0.000)``."""
+    name = short(case.case) + (f", was {short(case.was)}," if case.was != case.case else "")
+    changes = _changes(judgement, case)
+    told = [
+        f"{each.field} was edited"
+        if HIDDEN in each
+        else f"{each.field} {each.here}, was {each.baseline}"
+        for each in changes[:_LISTED_FIELDS]
+    ]
+    more = [f"{len(changes) - len(told)} more"] if len(changes) > len(told) else []
+    sides = case.baseline_mean, case.mean
+    means = ["no score" if mean is None else figure(mean, metric) for mean in sides]
+    return " ".join(filter(None, (name, " and ".join([*told, *more]), f"({' -> '.join(means)})")))
+
+
+def _changes(judgement: Judgement, case: EditedCase) -> list[Change]:
+    """Compare the parameters of both sides, as far as they are here.
+
+    What holds a text may hold a prompt, so what hides replies hides it.
+    """
+    before, after = judgement.edited.get(case.case, (None, None))
+    if before is None or after is None:
+        return []
+    old, new = dict(_fields(before)), dict(_fields(after))
+    names = [name for name in dict.fromkeys((*new, *old)) if old.get(name) != new.get(name)]
+    shown = judgement.settings.show_texts
+    changes = []
+    for name in names:
+        values = old.get(name), new.get(name)
+        sides = shown_apart(*(None if value is None else repr(value) for value in values))
+        if not shown and not all(isinstance(value, _NO_TEXT) for value in values):
+            sides = HIDDEN, HIDDEN
+        changes.append(Change(*(printable(masked_keys(text)) for text in (name, *sides))))
+    return changes
+
+
+def _fields(parameters: Parameters) -> Iterator[tuple[str, object]]:
+    """List what may differ: parameters, and the columns of a row; of a row alone its columns."""
+    row = next(iter(parameters.values()), None)
+    whole = row if len(parameters) == 1 and isinstance(row, Mapping) else parameters
+    for name, value in whole.items():
+        yield from _leaves(str(name), value)
+
+
+def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping) and value:
+        for key, part in value.items():
+            yield from _leaves(f"{name}.{key}", part)
+    else:
+        yield name, value
