@@ -200,7 +200,6 @@ class SessionHooks:
 
         config, settings = self._config, self._settings
         earlier_runs.refuse_foreign_runs(config, settings)
-        earlier_runs.refuse_lost_runs(config)
         if settings.retry_errors:
             self._retry = earlier_runs.retry_of(config, settings)
         if not self._is_worker:
@@ -370,7 +369,11 @@ class SessionHooks:
 
     def _judge(self, session: pytest.Session) -> Judgement:
         """Record what ran, judge it, and write our own reports."""
+        from pytest_llmeval.engine.earlier_runs import lost_run
+
         assert self._session is not None  # noqa: S101 - something is to be judged
+        if lost := lost_run(self._config):
+            self._session.note(lost)
         seconds = time.perf_counter() - self._started
         self._session.look_for_untracked(self._untracked)
         self._session.saw_collection_error = self._collection_failed
@@ -481,11 +484,7 @@ class SessionHooks:
     def _begin(
         self, session: pytest.Session, items: list[pytest.Item], collected: Sequence[pytest.Item]
     ) -> None:
-        from pytest_llmeval.engine.earlier_runs import (
-            draws_to_replay,
-            refuse_lost_runs,
-            refuse_untrusted_runs,
-        )
+        from pytest_llmeval.engine.earlier_runs import draws_to_replay, refuse_untrusted_runs
         from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.marker import case_id
         from pytest_llmeval.engine.run_header import Choice
@@ -494,7 +493,6 @@ class SessionHooks:
         config, settings, chosen = self._config, self._settings, set(items)
         if not self._asks_only:
             refuse_untrusted_runs(config, settings)
-            refuse_lost_runs(config)
         models = fixtures.model_session(config)
         earlier = [run for run, _ in self._earlier_runs()]
         models.replies.prefer(*draws_to_replay(config, settings, earlier=earlier))

@@ -98,6 +98,10 @@ class EvalSession:
             if line
         }
 
+    def note(self, sentence: str) -> None:
+        """Take a sentence for the section."""
+        self._notes.append(sentence)
+
     def look_for_untracked(self, find: Callable[[], Iterable[str]]) -> None:
         """Note the files that the session used and that git neither tracks nor ignores.
 

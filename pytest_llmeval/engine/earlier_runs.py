@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.cache.queries import DATABASE, RowReader
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.run_header import ci_facts, git_state, may_fetch, selection
-from pytest_llmeval.errors import BaselineError, SettingsError
+from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import relative_root
@@ -50,22 +49,12 @@ def refuse_untrusted_runs(config: pytest.Config, settings: Settings) -> None:
     refuse_tracked(settings.directory, git=git_state(config))
 
 
-def refuse_lost_runs(config: pytest.Config) -> None:
-    """Record no run in CI that nobody could find again.
-
-    Raises:
-        SettingsError: the commit is not known.
-    """
+def lost_run(config: pytest.Config) -> str:
+    """Say that no later job finds the run of this one; empty where it will, and on a laptop."""
     git = git_state(config)
     if git.commit is not None or ci_facts(config).provider is None:
-        return
-    absent = git.absent or "this repository has no commit yet"
-    raise SettingsError(
-        "the commit of this CI job is not known, so nobody would find its run again: "
-        f"{' '.join(absent.split())}. Install git in the image before the checkout; where the "
-        "checkout belongs to another user:  git config --global --add safe.directory "
-        f"{shlex.quote(str(config.rootpath))}"
-    )
+        return ""
+    return f"no later job is compared with this run, as its commit is not known: {git.lack}"
 
 
 def retry_of(config: pytest.Config, settings: Settings) -> Retry:

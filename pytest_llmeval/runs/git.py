@@ -37,6 +37,10 @@ _SECONDS_TO_TIDY = 2.0  # for a git that is told to stop
 _NAME = re.compile(r"(?![-^])(?!.*\.\.)[^\s\x00-\x1f\x7f:?*\[\\\ud800-\udfff]+")
 
 
+REFUSED = "git does not read"  # such as a folder of another user
+IMAGE_TODO = "install git before the checkout, and leave .git out of .dockerignore"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitState:
     """The state of the working tree, read once at the start of a session.
@@ -60,6 +64,15 @@ class GitState:
     dirty: bool = False
     hidden: tuple[str, ...] = ()
     shallow: bool = False
+
+    @property
+    def lack(self) -> str:
+        """Why ``commit`` is None, as a sentence without its full stop, and what may help."""
+        if self.top is not None:
+            return "this repository has no commit yet"
+        absent = self.absent or ""
+        # Where git refuses to read it, its own advice is the best there is.
+        return absent if absent.startswith(REFUSED) else f"{absent}. In an image: {IMAGE_TODO}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +142,7 @@ def _hidden(top: Path) -> tuple[str, ...]:
 def _why_absent(folder: Path, *, complaint: str) -> str:
     if "not a git repository" in complaint:
         return f"{folder} is in no git repository"
-    # Such as a folder of another user; git's own advice is the best there is.
-    return f"git does not read {folder}: {' '.join(complaint.split())}"
+    return f"{REFUSED} {folder}: {' '.join(complaint.split())}"
 
 
 def relative_root(rootpath: Path, *, top: Path | None) -> str:

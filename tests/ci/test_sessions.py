@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -249,36 +252,106 @@ def test_a_base_that_only_a_host_has_is_fetched_whole_and_run(tmp_path: Path) ->
 
 
 DIFFERENT_OWNER = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
+SAFE = "git config --global --add safe.directory"
+IN_IMAGE = "install git before the checkout, and leave .git out of .dockerignore"
 
 
-@pytest.mark.parametrize("baseline", [(), ("--llm-baseline=main",)], ids=["record", "compare"])
-def test_a_checkout_of_another_user_is_an_error_in_ci(
-    baseline: tuple[str, ...], tmp_path: Path
+def project(folder: Path) -> Path:
+    for name, text in PROJECT.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """A job without a commit: where it runs, with which variables, and what is said of it."""
+
+    path: Path
+    environ: Mapping[str, str]
+    said: str
+
+
+def without_git(folder: Path) -> Bare:
+    return Bare(project(folder), {"CI": "true", "PATH": str(folder)}, "git cannot be run")
+
+
+def without_repository(folder: Path) -> Bare:
+    told = {"CI": "1", "GITHUB_ACTIONS": "true", "GITHUB_SHA": "5" * 40}
+    return Bare(project(folder), told, f"is in no git repository. In an image: {IN_IMAGE}")
+
+
+def without_commit(folder: Path) -> Bare:
+    subprocess.run(["git", "init", "-q", str(project(folder))], check=True)
+    return Bare(folder, {"CI": "true", "GITLAB_CI": "true"}, "this repository has no commit yet")
+
+
+def of_another_user(folder: Path) -> Bare:
+    job = github_push(Origin(folder / "host", commits=1), folder / "job")
+    return Bare(job.path, {**job.environ, **DIFFERENT_OWNER}, SAFE)
+
+
+bares = pytest.mark.parametrize(
+    "begin", [without_git, without_repository, without_commit, of_another_user]
+)
+
+
+@bares
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_a_job_of_no_known_commit_runs_and_says_so(
+    tmp_path: Path, begin: Callable[[Path], Bare], workers: tuple[str, ...]
 ) -> None:
-    """git refuses it, so the run would be of no commit, and nobody would find it."""
-    job = github_push(Origin(tmp_path / "host", commits=1), tmp_path / "job")
+    job = begin(tmp_path)
 
-    ended = run_session(job.path, *baseline, environ={**job.environ, **DIFFERENT_OWNER})
+    ended = run_session(job.path, *workers, environ=job.environ)
+
+    assert (ended.exit, ended.report["run"]["commit"]) == (0, None)
+    (note,) = (one for one in ended.report["notes"] if "commit is not known" in one)
+    assert job.said in note
+    assert (job.path / "calls.log").exists()
+
+
+@bares
+@pytest.mark.parametrize("on_missing", ["error", "warn", "rerun"])
+def test_a_branch_as_baseline_needs_the_commit(
+    tmp_path: Path, begin: Callable[[Path], Bare], on_missing: str
+) -> None:
+    job = begin(tmp_path)
+    asked = ("--llm-baseline=main", f"--llm-on-missing={on_missing}")
+
+    ended = run_session(job.path, *asked, environ=job.environ)
 
     assert (ended.exit, ended.report["verdict"]) == (4, "could_not_judge")
-    assert "git config --global --add safe.directory" in ended.report["why"]
+    assert job.said in ended.report["why"]
     assert not (job.path / "calls.log").exists()
 
 
-def test_an_image_without_git_is_an_error_in_ci(tmp_path: Path) -> None:
-    for name, text in PROJECT.items():
-        (tmp_path / name).write_text(text)
-    bare = {"CI": "true", "PATH": str(tmp_path)}
+@bares
+def test_a_run_that_is_named_itself_needs_no_commit(
+    tmp_path: Path, begin: Callable[[Path], Bare]
+) -> None:
+    job = begin(tmp_path)
+    run_session(job.path, environ=job.environ)
 
-    ended = run_session(tmp_path, environ=bare)
+    ended = run_session(job.path, "--llm-baseline=last", environ=job.environ)
 
-    assert (ended.exit, ended.report["verdict"]) == (4, "could_not_judge")
-    assert "git cannot be run" in ended.report["why"]
-    assert "Install git in the image before the checkout" in ended.report["why"]
+    assert (ended.exit, ended.report["verdict"]) == (0, "unchanged")
+
+
+@bares
+def test_a_push_needs_the_commit(tmp_path: Path, begin: Callable[[Path], Bare]) -> None:
+    job = begin(tmp_path)
+    names = {"PATH": os.environ["PATH"], **git_environ(), **job.environ}
+    command = [sys.executable, "-m", "pytest_llmeval", "push", "--from-laptop"]
+
+    done = subprocess.run(
+        command, cwd=job.path, env=names, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 4
+    assert job.said in done.stderr
 
 
 def test_without_git_a_laptop_records_all_the_same(tmp_path: Path) -> None:
-    for name, text in PROJECT.items():
-        (tmp_path / name).write_text(text)
-    ended = run_session(tmp_path, environ={"PATH": str(tmp_path)})
+    ended = run_session(project(tmp_path), environ={"PATH": str(tmp_path)})
     assert (ended.exit, ended.report["run"]["commit"]) == (0, None)
+    assert not any("commit is not known" in note for note in ended.report["notes"])

@@ -41,10 +41,9 @@ class Refusals:
         """Make the error for an unknown name, with the names that are like it."""
         git = self.refs.git
         if git.top is None or git.commit is None:
-            absent = git.absent or "this repository has no commit yet"
             return self._leads_nowhere(
                 "no file and no recorded run has that name, and no git ref can be looked up: "
-                f"{absent}.",
+                f"{git.lack}.",
                 todo="Name a run file, a run id, a full commit hash, or:  "
                 f"pytest {self.option}=last",
             )

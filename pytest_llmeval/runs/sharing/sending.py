@@ -38,7 +38,7 @@ def check_job(git: GitState, *, ci: CiFacts, from_laptop: bool) -> None:
         SettingsError: it is such a job, or none, or the commit of it is not checked out.
     """
     if git.top is None or git.commit is None:
-        raise SettingsError(f"no commit to send runs of: {git.absent or 'there is none yet'}")
+        raise SettingsError(f"no commit to send runs of: {git.lack}")
     trusted = _TRUSTED.get(ci.provider or "")
     if trusted is None:
         if not from_laptop:

@@ -83,7 +83,7 @@ def test_the_commit_of_the_job_must_be_checked_out(git, ci, said):
 
 
 def test_without_a_commit_there_is_nothing_to_send(git):
-    with pytest.raises(SettingsError, match="there is none yet"):
+    with pytest.raises(SettingsError, match="this repository has no commit yet"):
         check_job(replace(git, commit=None), ci=PUSH, from_laptop=False)
     with pytest.raises(SettingsError, match="no repository"):
         check_job(GitState(top=None, absent="no repository"), ci=PUSH, from_laptop=False)
