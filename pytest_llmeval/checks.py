@@ -34,8 +34,10 @@ FixedTest = Literal[
 ]
 AnyTest = Literal[GateTest, FixedTest]
 
-ACCEPTED_AT = " @ "  # stands between what is accepted and the commit of the baseline
-_SHORT_HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
+ACCEPTED = "{} {} {:.12g}"  # a function and metric, a sign, the worst mean that is accepted
+_ACCEPTED = re.compile(
+    r"(?P<name>[^\[\]*?]*[^:\[\]*?]:[^:\[\]*?@]+?)\s*(?P<sign>[<>]=)\s*(?P<bound>\S+)"
+)
 SCHEME = "git+refs://"  # begins the name of a team's store
 _ADDRESS = re.compile(r"[/\\:]")
 LARGEST_REPLY = 256  # MiB
@@ -242,19 +244,23 @@ def gone(entries: Sequence[str]) -> tuple[str, ...]:
 
 
 def accepted(lines: Sequence[str]) -> tuple[str, ...]:
-    """Read drops that are meant, each with the commit of the baseline that it is held against."""
+    """Read drops that are meant, each with the worst mean that is accepted."""
     entries = []
     for line in lines:
-        name, _, commit = (part.strip() for part in line.rpartition("@"))
-        function, _, metric = name.rpartition(":")
-        is_name = metric and function and not function.endswith(":") and not set("[]*?") & set(name)
-        if not is_name or not _SHORT_HASH.fullmatch(commit):
+        parts = _ACCEPTED.fullmatch(line.strip())
+        try:
+            bound = _number(parts["bound"]) if parts else None
+        except ValueError:
+            bound = None
+        if parts is None or bound is None:
+            name, at, _ = line.rpartition("@")
+            example = f"{name.strip()} >= 0.38" if at and ":" in name else "test_a:pass >= 0.38"
             raise SettingsError(
                 f"llm_accept in the ini file: {line!r} accepts no drop; write a test function, its "
-                "metric and 7 digits or more of the baseline's commit, which the section names, as "
-                "in  test_a:pass @ 97a1bbe"
+                "metric and the worst mean that is accepted, as the section prints it: "
+                f"{example}  (<= where lower is better)"
             )
-        entries.append(f"{name}{ACCEPTED_AT}{commit.lower()}")
+        entries.append(ACCEPTED.format(parts["name"], parts["sign"], bound))
     return tuple(entries)
 
 

@@ -240,10 +240,10 @@ def _edited(judgement: Judgement) -> dict[str, tuple[Parameters | None, Paramete
 
 def _notes_on_lines(judgement: Judgement) -> Iterator[Fact | str]:
     """Tell which lines of the ini file did nothing in the comparisons."""
-    from pytest_llmeval.gate.family import notes_on_accepted
+    from pytest_llmeval.gate.accepted import notes_on_accepted
 
     both = (judgement.baseline, judgement.comparison), (judgement.anchor, judgement.anchored)
-    compared = [(side.run.commit, found) for side, found in both if side and found]
+    compared = [(side.run, found) for side, found in both if side and found]
     settings, comparison = judgement.settings, judgement.comparison
     if comparison is not None:
         missing = {one.function for one in comparison.functions if one.row == GONE and one.fails}

@@ -123,8 +123,8 @@ class GateRules(_Frozen):
             what is measured from calls is always compared by ratio.
         accept_gone: what the baseline gates and this run may do without, ``function`` or
             ``function:metric``.
-        accept: drops that are meant, each ``function:metric @ commit`` with the commit of the
-            baseline for which alone it holds.
+        accept: drops that are meant, each ``function:metric >= bound`` with the worst mean that is
+            accepted, or ``<=`` where lower is better.
         edited: what becomes of cases whose parameters are others than in the baseline.
         keyless: what becomes of cases that ask something new without a key.
     """
@@ -158,8 +158,8 @@ class GateRules(_Frozen):
         "test functions, or function:metric, that the baseline gates and this branch gives up"
     )
     accept: tuple[str, ...] = Option("llm_accept", checks.accepted, (), ini="linelist").says(
-        "lines of 'test_a:pass @ 97a1bbe': drops that are meant, each with the commit of the "
-        "baseline; void as soon as that is another"
+        "lines of 'test_a:pass >= 0.38': drops that are meant, each with the worst mean that is "
+        "accepted; void as soon as the baseline has the line"
     )
     edited: EditedCases = Option(
         "llm_edited", checks.choice_of(EditedCases), "leave_out", ini="string"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_llmeval.checks import AnyTest
+from pytest_llmeval.gate.accepted import accept
 from pytest_llmeval.gate.changes import CallsOfBoth
 from pytest_llmeval.gate.conclusion import (
     conclude,
@@ -15,7 +16,7 @@ from pytest_llmeval.gate.conclusion import (
     examine,
 )
 from pytest_llmeval.gate.edited import edits_of
-from pytest_llmeval.gate.family import Name, accept, adjusted_together
+from pytest_llmeval.gate.family import Name, adjusted_together
 from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Method, Verdict, Why
@@ -81,7 +82,7 @@ def _overall(
 ) -> Comparison:
     concluded = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
     noted = [both.with_changes_of_test(one) for one in concluded]
-    functions = accept(noted, rules.accept, commit=both.commit)
+    functions = accept(noted, rules.accept, baseline=both.baseline)
     verdicts = {one.verdict for one in functions}
     found = Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
@@ -111,12 +112,12 @@ class _BothRuns:
 
     Attributes:
         sides: the functions of the baseline; ``current`` those of this run.
-        commit: of the baseline.
+        baseline: the run that is compared with.
     """
 
     def __init__(self, baseline: Run, run: Run, rules: GateRules) -> None:
         self.sides, self.current = sides_of(baseline), sides_of(run)
-        self.commit = baseline.commit
+        self.baseline = baseline
         self._rules = rules
         self._tests = baseline.tests, run.tests
         self._fixtures = baseline.fixtures, run.fixtures

@@ -83,8 +83,9 @@ _SENTENCES: Mapping[Why, str] = {
     "the line",
     Why.ENTRY_FOR_A_CASE: "llm_accept_gone names {!r}, and cases within a function go by "
     "llm_max_gone: remove the line",
-    Why.ACCEPTED_FOR_ANOTHER: "llm_accept names {!r}, and the baseline is of {}: the line is void, "
-    "remove it",
+    Why.ACCEPTED_LESS: "llm_accept says {!r}, and the mean here is {}: no such drop was accepted",
+    Why.ACCEPTED_TURNED: "llm_accept says {!r}, and of {} {} is better: write {} and the worst "
+    "mean that is accepted",
     Why.ACCEPTED_NOTHING: "llm_accept names {!r}, and no test function with that metric is called "
     "so here: correct the line",
     Why.ACCEPTED_SEVERAL: "llm_accept names {!r}, which fits {} test functions and so accepts "

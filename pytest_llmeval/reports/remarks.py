@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import listed_names
+from pytest_llmeval.gate.accepted import accepting
 from pytest_llmeval.gate.changes import replaced_calls
 from pytest_llmeval.gate.results import (
     CaseComparison,
@@ -26,7 +27,6 @@ from pytest_llmeval.settings import GateRules
 
 _LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
-_SHOWN_OF_HASH = 12
 _WHY_REDRAWN: Mapping[CacheMode, str] = {
     "refresh": "--llm-cache=refresh draws everything anew",
     "off": "--llm-cache=off replays nothing",
@@ -205,12 +205,12 @@ def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
     """Write the line of the ini file by which a drop that is meant passes; "" if none is due."""
     baseline, comparison = judgement.baseline, judgement.comparison
     is_failing = function.fails and function.verdict is Verdict.REGRESSED
-    if not is_failing or baseline is None or comparison is None or baseline.run.commit is None:
+    if not is_failing or baseline is None or comparison is None or baseline.how == "table":
         return ""
     name = bare(function.function)
     if len({one.function for one in comparison.functions if bare(one.function) == name}) > 1:
         name = function.function
-    return f"llm_accept = {name}:{function.metric} @ {baseline.run.commit[:_SHOWN_OF_HASH]}"
+    return f"llm_accept = {accepting(name, function, baseline=baseline.run)}"
 
 
 def first_errored(judgement: Judgement, function: str) -> Iterator[str]:

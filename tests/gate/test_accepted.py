@@ -1,4 +1,4 @@
-"""Drops that are meant pass, for one baseline, and nothing else does."""
+"""Drops that are meant pass until main has the line, and nothing else does."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.gate.accepted import accepting, notes_on_accepted
 from pytest_llmeval.gate.compare import compare
-from pytest_llmeval.gate.family import notes_on_accepted
 from pytest_llmeval.gate.results import Comparison
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
@@ -18,9 +18,8 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules, Settings
 from tests.gate.builders import a_case, a_run
 
-COMMIT = "c" * 40  # of every run here
 ELSEWHERE = "evals/other.py"
-MEANT = f"test_f:pass @ {COMMIT[:7]}"
+MEANT = "test_f:pass >= 0"
 
 
 def suite(letter: str, *, function: str = "test_f", request: str = "v1", cases: int = 8) -> Run:
@@ -54,60 +53,114 @@ def held(baseline: Run, run: Run, *entries: str) -> Comparison:
     return compare(baseline, run, GateRules(accept=entries))
 
 
-def said(entries: Sequence[str], *pairs: tuple[str | None, Comparison]) -> list[str]:
+def said(entries: Sequence[str], *pairs: tuple[Run, Comparison]) -> list[str]:
     return [worded(note) for note in notes_on_accepted(entries, pairs)]
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        MEANT,
-        f"test_f:pass @ {COMMIT}",
-        f"test_suite.py::test_f:pass @ {COMMIT[:12]}",
-    ],
-)
+def having(run: Run, *entries: str) -> Run:
+    """The same run, of a session whose ini file had these lines."""
+    return dataclasses.replace(run, rules={"accept": entries})
+
+
+@pytest.mark.parametrize("entry", [MEANT, "test_f:pass >= -1.5", "test_suite.py::test_f:pass >= 0"])
 def test_a_drop_that_is_meant_is_regressed_and_does_not_fail(entry: str) -> None:
     found = held(BASELINE, WORSE, entry)
 
     (one,) = found.functions
     assert (found.verdict, found.fails) == ("regressed", False)
     assert (one.verdict, one.accepted, one.fails) == ("regressed", True, False)
-    assert said([entry], (COMMIT, found)) == []
+    assert said([entry], (BASELINE, found)) == []
+
+
+def test_a_line_outlives_every_commit_but_the_one_that_brings_it_to_main() -> None:
+    for commit in ("d" * 40, None):
+        moved_on = dataclasses.replace(BASELINE, commit=commit)
+        assert not held(moved_on, WORSE, MEANT).fails
+    for known in (MEANT, "test_suite.py::test_f:pass >= 0"):
+        main = having(BASELINE, known)
+        found = held(main, WORSE, MEANT)
+        assert (found.fails, found.functions[0].accepted) == (True, False)
+        assert said([known], (main, found)) == []
+    others = having(BASELINE, "test_f:pass >= 0.1", "test_g:pass >= 0", "f:pass @ 97a1bbe", "x")
+    assert not held(others, WORSE, MEANT).fails
 
 
 @pytest.mark.parametrize(
     ("entry", "note"),
     [
-        ("test_f:pass @ ddddddd", "and the baseline is of ccccccc: the line is void, remove it"),
-        (f"test_f:score @ {COMMIT}", "and no test function with that metric is called so here"),
-        (f"f:pass @ {COMMIT}", "and no test function with that metric is called so here"),
-        (f"test_g:pass @ {COMMIT}", "and no test function with that metric is called so here"),
+        ("test_f:pass >= 0.1", "says 'test_f:pass >= 0.1', and the mean here is 0: no such drop"),
+        ("test_f:pass <= 0.5", "says 'test_f:pass <= 0.5', and of pass higher is better: write >="),
+        ("test_f:score >= 0", "names 'test_f:score >= 0', and no test function with that metric"),
+        ("f:pass >= 0", "names 'f:pass >= 0', and no test function with that metric is called so"),
+        ("test_g:pass >= 0", "names 'test_g:pass >= 0', and no test function with that metric is"),
     ],
-    ids=["another baseline", "another metric", "part of a name", "another function"],
+    ids=["below", "turned", "another metric", "part of a name", "another function"],
 )
 def test_a_line_that_does_not_fit_lets_nothing_pass_and_is_named(entry: str, note: str) -> None:
     found = held(BASELINE, WORSE, entry)
     assert (found.fails, found.functions[0].accepted) == (True, False)
-    (sentence,) = said([entry], (COMMIT, found))
-    assert sentence.startswith(f"llm_accept names '{entry}', {note}")
+    (sentence,) = said([entry], (BASELINE, found))
+    assert sentence.startswith(f"llm_accept {note}")
+    assert said([entry], (having(BASELINE, entry), found)) == []
 
 
-def test_a_baseline_without_a_commit_fits_no_line() -> None:
-    found = held(dataclasses.replace(BASELINE, commit=None), WORSE, MEANT)
-    assert found.fails
-    assert "the baseline is of no commit: the line is void" in said([MEANT], (None, found))[0]
+def test_the_line_to_paste_acts_and_a_further_fall_is_red() -> None:
+    half = a_run(*(a_case(str(at), "pppmm"[at % 3 :] + "mm", request="v2") for at in range(8)))
+    (one,) = held(BASELINE, half).functions
+    entry = accepting("test_f", one, baseline=BASELINE)
+    assert one.effect.mean_interval is not None
+    low = one.effect.mean_interval[0]
+    assert entry == f"test_f:pass >= {int(low * 100) / 100:g}"
+    assert not held(BASELINE, half, entry).fails
+    assert held(BASELINE, WORSE, entry).fails
+
+    known = having(BASELINE, entry)
+    again = accepting("test_f", one, baseline=known)
+    assert again != entry
+    assert held(known, half, entry).fails
+    assert not held(known, half, again).fails
+
+
+def test_where_lower_is_better_the_bound_is_the_higher_end() -> None:
+    def paid(*values: float, request: str) -> Run:
+        cases = [
+            a_case(str(at), scores=[v, v], gate=("score",), better="lower", request=request)
+            for at, v in enumerate(values)
+        ]
+        return a_run(*cases)
+
+    before = paid(1, 1, 1, 1, 1, 1, 1, 1, request="v1")
+    after = paid(5, 6, 7, 8, 5, 6, 7, 8, request="v2")
+    (one,) = held(before, after).functions
+    entry = accepting("test_f", one, baseline=before)
+    assert one.effect.mean_interval is not None
+    assert entry.startswith("test_f:score <= ")
+    assert one.effect.mean_interval[1] <= float(entry.rpartition(" ")[2]) < 8
+    assert not held(before, after, entry).fails
+
+
+def test_a_mean_without_an_interval_is_the_bound_itself() -> None:
+    one = held(BASELINE, WORSE).functions[0]
+    for mean, line in ((0.4567, "0.45"), (0.0, "0"), (-12.34, "-13")):
+        effect = dataclasses.replace(one.effect, mean=mean, mean_interval=None)
+        found = accepting("f", dataclasses.replace(one, effect=effect), baseline=BASELINE)
+        assert found == f"f:pass >= {line}"
+    effect = dataclasses.replace(one.effect, mean=0.0, mean_interval=None)
+    all_known = having(BASELINE, MEANT)
+    last = accepting("test_f", dataclasses.replace(one, effect=effect), baseline=all_known)
+    assert last == "test_f:pass >= -0.01"
 
 
 def test_a_name_that_fits_two_functions_accepts_neither() -> None:
     found = held(both(BASELINE, moved(BASELINE)), both(WORSE, moved(WORSE)), MEANT)
     assert [one.accepted for one in found.functions] == [False, False]
     assert found.fails
-    (note,) = said([MEANT], (COMMIT, found))
+    (note,) = said([MEANT], (BASELINE, found))
     assert note.endswith(
         "fits 2 test functions and so accepts none: name one, as in evals/other.py::test_f:pass"
     )
 
-    entry = f"{ELSEWHERE}::test_f:pass @ {COMMIT}"
+    entry = f"{ELSEWHERE}::test_f:pass >= 0"
     found = held(both(BASELINE, moved(BASELINE)), both(WORSE, moved(WORSE)), entry)
     assert {one.function: one.accepted for one in found.functions} == {
         "test_suite.py::test_f": False,
@@ -150,22 +203,19 @@ def test_a_function_that_was_left_out_is_not_called_unknown() -> None:
     )
     found = compare(baseline, selected, GateRules(accept=(MEANT,)), typed=("-k test_g",))
     assert found.not_judged
-    assert said([MEANT], (COMMIT, found)) == []
+    assert said([MEANT], (baseline, found)) == []
 
 
-def test_a_line_for_the_anchor_is_not_void(tmp_path: Path) -> None:
-    anchor = dataclasses.replace(BASELINE, commit="a" * 40)
-    lines = (MEANT, "test_f:pass @ aaaaaaa", "test_f:pass @ bbbbbbb")
-    settings = Settings(directory=tmp_path, session="", gate=GateRules(accept=lines))
-    named = [
-        Baseline(reference=name, run=run, path=tmp_path, how="commit")
-        for name, run in (("main", BASELINE), ("v1", anchor))
-    ]
-    found = judged(Judgement(settings=settings, baseline=named[0], anchor=named[1]), WORSE)
+def test_a_line_that_main_has_acts_against_an_anchor_that_has_it_not(tmp_path: Path) -> None:
+    settings = Settings(directory=tmp_path, session="", gate=GateRules(accept=(MEANT,)))
 
-    assert not found.fails
-    (note,) = [worded(note) for note in found.notes]
-    assert note == (
-        "llm_accept names 'test_f:pass @ bbbbbbb', and the baseline is of ccccccc, aaaaaaa: the "
-        "line is void, remove it"
-    )
+    def judged_with(main: Run, anchor: Run) -> Judgement:
+        named = [
+            Baseline(reference=name, run=run, path=tmp_path, how="commit")
+            for name, run in (("main", main), ("v1", anchor))
+        ]
+        return judged(Judgement(settings=settings, baseline=named[0], anchor=named[1]), WORSE)
+
+    assert not judged_with(having(WORSE, MEANT), BASELINE).fails
+    assert judged_with(having(WORSE, MEANT), having(BASELINE, MEANT)).fails
+    assert judged_with(having(BASELINE, MEANT), BASELINE).fails

@@ -135,7 +135,7 @@ def test_the_words_of_a_function_are_in_it() -> None:
     function = document(FORMS["regressed"]())["functions"][0]
     assert function["label"] == "test_label"
     assert function["sentence"].startswith("test_label fell by 0.283 (0.950 -> 0.667); ")
-    assert function["accepting_line"] == "llm_accept = test_label:pass @ 4f1c20aa4f1c"
+    assert function["accepting_line"] == "llm_accept = test_label:pass >= 0.43"
 
 
 def test_a_run_file_is_told_as_it_can_be_typed(
