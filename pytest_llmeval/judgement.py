@@ -12,7 +12,7 @@ from pytest_llmeval.gate.changes import replaced_calls
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription, Why
 from pytest_llmeval.gate.scoring import CostOf
 from pytest_llmeval.models.prices import Prices
-from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice
+from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, distinct_names
 from pytest_llmeval.runs.keyless import Keyless, find_keyless, without_keyless
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import renames_to_nothing
@@ -88,6 +88,12 @@ class Judgement:
     def runs(self) -> tuple[Run | None, Run | None]:
         """The run of the baseline, and the one that is held against it."""
         return None if self.baseline is None else self.baseline.run, self.run
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What to call each function of these runs, by its node id."""
+        cases = (case.function for run in self.runs if run for case in run.cases)
+        return distinct_names([*cases, *(function for _, function, _ in self.connections)])
 
     @property
     def fails(self) -> bool:

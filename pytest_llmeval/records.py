@@ -6,9 +6,12 @@ border (a worker process, a file, a report) unharmed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -255,6 +258,24 @@ class Case:
 def bare(function: str) -> str:
     """Return the name of a function without its file and its class."""
     return function.rpartition("::")[2]
+
+
+def distinct_names(functions: Iterable[str]) -> dict[str, str]:
+    """Shorten node ids of functions: to the last name, or to as much as tells them apart.
+
+    Of ``a/test_x.py::test_one`` and ``b/test_x.py::test_one`` that is all of it.
+    """
+    endings = {one: _endings(one) for one in functions}
+    counts = Counter(chain.from_iterable(endings.values()))
+    return {
+        one: next((end for end in ends if counts[end] == 1), one) for one, ends in endings.items()
+    }
+
+
+def _endings(function: str) -> list[str]:
+    """List the ends of a node id that begin with a name, the shortest first, itself last."""
+    parts = re.findall(r"[^/]*/|.+?::|.+", function) if "::" in function else [function]
+    return ["".join(parts[at:]) for at in reversed(range(len(parts)))]
 
 
 def paths_of(selection: Sequence[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from pytest_llmeval.errors import BaselineNotFound, listed_names
 from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, Why
 from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.judgement import Judgement, judged
-from pytest_llmeval.records import Run, Slowdown, Trial, bare
+from pytest_llmeval.records import Run, Slowdown, Trial, distinct_names
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
@@ -48,7 +48,7 @@ class EvalSession:
         self._headlines: dict[str, str] = {}
         self._notes = [*planned.notes]
         self._serial: dict[str, str] = {}
-        self._ordinary: dict[str, str] = {}  # names of cases that fail as ordinary tests do, or ""
+        self._ordinary: dict[str, str] = {}  # functions of cases that fail as ordinary tests do
         self._slowdowns: dict[str, Slowdown] = {}
         self._connections: Counter[tuple[str, str, str]] = Counter()
         self._outside_calls = 0
@@ -83,10 +83,9 @@ class EvalSession:
         self._trials[case] = tuple(known[index] for index in sorted(known))
         self._headlines[case] = payload["headline"]
         self._serial[case] = payload["serial"]
-        self._ordinary[case] = ""
+        self._ordinary.pop(case, None)  # a rerun of it may have ended otherwise
         if payload["ordinary"]:
-            function = payload["function"]
-            self._ordinary[case] = bare(function) + case.removeprefix(function)
+            self._ordinary[case] = payload["function"]
 
     def _first_lines(self) -> dict[str, str]:
         """Return the first line of each case's first failure; only its place without texts."""
@@ -113,9 +112,10 @@ class EvalSession:
             self._notes.append(files_unknown(exc))
 
     def _ordinary_tests(self) -> tuple[Fact, ...]:
-        names = list(filter(None, self._ordinary.values()))
-        if not names:
+        if not self._ordinary or self._opening is None:
             return ()
+        shown = distinct_names(case.function for case in self._opening.cases)
+        names = [shown[of] + case.removeprefix(of) for case, of in self._ordinary.items()]
         return (Fact(Why.ORDINARY_TESTS, (len(names), listed_names(names, MOST_NAMED))),)
 
     def record(self) -> None:

@@ -18,7 +18,6 @@ from pytest_llmeval import checks
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.records import Better, Run
-from pytest_llmeval.reports.formats import short
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import NEAREST, Baseline, Refs
@@ -322,8 +321,12 @@ def chosen(run: Run, name: str | None) -> list[FunctionScores]:
     from pytest_llmeval.judgement import pricing
 
     found = scores_of(run, cost_of=pricing({}))
-    like = [each for each in found if name in (None, each.function, short(each.function))]
+    like = [
+        each
+        for each in found
+        if name in (None, each.function, each.name, each.function.partition("::")[2])
+    ]
     if not like:
-        names = ", ".join(dict.fromkeys(short(each.function) for each in found)) or "no eval"
+        names = ", ".join(dict.fromkeys(each.name for each in found)) or "no eval"
         raise click.UsageError(f"--function={name}: run {run.id} has {names}")
     return like

@@ -16,7 +16,8 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.terminal.planning import PlannedFunction, named
+from pytest_llmeval.reports.formats import label
+from pytest_llmeval.reports.terminal.planning import PlannedFunction
 from pytest_llmeval.settings import GateRules
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _recorded(
     function: FunctionScores, wanted: _Wanted, acted: ChangedCases | None
 ) -> PlannedFunction | str:
     """Plan for a recorded function; return a text that says why, if that is impossible."""
-    name, log, cases = named(function), function.compares_ratios, len(function.samples)
+    name, log, cases = label(function), function.compares_ratios, len(function.samples)
     drop = math.log1p(wanted.drop) if log else wanted.drop
     found = _components(function, drop, acted)
     if isinstance(found, str):

@@ -24,6 +24,7 @@ from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.for_others import report_text
+from pytest_llmeval.reports.formats import percent
 from pytest_llmeval.reports.json import document, history_entries, run_entry
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
@@ -131,7 +132,7 @@ def history_command(
     }
     if not history:
         raise click.UsageError(f"{function}: no test function has that in its name")
-    level = f"{1 - 2 * alpha:.0%}"
+    level = percent(1 - 2 * alpha)
     if form == "json":
         click.echo(json.dumps(history_entries(history), indent=2))
     elif form == "html":

@@ -15,11 +15,11 @@ from pytest_llmeval.cli.arguments import Home, chosen, function_option, home_opt
 from pytest_llmeval.cli.pages import echo
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
+from pytest_llmeval.reports.formats import label, percent
 from pytest_llmeval.reports.terminal.planning import (
     ending,
     look_heading,
     look_lines,
-    named,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def until_command(
         echo(look_lines(repeats, run, found))
         for function, expected in found:
             if expected is not None:
-                looks.setdefault(named(function), []).append((repeats, expected))
+                looks.setdefault(label(function), []).append((repeats, expected))
         wider = [expected for _, expected in found if not _is_narrow(expected, width)]
         if not wider or None in wider or repeats == most:
             break
@@ -96,7 +96,7 @@ def _write(
     from pytest_llmeval.reports.html.plots import look_chart
     from pytest_llmeval.reports.html.rendering import render_charts
 
-    hint = f"Lines are where the mean of a later run is expected, {confidence:.0%}."
+    hint = f"Lines are where the mean of a later run is expected, {percent(confidence)}."
     charts = [look_chart(name, of_function) for name, of_function in looks.items()]
     page.write_text(render_charts("Means by repeats", hint, charts), encoding="utf-8")
 

@@ -30,7 +30,8 @@ class _Line(NamedTuple):
 
     def names(self, function: str, metric: str) -> bool:
         """Tell whether it names a function, by its node id or the end of it, and its metric."""
-        return f"::{function}:{metric}".endswith(f"::{self.name}")
+        whole = f"{function}:{metric}"
+        return whole == self.name or whole.endswith((f"::{self.name}", f"/{self.name}"))
 
     def allows(self, one: FunctionComparison) -> bool:
         """Tell whether the mean here is as good as the line asks for."""

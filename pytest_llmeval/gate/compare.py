@@ -29,7 +29,7 @@ from pytest_llmeval.gate.scoring import (
     sides_of,
     ungated_metrics,
 )
-from pytest_llmeval.records import MEASURED_METRICS, Run, filters_of
+from pytest_llmeval.records import MEASURED_METRICS, Run, distinct_names, filters_of
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.sample import CaseScores, SignificanceResult
 
@@ -81,14 +81,15 @@ def _overall(
     both: _BothRuns, missing: Missing, in_part: Collection[str], rules: GateRules
 ) -> Comparison:
     concluded = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
-    noted = [both.with_changes_of_test(one) for one in concluded]
+    names = distinct_names([*both.sides, *both.current])
+    noted = [replace(both.with_changes_of_test(one), name=names[one.function]) for one in concluded]
     functions = accept(noted, rules.accept, baseline=both.baseline)
     verdicts = {one.verdict for one in functions}
     found = Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
         fails=any(one.fails for one in functions),
         functions=functions,
-        ungated=tuple(both.ungated(functions)),
+        ungated=tuple(replace(one, name=names[one.function]) for one in both.ungated(functions)),
         not_judged=missing.not_judged,
         notes=(
             *missing.notes_on_metrics(),

@@ -28,7 +28,7 @@ from pytest_llmeval.gate.scoring import (
     scores_of,
     sides_of,
 )
-from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, Outcome, Run, bare
+from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, Outcome, Run
 from pytest_llmeval.stats.expected import DRIFT_LEVEL, expect_mean
 from pytest_llmeval.stats.intervals import (
     MeanInterval,
@@ -120,7 +120,7 @@ def oddities(run: Run) -> tuple[Fact, ...]:
 def missed_throughout(run: Run) -> tuple[Fact, ...]:
     """Name the cases that asked a model and missed in each of several trials."""
     names = [
-        bare(function) + name.removeprefix(function)
+        side.name + name.removeprefix(function)
         for function, side in sides_of(run).items()
         for name, trials in side.trials.items()
         if len(trials) > 1
@@ -149,6 +149,7 @@ def _describe(scores: FunctionScores, *, alpha: float) -> FunctionDescription:
     later = expect_mean(scores.samples, confidence=1 - 2 * alpha) if scores.samples else None
     return FunctionDescription(
         function=scores.function,
+        name=scores.name,
         metric=scores.metric,
         better=scores.better,
         cases=len(scores.side.cases),

@@ -11,7 +11,7 @@ from typing import Literal
 from pytest_llmeval.checks import AnyTest
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.scoring import NO_TRIALS, PassHat, Scale, Scored, TrialCounts, pass_hat
-from pytest_llmeval.records import PASS_METRIC, Better
+from pytest_llmeval.records import PASS_METRIC, Better, distinct_names
 
 Interval = tuple[float, float]
 Method = Literal[AnyTest, "crossed", "same-shift", "whole-repeats", "none"]
@@ -244,6 +244,8 @@ class FunctionComparison:
     interval and smallest drop are of natural logarithms, means are geometric ones.
 
     Attributes:
+        name: as much of the end of ``function`` as no other function of either run has; the
+            last name where it is empty.
         row: the row of the decision table that gave the verdict, 1 to 11; 0 for a metric
             that is not gated.
         why: the reason of the verdicts that need one (rows 2 to 5, 7), else None.
@@ -262,6 +264,7 @@ class FunctionComparison:
     """
 
     function: str
+    name: str = ""
     metric: str
     better: Better
     scale: Scale = "linear"
@@ -329,6 +332,12 @@ class Comparison:
     not_run: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    def names(self) -> dict[str, str]:
+        """What to call each function of both runs, by its node id."""
+        missing = (str(one.figures[0]) for one in self.not_judged)
+        return distinct_names([*(one.function for one in self.functions), *missing, *self.not_run])
+
+    @property
     def compared_nothing(self) -> bool:
         """Whether no function could be compared, though one is not new."""
         if any(one.row in COMPARED for one in self.functions):
@@ -363,6 +372,7 @@ class FunctionDescription:
     """One test function on one gated metric, in a run that is compared with nothing.
 
     Attributes:
+        name: as of a ``FunctionComparison``.
         cases: cases collected; ``scored_cases`` those with a value.
         units: independent units among the scored cases.
         mean: over the scored cases of their means, None without one.
@@ -383,6 +393,7 @@ class FunctionDescription:
     """
 
     function: str
+    name: str = ""
     metric: str
     better: Better
     cases: int

@@ -25,6 +25,7 @@ from pytest_llmeval.records import (
     Outcome,
     Run,
     Trial,
+    distinct_names,
     trials_by_case,
 )
 
@@ -47,11 +48,13 @@ class Side:
     Attributes:
         cases: its collected cases by id, in order of collection.
         trials: its trials by case id, for every collected case, index ascending.
+        name: as much of the end of ``function`` as no other function of the run has.
     """
 
     function: str
     cases: Mapping[str, Case]
     trials: Mapping[str, tuple[Trial, ...]]
+    name: str = ""
 
     def better(self, metric: str) -> Better:
         """Return which direction of a metric is good: its own, or that of ``better=``.
@@ -168,6 +171,11 @@ class FunctionScores:
     def function(self) -> str:
         """The name of the function."""
         return self.side.function
+
+    @property
+    def name(self) -> str:
+        """As much of that as no other function of the run has."""
+        return self.side.name
 
     @property
     def is_pass(self) -> bool:
@@ -289,9 +297,13 @@ def sides_of(run: Run) -> Mapping[str, Side]:
     trials = trials_by_case(run)
     for of_case in trials.values():
         of_case.sort(key=lambda trial: trial.index)
+    names = distinct_names(cases)
     return {
         function: Side(
-            function=function, cases=found, trials={name: tuple(trials[name]) for name in found}
+            function=function,
+            cases=found,
+            trials={name: tuple(trials[name]) for name in found},
+            name=names[function],
         )
         for function, found in cases.items()
     }

@@ -10,13 +10,12 @@ from decimal import Decimal
 from pytest_llmeval.errors import CAP_REASON
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Outcome, Run
-from pytest_llmeval.reports.formats import counted
+from pytest_llmeval.reports.formats import counted, dollars
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import Settings
 
 # by what is lacking
 _UNKNOWN = {"price": "no price for", "tokens": "no token counts in the replies of"}
-CENT = Decimal("0.01")
 _NONE = Decimal(0)
 
 
@@ -110,15 +109,6 @@ def capped_lines(run: Run) -> Iterator[str]:
             stopped[caps[0].removeprefix(CAP_REASON)] += 1
     for cap, trials in stopped.items():
         yield f"stopped at {cap}: {counted(trials, 'trial')} got no reply"
-
-
-def dollars(amount: Decimal) -> str:
-    """Write a sum with cents, a smaller one with two digits that are not 0."""
-    if not amount:
-        return "$0"
-    if amount >= CENT:
-        return f"${amount:.2f}"
-    return f"${amount.quantize(Decimal(1).scaleb(amount.adjusted() - 1)):f}"
 
 
 def forecast(

@@ -17,13 +17,13 @@ from pytest_llmeval.reports.formats import (
     mean_with_ends,
     number,
     p_value,
-    short,
 )
 from pytest_llmeval.reports.sentences import (
     WITHIN_CASES,
     count_moved,
     difference_interval,
     drop_as_factor,
+    shortfall,
     verdict_words,
     with_name,
 )
@@ -135,6 +135,25 @@ def figures(function: Entry, *, with_ends: bool = False) -> Figures:
     return Figures(word, part, before, after, difference, interval, p)
 
 
+def has_moved(one: Entry) -> bool:
+    """Whether the figures that are shown of a metric differ at all."""
+    return len(set(_means(one))) > 1
+
+
+def _means(one: Entry) -> list[str]:
+    return [f"{one[side]:.3g}" for side in ("baseline_mean", "mean") if one[side] is not None]
+
+
+def moved_ungated(one: Entry) -> str:
+    """Write how a metric moved that decides nothing: ``0.41 -> 0.52 (x1.27)``."""
+    moved = number(one["difference"] or 0.0, signed=True)
+    if one["ratio"] is not None:
+        moved = factor(one["ratio"])
+    if one["interval"]:
+        moved += f" {difference_interval(one['interval'], one['ratio_interval'])}"
+    return f"{' -> '.join(_means(one))} ({moved})"
+
+
 def undetected_drops(side: Entry) -> list[tuple[str, str]]:
     """Write which drops of functions that moved fewer than 4 of 5 builds find; of a few."""
     tested = [one for one in moved_functions(side) if is_tested(one)]
@@ -185,14 +204,19 @@ def telling_cases(functions: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
         return bool(difference > 0 if function["verdict"] == "improved" else difference < 0)
 
     moved = [(one, case) for one in functions for case in one["moved"] if is_telling(one, case)]
-    moved.sort(key=lambda pair: (-abs(pair[1].get("difference") or 0), pair[1]["mean"] or 0))
-    return moved
+
+    def severity(pair: tuple[Entry, Entry]) -> tuple[float, bool, float]:
+        one, case = pair
+        short_by = shortfall(one["better"], case["mean"] or 0.0)
+        return -abs(case.get("difference") or 0.0), *short_by
+
+    return sorted(moved, key=severity)
 
 
 def part_judged(report: Entry) -> str:
     """Name what was judged in part, or not at all; "" where that is nothing."""
     parts = [line for line in report["scope"] if line.startswith("partial")]
-    if functions := [short(one["function"]) for one in report["not_judged"]]:
+    if functions := [one["name"] for one in report["not_judged"]]:
         parts.append(f"not judged: {listed_names(functions, _MOST_NAMES)}")
     return "; ".join(parts)
 

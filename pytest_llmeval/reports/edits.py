@@ -11,8 +11,7 @@ from pytest_llmeval.cache.requests import shown_apart
 from pytest_llmeval.gate.results import EditedCase, FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.http.masking import masked_keys
-from pytest_llmeval.records import bare
-from pytest_llmeval.reports.formats import counted, figure, short
+from pytest_llmeval.reports.formats import case_name, counted, figure, short
 from pytest_llmeval.safe_text import printable
 
 _LISTED_CASES = 3
@@ -38,7 +37,7 @@ def edited_remarks(judgement: Judgement, function: FunctionComparison) -> Iterat
     for is_replayed, consequence in kinds:
         cases = [one for one in function.edited if one.is_replayed is is_replayed]
         if cases:
-            told = [_told(judgement, one, function.metric) for one in cases[:_LISTED_CASES]]
+            told = [_told(judgement, one, function) for one in cases[:_LISTED_CASES]]
             more = [f"and {len(cases) - len(told)} more"] if len(cases) > len(told) else []
             were = "case was" if len(cases) == 1 else "cases were"
             yield f"{len(cases)} {were} edited: {'; '.join([*told, *more])}: {consequence}"
@@ -46,7 +45,7 @@ def edited_remarks(judgement: Judgement, function: FunctionComparison) -> Iterat
 
 def compared_remark(judgement: Judgement, function: FunctionComparison, cases: str) -> str:
     """Say why edited cases are compared all the same; ``cases`` names some of them."""
-    name, count = bare(function.function), len(function.inputs_changed)
+    name, count = short(function), len(function.inputs_changed)
     if judgement.settings.gate.edited == "compare":
         return f"{name}: input changed ({counted(count, 'case')}: {cases})"
     return (
@@ -63,9 +62,10 @@ def edited_entries(judgement: Judgement, function: FunctionComparison) -> list[d
     ]
 
 
-def _told(judgement: Judgement, case: EditedCase, metric: str) -> str:
+def _told(judgement: Judgement, case: EditedCase, of: FunctionComparison) -> str:
     """Write a case: ``test_c[c3] expects 'sales', was 'legal' (1.000 -> 0.000)``."""
-    name = short(case.case) + (f", was {short(case.was)}," if case.was != case.case else "")
+    name, was = (case_name(one, of.function, short(of)) for one in (case.case, case.was))
+    name += f", was {was}," if was != name else ""
     changes = _changes(judgement, case)
     told = [
         f"{each.field} was edited"
@@ -75,7 +75,7 @@ def _told(judgement: Judgement, case: EditedCase, metric: str) -> str:
     ]
     more = [f"{len(changes) - len(told)} more"] if len(changes) > len(told) else []
     sides = case.baseline_mean, case.mean
-    means = ["no score" if mean is None else figure(mean, metric) for mean in sides]
+    means = ["no score" if mean is None else figure(mean, of.metric) for mean in sides]
     return " ".join(filter(None, (name, " and ".join([*told, *more]), f"({' -> '.join(means)})")))
 
 

@@ -11,7 +11,7 @@ from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComp
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome, Trial, trials_by_case
 from pytest_llmeval.reports.edits import edited_entries
-from pytest_llmeval.reports.formats import label, name_of
+from pytest_llmeval.reports.formats import label, short
 from pytest_llmeval.reports.reasons import unjudgeable, worded
 from pytest_llmeval.reports.remarks import accepting_line, remarks
 from pytest_llmeval.reports.sentences import most_moved, sentence
@@ -22,8 +22,8 @@ _SIDES = ("baseline", "here")
 _MOST_REQUESTS = 20  # of one side of a case
 _OF_CASES = ("case", "kind", "difference", "baseline_scores", "scores", "baseline_mean", "mean")
 _OF_UNGATED = (
-    *("function", "metric", "better", "scale", "cases", "changed", "difference", "baseline_mean"),
-    *("mean", "interval", "interval_level", "ratio", "ratio_interval"),
+    *("function", "name", "metric", "better", "scale", "cases", "changed", "difference"),
+    *("baseline_mean", "mean", "interval", "interval_level", "ratio", "ratio_interval"),
 )
 
 Entry = dict[str, Any]
@@ -39,6 +39,7 @@ def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Ent
     return [
         {
             **flat_entry(one),
+            "name": short(one),
             **place_of(judgement, one.function),
             "label": label(one),
             "sentence": sentence(one, judgement.settings.gate),
@@ -61,8 +62,9 @@ def described_functions(judgement: Judgement) -> list[Entry]:
     return [
         {
             **asdict(one),
+            "name": short(one),
             **place_of(judgement, one.function),
-            "label": name_of(one.function, one.metric),
+            "label": label(one),
             "why": unjudgeable(one.why),
             "verdict": "not_gated",
             "pass_hat": one.pass_hat and one.pass_hat._asdict(),

@@ -128,21 +128,26 @@ def _lines(judgement: Judgement, one: FunctionComparison, *, against: str) -> It
         return
     yield from remarks(judgement, one)
     for case in most_moved(one, _LISTED_CASES):
-        yield moved_case(case, one.metric)
+        yield moved_case(case, one)
     if accepting := accepting_line(judgement, one):
         yield f"if this drop is meant, say in the ini file  {accepting}"
 
 
 def _properties(one: FunctionComparison, prefix: str) -> Iterator[tuple[str, str]]:
-    """Give the figures by which the gate decided: ``llm_pass_difference``, ``-0.248``."""
+    """Give the figures by which the gate decided: ``llm_pass_difference``, ``-0.248``.
+
+    Where ratios are compared that is ``llm_seconds_ratio``, with its interval.
+    """
     effect, evidence, name = one.effect, one.evidence, f"{prefix}_{one.metric}"
     figures: dict[str, float | Interval | None] = {
         "baseline_mean": effect.baseline_mean,
         "mean": effect.mean,
-        "difference": effect.difference,
-        "interval": evidence.interval,
-        "p": evidence.p_adjusted,
     }
+    if one.scale == "log":
+        figures |= {"ratio": evidence.ratio, "interval": evidence.ratio_interval}
+    else:
+        figures |= {"difference": effect.difference, "interval": evidence.interval}
+    figures["p"] = evidence.p_adjusted
     yield f"{name}_verdict", str(one.verdict)
     for figure, value in figures.items():
         if value is not None:

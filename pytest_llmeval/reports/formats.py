@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Trial, bare
 
 if TYPE_CHECKING:
-    from pytest_llmeval.gate.results import FunctionComparison, Interval
+    from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval
+    from pytest_llmeval.gate.scoring import FunctionScores
 
+    Named = FunctionComparison | FunctionDescription | FunctionScores
+
+CENT = Decimal("0.01")
+_LEAST_SUM = 1e-8  # of dollars; of less not all digits are told
+_LEAST_HASH = 4  # digits, as git has it
+_LARGE = 1e6  # from here on not all digits are told
+_NOISE = 1e-9  # up to here a figure is an error of rounding
 RED = {"red": True, "bold": True}
 GREEN = {"green": True}
 YELLOW = {"yellow": True}
@@ -62,28 +72,89 @@ def counted(count: int, noun: str, nouns: str | None = None) -> str:
     return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
-def short(case: str) -> str:
-    """Name a case without the path of its file."""
-    return case.partition("::")[2] or case
+def counted_comparisons(functions: Sequence[str], *, more: str = "") -> str:
+    """Write ``9 functions``: of one with several metrics each is a comparison.
+
+    Args:
+        functions: the name of each comparison's function.
+        more: a word before the noun.
+    """
+    is_one_each = len(set(functions)) == len(functions)
+    return counted(len(functions), more + ("function" if is_one_each else "comparison"))
 
 
-def name_of(function: str, metric: str) -> str:
+def is_own_hash(reference: str, commit: str | None) -> bool:
+    """Whether a name of a commit is its hash, which need not be said twice."""
+    return len(reference) >= _LEAST_HASH and (commit or "").startswith(reference.lower())
+
+
+def name_of(name: str, metric: str) -> str:
     """Name a function, and the metric unless it is the plain pass rate."""
-    name = bare(function)
     return name if metric == PASS_METRIC else f"{name} ({metric})"
 
 
-def label(comparison: FunctionComparison) -> str:
-    """Name what is compared; a function of a score table is a metric."""
-    name = bare(comparison.function)
-    return name if comparison.metric == name else name_of(name, comparison.metric)
+def short(one: Named) -> str:
+    """Name a function without its file, where no other one of a session is called so."""
+    return one.name or bare(one.function)
+
+
+def label(one: Named) -> str:
+    """Name what is compared or described; a function of a score table is a metric."""
+    name = short(one)
+    return name if one.metric == name else name_of(name, one.metric)
+
+
+def case_name(case: str, function: str, name: str) -> str:
+    """Name a case as its function is named: ``test_x[Peru]``.
+
+    Args:
+        case: its id.
+        function: the node id of its function.
+        name: what that is called.
+    """
+    is_of_it = case == function or case.startswith(f"{function}[")
+    return name + case.removeprefix(function) if is_of_it else case  # of a table it is any text
+
+
+def decimals(value: float, places: int = 3, *, signed: bool = False) -> str:
+    """Write a figure with so many decimals.
+
+    Where these would all be 0, or the digits before them many, a few digits are told instead. A
+    figure that is 0 or an error of rounding has no sign.
+    """
+    sign = "+" if signed else ""
+    if abs(value) >= _LARGE:
+        return f"{value:{sign}.4g}"
+    if _NOISE < abs(value) < 0.5 * 10**-places:
+        return f"{value:{sign}.2g}"
+    text = f"{value:{sign}.{places}f}"
+    return text if float(text) else f"{0:.{places}f}"
 
 
 def number(value: float, *, signed: bool = False) -> str:
-    """Write a figure of the suite with three decimals; an exact 0 as ``0``."""
-    if value == 0:
-        return "0"
-    return f"{value:+.3f}" if signed else f"{value:.3f}"
+    """Write a figure of the suite with three decimals; a 0 as ``0``."""
+    return "0" if abs(value) <= _NOISE else decimals(value, signed=signed)
+
+
+def limit(value: float) -> str:
+    """Write what the user chose, with two decimals or all that there are: ``0.10``, ``0.015``."""
+    return max(f"{value:g}", f"{value:.2f}" if value < 1 else "", key=len)
+
+
+def dollars(amount: Decimal) -> str:
+    """Write a sum with cents, a smaller one with two digits that are not 0."""
+    if not amount:
+        return "$0"
+    if not _LEAST_SUM <= amount < _LARGE:
+        return f"${float(amount):.2g}"
+    if amount >= CENT:
+        return f"${amount:.2f}"
+    return f"${amount.quantize(Decimal(1).scaleb(amount.adjusted() - 1)):f}"
+
+
+def percent(share: float) -> str:
+    """Write a share without a loss: ``97.5%``."""
+    return f"{100 * share:.6g}%"
 
 
 def figure(value: float, metric: str) -> str:
@@ -96,22 +167,29 @@ def factor(ratio: float) -> str:
     return f"x{ratio:.3g}"
 
 
-def p_value(p: float) -> str:
-    """Write a p-value; below .001 that is all there is to say."""
-    return "<0.001" if p < 0.001 else f"{p:.3f}"  # noqa: PLR2004
+def p_value(p: float, *, after: str = "") -> str:
+    """Write a p-value; below .001 that is all there is to say.
+
+    Args:
+        p: in [0, 1].
+        after: what it stands behind: ``p`` makes ``p = 0.012`` and ``p < 0.001``.
+    """
+    is_small, text = p < 0.001, f"{max(p, 0.001):.3f}"  # noqa: PLR2004
+    if after:
+        return f"{after} {'<' if is_small else '='} {text}"
+    return f"<{text}" if is_small else text
 
 
-def ends(interval: Interval, form: str = ".3f") -> str:
-    """Write the ends of an interval, each in the given format: ``[0.820, 0.890]``."""
-    low, high = interval
-    return f"[{low:{form}}, {high:{form}}]"
+def ends(interval: Interval, write: Callable[[float], str] = decimals) -> str:
+    """Write the ends of an interval, each in the given way: ``[0.820, 0.890]``."""
+    return f"[{', '.join(map(write, interval))}]"
 
 
 def ends_of(interval: Interval | None, metric: str) -> str:
     """Write the ends of the interval of a mean, if there is one."""
     if interval is None:
         return ""
-    return ends(interval, ".4g" if metric in MEASURED_METRICS else ".3f")
+    return ends(interval, "{:.4g}".format if metric in MEASURED_METRICS else decimals)
 
 
 def mean_with_ends(mean: float | None, interval: Interval | None, *, log: bool) -> str:
@@ -119,7 +197,8 @@ def mean_with_ends(mean: float | None, interval: Interval | None, *, log: bool) 
     if mean is None:
         return ""
     text = f"{mean:.3g}" if log else number(mean)
-    return f"{text} {ends(interval, '.3g' if log else '.2f')}" if interval else text
+    write = "{:.3g}".format if log else partial(decimals, places=2)
+    return f"{text} {ends(interval, write)}" if interval else text
 
 
 def hits(scores: Sequence[float], metric: str) -> str:

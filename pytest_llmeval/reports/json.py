@@ -81,7 +81,8 @@ def document(judgement: Judgement) -> Entry:
         functions = compared_functions(judgement, comparison)
         lines = [*scope(comparison, judgement.settings.gate)]
         ungated = list(map(ungated_function, comparison.ungated))
-        missing = list(map(_not_judged, comparison.not_judged))
+        names = comparison.names
+        missing = [_not_judged(one, names) for one in comparison.not_judged]
         notes += [*comparison.notes, *filter(None, [nothing_matched(judgement)])]
     report = {
         "schema_version": SCHEMA_VERSION,
@@ -144,9 +145,10 @@ def _anchor(judgement: Judgement, prices: Prices) -> Entry | None:
     }
 
 
-def _not_judged(fact: Fact) -> Entry:
+def _not_judged(fact: Fact, names: Mapping[str, str]) -> Entry:
     function, cases = fact.figures
-    return {"function": function, "cases": cases, "why": str(fact.why)}
+    name = names[str(function)]
+    return {"function": function, "name": name, "cases": cases, "why": str(fact.why)}
 
 
 def _facts_of_run(run: Run) -> Entry:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 
 from pytest_llmeval.reports.document import (
     Entry,
     consequence,
     failing_side,
     figures,
+    has_moved,
     is_unchanged,
     lead,
     moved_counts,
     moved_functions,
+    moved_ungated,
     not_seen,
     part_judged,
     telling_cases,
@@ -26,7 +29,17 @@ from pytest_llmeval.reports.document import (
     undetected_drops,
     worst_first,
 )
-from pytest_llmeval.reports.formats import counted, ends, figure, hits
+from pytest_llmeval.reports.formats import (
+    case_name,
+    counted,
+    counted_comparisons,
+    dollars,
+    ends_of,
+    figure,
+    hits,
+    is_own_hash,
+    percent,
+)
 from pytest_llmeval.reports.sentences import ALL_REPLAYED, verdict_words
 from pytest_llmeval.safe_text import code_span, html_code, prose
 
@@ -36,7 +49,8 @@ _MOST_LINES = 20  # of one kind
 _LONGEST_NAME = 120  # characters
 _LONGEST_SENTENCE = 800
 _SHOWN_OF_HASH = 12
-_MOST_FUNCTIONS = 4  # of the head
+_MOST_FUNCTIONS = 4  # of the head, where some moved
+_MOST_ROWS = 100  # of the head, where nothing is compared
 _MOST_CASES = 5
 _MOST_NOTES = 3
 _TYPED = ("llm_", "llmeval ", "pytest", "git ", "add --")
@@ -84,16 +98,24 @@ def _head(report: Entry) -> Iterator[str]:
     if report["verdict"] == "not_gated" and report["notes"]:
         yield from ("", " · ".join(map(_told, report["notes"][:_MOST_NOTES])))
     yield ""
-    shown = functions[:_MOST_FUNCTIONS]
     if side["baseline"] is None:
-        yield from _means_table(shown)
-    else:
-        yield from _functions_table(report, side, shown)
-        yield from _missed(side)
+        yield from _cases(side, functions)
+        yield ""
+        yield from _means_table(functions[:_MOST_ROWS])
+        yield from _more(functions[_MOST_ROWS:])
+        return
+    shown = functions[:_MOST_FUNCTIONS]
+    yield from _functions_table(report, side, shown)
+    yield from _missed(side)
     yield from _cases(side, [one for one in shown if one["verdict"] == shown[0]["verdict"]])
-    if len(functions) > len(shown):
-        more = counted(len(functions) - len(shown), "more function")
-        yield from ("", f"{more} below, the worst first.")
+    yield from _more(functions[_MOST_FUNCTIONS:], order=", the worst first")
+
+
+def _more(functions: Sequence[Entry], *, order: str = "") -> Iterator[str]:
+    """Count the functions that have no row in the head."""
+    if functions:
+        count = counted_comparisons([one["function"] for one in functions], more="more ")
+        yield from ("", f"{count} below{order}.")
 
 
 def _lead(report: Entry, functions: Sequence[Entry]) -> str:
@@ -111,8 +133,12 @@ def _extent(report: Entry, side: Entry) -> str:
     shown = [f"{count} {word}" for word, count in counts.items() if word != "unchanged"]
     if counts["unchanged"]:
         shown.append(f"{counts['unchanged']} {ALL_REPLAYED}")
-    cases = sum(one["cases"] for one in side["functions"])
-    text = f"{counted(len(side['functions']), 'function')} with {counted(cases, 'case')}"
+    names = [one["function"] for one in side["functions"]]
+    keyless = report["keyless"]["cases"] if report["keyless"] else ()
+    cases = report["run"]["cases"] - len(keyless) if report["run"] else 0
+    text = f"{counted(len(set(names)), 'function')} with {counted(cases, 'case')}"
+    if len(set(names)) < len(names):
+        text += f" in {counted_comparisons(names)}"
     if side["baseline"] is None:
         text += ", compared with nothing."
     else:
@@ -128,10 +154,10 @@ def _missed(side: Entry) -> Iterator[str]:
         yield ""
         text = f"**What would have been missed:** {'; '.join(missed)}. "
         text += "Drops of that size are found in 4 of 5 such builds, smaller ones less often."
-        unchanged = sum(one["verdict"] == "unchanged" for one in side["functions"])
-        if unchanged:
+        same = [one["function"] for one in side["functions"] if one["verdict"] == "unchanged"]
+        if same:
             text += (
-                f" The {counted(unchanged, 'unchanged function')} asked what "
+                f" The {counted_comparisons(same, more='unchanged ')} asked what "
                 f"{_name(side['baseline']['reference'])} had asked, so nothing new was measured."
             )
         yield text
@@ -167,7 +193,7 @@ def _functions(report: Entry) -> Iterator[str]:
             title = f"Against {html_code(other['baseline']['reference'])}"
             rows = _functions_table(report, other, other["functions"][:_MOST_LINES])
             yield _folded(title, [f"{_reference_of(other)}:", "", *rows])
-    moved = [one for one in report["ungated"] if one["changed"]]
+    moved = [one for one in report["ungated"] if one["changed"] and has_moved(one)]
     if moved:
         yield _folded("Not gated", map(_ungated, moved[:_MOST_LINES]))
 
@@ -201,12 +227,8 @@ def _function(report: Entry, side: Entry, one: Entry) -> tuple[str, list[str]]:
 
 
 def _ungated(one: Entry) -> str:
-    before, after, difference = (
-        "none" if value is None else figure(value, one["metric"])
-        for value in (one["baseline_mean"], one["mean"], one["difference"])
-    )
-    named = f"{_name(one['function'])} {_name(one['metric'])}"
-    return f"- {named}: {before}, now {after} ({difference})"
+    moved = moved_ungated(one).replace(" -> ", " → ")
+    return f"- {_name(one['name'])} {_name(one['metric'])}: {moved}"
 
 
 def _facts(report: Entry) -> Iterator[str]:
@@ -236,7 +258,7 @@ def _run(run: Entry) -> str:
     calls, cost = run["calls"], run["cost"]["spent"]
     parts.append(f"{calls['made']} calls made, {calls['replayed']} replayed")
     if cost:
-        parts.append(f"${cost:.2g}")
+        parts.append(dollars(Decimal(repr(cost))))
     if run["ci"] and run["ci"]["url"]:
         parts.append(f"recorded by {_name(run['ci']['url'])}")
     return ", ".join(parts)
@@ -272,7 +294,7 @@ def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _functions_table(report: Entry, side: Entry, functions: Sequence[Entry]) -> list[str]:
     """Put functions of a comparison in a table; the report has the level of their intervals."""
-    interval = f"{1 - 2 * report['settings']['alpha']:.0%} interval"
+    interval = f"{percent(1 - 2 * report['settings']['alpha'])} interval"
     sides = _short_reference(side), "here"
     heading = ("", "function", "changed", *sides, "difference", interval, "p")
     shown = [(one, figures(one)) for one in functions]
@@ -287,7 +309,7 @@ def _means_table(functions: Sequence[Entry]) -> list[str]:
             _name(one["label"]),
             str(one["cases"]),
             "" if one["mean"] is None else figure(one["mean"], one["metric"]),
-            "" if one["interval"] is None else ends(one["interval"], ".3g"),
+            ends_of(one["interval"], one["metric"]),
         ]
         for one in functions
     ]
@@ -299,7 +321,7 @@ def _cases_table(side: Entry, cases: Sequence[tuple[Entry, Entry]]) -> list[str]
     reference = _short_reference(side)
     replies = f"reply on {reference}", "reply here"
     heading = ("case", reference, "here", *replies, "first failure here")
-    return _table(heading, [_case_cells(case, one["metric"]) for one, case in cases])
+    return _table(heading, [_case_cells(case, one) for one, case in cases])
 
 
 def _short_reference(side: Entry) -> str:
@@ -310,20 +332,20 @@ def _reference_of(side: Entry) -> str:
     """Name the baseline, and the commit of its run if there is one."""
     baseline = side["baseline"]
     shown = _name(baseline["reference"])
-    if baseline["commit"]:
+    if baseline["commit"] and not is_own_hash(baseline["reference"], baseline["commit"]):
         shown += f" at {_name(baseline['commit'][:_SHOWN_OF_HASH])}"
     if baseline["substitute"] and baseline["wanted"]:
         shown += f", which stands in for {_name(baseline['wanted'][:_SHOWN_OF_HASH])}"
     return shown
 
 
-def _case_cells(case: Entry, metric: str) -> list[str]:
-    """Write the row of a case that moved."""
+def _case_cells(case: Entry, function: Entry) -> list[str]:
+    """Write the row of a case of a function that moved."""
     excerpt = case.get("excerpt") or {"baseline": None, "here": None}
     sides = [case.get("baseline_scores", ()), case["scores"]]
     return [
-        _name(case["case"].partition("::")[2] or case["case"]),
-        *(hits(scores, metric) if scores else "" for scores in sides),
+        _name(case_name(case["case"], function["function"], function["name"])),
+        *(hits(scores, function["metric"]) if scores else "" for scores in sides),
         *(_name(excerpt[side] or "") for side in ("baseline", "here")),
         _name(case["failure"]),
     ]

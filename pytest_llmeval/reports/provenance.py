@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Call, Run, Setting, bare
+from pytest_llmeval.records import Call, Run, Setting
 from pytest_llmeval.settings import GateRules
 
 _FACTS = ("model", "served", "fingerprint", "host")
@@ -34,9 +34,13 @@ class Difference:
     here: tuple[str, ...]
     functions: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        """Put it in a line: ``model: openai/a -> openai/b (test_a)``."""
-        texts = (self.baseline, self.here, tuple(map(bare, self.functions)))
+    def line(self, names: Mapping[str, str]) -> str:
+        """Put it in a line: ``model: openai/a -> openai/b (test_a)``.
+
+        Args:
+            names: what to call each function.
+        """
+        texts = (self.baseline, self.here, [names[one] for one in self.functions])
         old, new, functions = (listed_names(each, _LISTED) for each in texts)
         return f"{self.fact}: {old} -> {new}" + (f" ({functions})" if functions else "")
 

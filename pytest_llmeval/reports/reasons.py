@@ -11,7 +11,6 @@ from pytest_llmeval.records import (
     MEASURED_METRICS,
     SECONDS_METRIC,
     TOKENS_METRIC,
-    bare,
 )
 from pytest_llmeval.reports.formats import counted
 from pytest_llmeval.runs.keyless import ElsewhereAsked
@@ -155,7 +154,7 @@ def why_failed(comparison: Comparison, rules: GateRules) -> str:
     missing = [f"test functions of the baseline not judged: {count}"] if count else []
     partial = {
         one.function: f"{one.effect.cases} of {one.effect.baseline_cases} cases of "
-        f"{bare(one.function)}"
+        f"{comparison.names[one.function]}"
         for one in comparison.judged_in_part
     }
     if partial:
@@ -164,8 +163,8 @@ def why_failed(comparison: Comparison, rules: GateRules) -> str:
         return f"{'; '.join(missing)} (--llm-strict)"
     if not comparison.not_run:
         return ""
-    not_run = comparison.not_run.items()
-    unrun = ", ".join(f"{counted(cases, 'case')} of {bare(name)}" for name, cases in not_run)
+    names, not_run = comparison.names, comparison.not_run.items()
+    unrun = ", ".join(f"{counted(cases, 'case')} of {names[name]}" for name, cases in not_run)
     return f"not run: {unrun}: a conftest or a plugin passed over them, or ended the session"
 
 

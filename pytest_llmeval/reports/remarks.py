@@ -12,16 +12,16 @@ from pytest_llmeval.gate.results import (
     CaseComparison,
     Comparison,
     Evidence,
-    Fact,
     FunctionComparison,
+    FunctionDescription,
     Method,
     Verdict,
 )
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Outcome, bare
+from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.edits import compared_remark, edited_remarks
-from pytest_llmeval.reports.formats import counted, label, short
+from pytest_llmeval.reports.formats import case_name, counted, decimals, figure, label, short
 from pytest_llmeval.reports.provenance import first_new_call
 from pytest_llmeval.settings import GateRules
 
@@ -78,7 +78,7 @@ def claims(functions: Sequence[FunctionComparison]) -> list[str]:
     if compared and not any(one.evidence.wordings for one in compared):
         cases = sum(metrics[-1].effect.cases for metrics in by_function.values())
         return [f"holds for {sentences.these_cases(cases)} and this wording"]
-    return [f"{bare(name)} holds for {_wordings(found)}" for name, found in by_function.items()]
+    return [f"{short(found[0])} holds for {_wordings(found)}" for found in by_function.values()]
 
 
 def _wordings(metrics: Sequence[FunctionComparison]) -> str:
@@ -90,12 +90,12 @@ def _wordings(metrics: Sequence[FunctionComparison]) -> str:
     return f"{these} and these {wordings} wordings only"
 
 
-def not_judged(functions: Sequence[Fact]) -> str:
+def not_judged(comparison: Comparison) -> str:
     """Name the functions of the baseline that did not run."""
-    names = []
-    for one in functions:
+    names, shown = [], comparison.names
+    for one in comparison.not_judged:
         function, cases = one.figures
-        names.append(f"{bare(str(function))} ({counted(int(cases), 'case')}, {one.why})")
+        names.append(f"{shown[str(function)]} ({counted(int(cases), 'case')}, {one.why})")
     return f"not judged: {listed_names(names, _LISTED_FUNCTIONS)}"
 
 
@@ -108,7 +108,8 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
         yield _changed_part(function)
     hat = function.pass_hat
     if hat is not None and hat.baseline is not None and hat.baseline != hat.here:
-        yield f"pass^{hat.k}, all of {hat.k} trials pass: {hat.baseline:.3f} -> {hat.here:.3f}"
+        chances = f"{decimals(hat.baseline)} -> {decimals(hat.here)}"
+        yield f"pass^{hat.k}, all of {hat.k} trials pass: {chances}"
     if 0 < effect.units < effect.changed:
         yield f"{effect.changed} changed cases, {effect.units} independent"
     yield from _kinds_of_change(judgement, function)
@@ -125,15 +126,15 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
 
 def _changes_of_test(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     """Say that not the application alone may be the cause: ``test_a: its test changed``."""
-    name, changed = bare(function.function), function.inputs_changed
+    name, changed = short(function), function.inputs_changed
     if function.test_changed:
         yield f"{name}: its test changed"
     if function.fixtures_changed:
         several = "s" * (len(function.fixtures_changed) > 1)
         yield f"{name}: its fixture{several} {', '.join(function.fixtures_changed)} changed"
     if changed:
-        cases = listed_names(list(map(short, changed)), _LISTED_CASES)
-        yield compared_remark(judgement, function, cases)
+        named = [case_name(case, function.function, name) for case in changed]
+        yield compared_remark(judgement, function, listed_names(named, _LISTED_CASES))
 
 
 def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
@@ -172,7 +173,9 @@ def _changed_part(function: FunctionComparison) -> str:
     changed = [case for case in function.compared if case.kind is not None]
     before = sum(case.baseline_mean for case in changed) / len(changed)
     after = sum(case.mean for case in changed) / len(changed)
-    return f"the {len(changed)} changed cases: {before:.2f} -> {after:.2f}"
+    means = " -> ".join(figure(mean, function.metric) for mean in (before, after))
+    cases = "changed case" if len(changed) == 1 else f"{len(changed)} changed cases"
+    return f"the {cases}: {means}"
 
 
 def _chosen_test(method: Method, evidence: Evidence) -> str:
@@ -198,7 +201,7 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
     errored = function.trials["errored"], function.baseline_trials["errored"]
     if any(errored):
         yield f"errored trials, not scored: {errored[0]} here, {errored[1]} in the baseline"
-        yield from first_errored(judgement, function.function)
+        yield from first_errored(judgement, function)
 
 
 def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
@@ -207,21 +210,20 @@ def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
     is_failing = function.fails and function.verdict is Verdict.REGRESSED
     if not is_failing or baseline is None or comparison is None or baseline.how == "table":
         return ""
-    name = bare(function.function)
-    if len({one.function for one in comparison.functions if bare(one.function) == name}) > 1:
-        name = function.function
-    return f"llm_accept = {accepting(name, function, baseline=baseline.run)}"
+    return f"llm_accept = {accepting(short(function), function, baseline=baseline.run)}"
 
 
-def first_errored(judgement: Judgement, function: str) -> Iterator[str]:
+def first_errored(
+    judgement: Judgement, one: FunctionComparison | FunctionDescription
+) -> Iterator[str]:
     """Say why the first errored trial of a function got no reply."""
     assert judgement.run is not None  # noqa: S101 - whatever is worded ran
     functions = {case.id: case.function for case in judgement.run.cases}
     for trial in judgement.run.trials:
-        if functions[trial.case] == function and trial.outcome is Outcome.ERRORED:
+        if functions[trial.case] == one.function and trial.outcome is Outcome.ERRORED:
             reasons = [call.reason for call in trial.calls if call.reason]
             seen = judgement.headlines.get(trial.case) or ", ".join(reasons) or trial.message
-            yield f"first of them  {short(trial.case)}  {seen}"
+            yield f"first of them  {case_name(trial.case, one.function, short(one))}  {seen}"
             return
 
 

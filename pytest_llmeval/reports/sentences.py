@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from pytest_llmeval.gate.results import (
     CaseComparison,
@@ -18,14 +19,18 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.records import PASS_METRIC, Better
 from pytest_llmeval.reports.formats import (
+    case_name,
     counted,
+    decimals,
     ends,
     factor,
     hits,
     label,
+    limit,
     mean_with_ends,
     number,
     p_value,
+    percent,
     short,
 )
 from pytest_llmeval.reports.reasons import worded
@@ -101,10 +106,11 @@ def _moved(comparison: FunctionComparison) -> str:
     effect, ratio = comparison.effect, comparison.evidence.ratio
     assert effect.difference is not None  # noqa: S101 - every judged function has one
     direction = verb(comparison.better, improved=effect.difference >= 0)
-    distance, form = f"{abs(effect.difference):.3f}", ".3f"
+    distance, write = decimals(abs(effect.difference)), decimals
     if ratio is not None:
-        distance, form = f"a factor of {ratio:.3g}", ".3g"
-    return f"{direction} by {distance} ({effect.baseline_mean:{form}} -> {effect.mean:{form}})"
+        distance, write = f"a factor of {ratio:.3g}", "{:.3g}".format
+    means = [write(mean) for mean in (effect.baseline_mean, effect.mean) if mean is not None]
+    return f"{direction} by {distance} ({' -> '.join(means)})"
 
 
 def verb(better: Better, *, improved: bool) -> str:
@@ -177,11 +183,11 @@ def _mean(comparison: FunctionComparison, mean: float | None, interval: Interval
 
 
 def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
-    drop = f"a drop of {rules.target:.2f}"
+    drop = f"a drop of {limit(rules.target)}"
     if comparison.scale == "log":
         drop = f"a change for the worse by a factor of {1 + rules.target:g}"
     if comparison.evidence.ruled_out_by == "interval":
-        return f"{drop} or more is ruled out ({1 - rules.alpha:.0%})"
+        return f"{drop} or more is ruled out ({percent(1 - rules.alpha)})"
     if comparison.evidence.ruled_out_by == "smallest_drop":
         return f"{drop} would have been caught in 4 of 5 builds"
     asked = f"only {comparison.effect.changed} of {comparison.effect.cases} cases were asked anew"
@@ -195,7 +201,7 @@ def _open(comparison: FunctionComparison) -> str:
         text = _why_open(comparison)
     else:
         worst = max(0.0, -evidence.interval[0])
-        text = f"the drop may be as large as {worst:.2f}"
+        text = f"the drop may be as large as {decimals(worst, 2)}"
         if comparison.scale == "log":
             text = f"it may be worse by a factor of up to {math.exp(worst):.3g}"
     needed = [f"{evidence.settle_cases} more cases"] if evidence.settle_cases else []
@@ -218,7 +224,7 @@ def _why_open(comparison: FunctionComparison) -> str:
     smallest = comparison.evidence.smallest_detectable_drop
     if smallest is None:
         return why
-    drop = f"a drop of {smallest:.2f}"
+    drop = f"a drop of {decimals(smallest, 2)}"
     if comparison.scale == "log":
         drop = f"a change by a factor of {drop_as_factor(smallest, comparison.better)[1:]}"
     return f"{why}; {drop} or more would have been caught in 4 of 5 builds"
@@ -231,7 +237,7 @@ def drop_as_factor(drop: float, better: Better) -> str:
 
 def difference_interval(interval: Interval, ratios: Interval | None) -> str:
     """Write the interval of a difference, or of a ratio where there is one."""
-    return f"[{', '.join(map(factor, ratios))}]" if ratios else ends(interval, "+.3f")
+    return ends(ratios, factor) if ratios else ends(interval, partial(decimals, signed=True))
 
 
 def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
@@ -242,8 +248,9 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     if scored_otherwise(comparison):
         return ""
     worst = most_moved(comparison, 1)
-    mostly = f", mostly {moved_case(worst[0], comparison.metric)}" if worst else ""
-    return f"{WITHIN_CASES} (p = {p_value(p)}){mostly}; too few cases moved to call the suite worse"
+    mostly = f", mostly {moved_case(worst[0], comparison)}" if worst else ""
+    shown = f"{WITHIN_CASES} ({p_value(p, after='p')}){mostly}"
+    return f"{shown}; too few cases moved to call the suite worse"
 
 
 def most_moved(
@@ -253,6 +260,14 @@ def most_moved(
     sign = -1 if improved else 1
     moved = [case for case in comparison.compared if sign * case.difference < 0]
     return sorted(moved, key=lambda case: (sign * case.difference, case.case))[:count]
+
+
+def shortfall(better: Better, mean: float) -> tuple[bool, float]:
+    """By what cases are sorted that are compared with nothing, the worst first.
+
+    Of metrics of which less is better the scale is their own: they come last.
+    """
+    return better == "lower", mean if better == "higher" else -mean
 
 
 def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
@@ -266,7 +281,7 @@ def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
     ]
 
 
-def moved_case(case: CaseComparison, metric: str) -> str:
+def moved_case(case: CaseComparison, of: FunctionComparison) -> str:
     """Write how the scores of a case changed: ``test_x[Peru]  10/10 -> 1/5``."""
-    baseline, current = hits(case.baseline_scores, metric), hits(case.scores, metric)
-    return f"{short(case.case)}  {baseline} -> {current}"
+    baseline, current = hits(case.baseline_scores, of.metric), hits(case.scores, of.metric)
+    return f"{case_name(case.case, of.function, short(of))}  {baseline} -> {current}"

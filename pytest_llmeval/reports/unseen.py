@@ -9,7 +9,7 @@ from itertools import chain
 
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Outcome, Run, bare
+from pytest_llmeval.records import Outcome, Run
 from pytest_llmeval.reports.formats import counted
 
 _LISTED_FUNCTIONS = 5
@@ -30,8 +30,10 @@ def unseen(judgement: Judgement) -> Iterator[str]:
     """Say what to do about what was not seen, and which cases made no call that was."""
     if judgement.connections:
         yield from _cures(judgement)
-    if cases := unseen_cases(judgement.run):
-        names = list(dict.fromkeys(bare(one.partition("[")[0]) for one in cases))
+    run = judgement.run
+    if run is not None and (cases := {*unseen_cases(run)}):
+        shown = judgement.names
+        names = list(dict.fromkeys(shown[one.function] for one in run.cases if one.id in cases))
         yield (
             f"{counted(len(cases), 'case')} made no call that was seen here "
             f"({listed_names(names, _LISTED_FUNCTIONS)}): what they ask is neither kept nor "
@@ -86,14 +88,14 @@ def _host_and_port(shown: str) -> tuple[str, int]:
 def unseen_connections(judgement: Judgement) -> Iterator[str]:
     """Name the hosts to which trials went past the cache, the most frequented first."""
     counts: Counter[str] = Counter()
-    functions: dict[str, list[str]] = {}
+    functions: dict[str, dict[str, None]] = {}  # in order, by host
+    shown = judgement.names
     for (host, function, _), count in sorted(judgement.connections.items()):
         counts[host] += count
-        names = functions.setdefault(host, [])
-        names += [bare(function)] * (bare(function) not in names)
+        functions.setdefault(host, {})[shown[function]] = None
     listed, rest = counts.most_common()[:_LISTED_HOSTS], counts.most_common()[_LISTED_HOSTS:]
     for host, count in listed:
-        of = listed_names(functions[host], _LISTED_FUNCTIONS)
+        of = listed_names([*functions[host]], _LISTED_FUNCTIONS)
         yield f"{counted(count, 'connection')} to {host} that the cache did not see ({of})"
     if rest:
         more = counted(sum(count for _, count in rest), "connection")

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from pytest_llmeval.gate.results import (
+    Comparison,
     Effect,
     Evidence,
     Fact,
@@ -245,8 +246,12 @@ def test_one_case_that_was_asked_anew_brings_chance_back() -> None:
 
 def test_functions_that_were_not_judged_are_counted_from_the_sixth_on() -> None:
     functions = [Fact(Why.NOT_RUN, (f"t.py::t{n}", n)) for n in range(1, 8)]
-    assert not_judged(functions[:1]) == "not judged: t1 (1 case, not run)"
-    assert not_judged(functions).endswith("t5 (5 cases, not run) and 2 more")
+    of = Comparison(verdict=Verdict.UNCHANGED, fails=False)
+    first, every = (
+        dataclasses.replace(of, not_judged=tuple(some)) for some in (functions[:1], functions)
+    )
+    assert not_judged(first) == "not judged: t1 (1 case, not run)"
+    assert not_judged(every).endswith("t5 (5 cases, not run) and 2 more")
 
 
 def test_new_cases_show_their_mean() -> None:

@@ -29,6 +29,8 @@ from tests.reports import planted as planted_module
 from tests.reports.judgements import BRANCH, FORMS, LABEL, TICKETS, function_of, judgement_of, suite
 from tests.reports.planted import HOSTILE, MESSAGE, RULE, page_of, recorded
 
+NAMED = {"function": "f.py::test_a", "name": "test_a"}
+
 
 class Tags(HTMLParser):
     """Every element of a page with its attributes, and the text of all but style and script."""
@@ -137,7 +139,7 @@ def test_where_lower_is_better_the_highest_come_first() -> None:
     cases = [
         {"case": f"f.py::test_a[{mean}]", "mean": mean, "scores": [mean]} for mean in (1.0, 3.0)
     ]
-    function: Entry = {"metric": "score", "better": "lower", "moved": cases}
+    function: Entry = {"metric": "score", "better": "lower", "moved": cases} | NAMED
 
     assert [case.case[-4] for case in shown_function(function, ()).cases] == ["3", "1"]
 
@@ -215,7 +217,7 @@ def test_a_case_is_called_by_how_it_moved(
         "mean": means[1],
         "difference": (means[1] - means[0]) * (1 if better == "higher" else -1),
     }
-    function: Entry = {"metric": metric, "better": better, "compared": [case]}
+    function: Entry = {"metric": metric, "better": better, "compared": [case]} | NAMED
 
     (shown,) = shown_function(function, ()).cases
 
@@ -224,7 +226,7 @@ def test_a_case_is_called_by_how_it_moved(
 
 
 def test_an_errored_case_is_shown_though_it_was_not_compared() -> None:
-    function: Entry = {"metric": "pass", "better": "higher", "compared": []}
+    function: Entry = {"metric": "pass", "better": "higher", "compared": []} | NAMED
 
     (shown,) = shown_function(function, {"f.py::test_a[x]"}).cases
 

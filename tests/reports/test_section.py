@@ -162,7 +162,7 @@ def test_new_functions_have_a_line_each() -> None:
     comparison = judgement.comparison
     assert comparison is not None
     *others, new = comparison.functions
-    twin = replace(new, function="t.py::test_twin")
+    twin = replace(new, function="t.py::test_twin", name="test_twin")
     judgement = replace(judgement, comparison=replace(comparison, functions=(*others, new, twin)))
 
     lines = texts(judgement, Page(80))

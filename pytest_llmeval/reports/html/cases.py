@@ -11,7 +11,7 @@ from typing import Literal
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import PASS_METRIC, Outcome
 from pytest_llmeval.reports.document import Entry
-from pytest_llmeval.reports.formats import hits, short
+from pytest_llmeval.reports.formats import case_name, hits
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, Axis, CasePlot, axis_of, case_plot
 from pytest_llmeval.reports.html.side_by_side import ShownReplies
 
@@ -35,6 +35,7 @@ class ShownCase:
 
     Attributes:
         case: its id.
+        name: what it is called.
         move: how it moved.
         is_errored: a trial of this run got no reply.
         before: its scores in the baseline as text; "" without any.
@@ -44,17 +45,13 @@ class ShownCase:
     """
 
     case: str
+    name: str
     move: Move
     is_errored: bool
     before: str = ""
     after: str = ""
     lost: float = 0.0
     plot: CasePlot | None = None
-
-    @property
-    def name(self) -> str:
-        """Its id without the file."""
-        return short(self.case)
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -108,7 +105,10 @@ def shown_function(function: Entry, errored: Collection[str]) -> ShownFunction:
     ]
     known = {case["case"] for case in compared}
     others = (case for case in errored if case not in known)
-    shown += [ShownCase(case=case, move="errored", is_errored=True) for case in others]
+    shown += [
+        ShownCase(case=case, name=_name(case, function), move="errored", is_errored=True)
+        for case in others
+    ]
     shown.sort(key=lambda case: case.order)
     unchanged = sum(bool(case.get("unchanged")) for case in compared)
     return ShownFunction(function, shown, unchanged)
@@ -126,6 +126,7 @@ def _compared(case: Entry, function: Entry, axis: Axis, *, is_errored: bool) -> 
     difference = case.get("difference")
     return ShownCase(
         case=case["case"],
+        name=_name(case["case"], function),
         move=_move(case, function),
         is_errored=is_errored,
         before=hits(before, metric) if before else "",
@@ -133,6 +134,10 @@ def _compared(case: Entry, function: Entry, axis: Axis, *, is_errored: bool) -> 
         lost=sign * case["mean"] if difference is None else difference,
         plot=case_plot(case, axis) if case["scores"] else None,
     )
+
+
+def _name(case: str, function: Entry) -> str:
+    return case_name(case, function["function"], function["name"])
 
 
 def _move(case: Entry, function: Entry) -> Move:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
 from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import PASS_METRIC
 from pytest_llmeval.reports.document import Entry, not_seen, part_judged, undetected_drops
-from pytest_llmeval.reports.formats import counted, ends, figure
+from pytest_llmeval.reports.formats import counted, dollars, ends, figure, is_own_hash
 
 _DAY = 86_400
 
@@ -35,7 +36,7 @@ def facts(report: Entry, side: Entry) -> Facts:
         told = f"{calls['made']} made, {calls['replayed']} replayed{unseen}"
         found.append(("Calls", told + (f", {calls['failed']} failed" if calls["failed"] else "")))
         cost = {"Cost": run["cost"]["spent"], "Saved by replays": run["cost"]["saved"]}
-        found += [(name, f"${value:.3g}") for name, value in cost.items() if value]
+        found += [(name, dollars(Decimal(repr(value)))) for name, value in cost.items() if value]
     if report["differences"]:
         names = ", ".join(one["fact"] for one in report["differences"])
         found.append(("Differs besides", names))
@@ -51,7 +52,8 @@ def _place(run: Entry) -> str:
 
 def _baseline(baseline: Entry) -> str:
     text = _place(baseline) if baseline["reference"] == baseline["id"] else baseline["reference"]
-    if baseline["commit"] and text == baseline["reference"]:
+    is_named = is_own_hash(baseline["reference"], baseline["commit"])
+    if baseline["commit"] and text == baseline["reference"] and not is_named:
         text += f" at {baseline['commit'][:12]}"
     text += f", recorded {baseline['created'][:10]}"
     if baseline["distance"]:

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_llmeval.records import distinct_names
 from pytest_llmeval.reports.document import Entry, Figures, figures
-from pytest_llmeval.reports.formats import ends, ends_of, figure, name_of
+from pytest_llmeval.reports.formats import decimals, ends, ends_of, figure, name_of
 
 if TYPE_CHECKING:
     from pytest_llmeval.gate.describe import History
@@ -84,6 +85,12 @@ class ForestRow:
     mark: Mark | None
     anchor: Mark | None
 
+    @property
+    def mean(self) -> str:
+        """The mean of a function that is compared with nothing."""
+        mean = self.function["mean"]
+        return "none" if mean is None else figure(mean, self.function["metric"])
+
 
 @dataclass(frozen=True, slots=True)
 class Forest:
@@ -122,7 +129,8 @@ def _caption(function: Entry) -> str:
     if "baseline_mean" not in function:
         return "mean" if _is_share(function["mean"]) else f"mean {function['metric']}"
     if function["scale"] == "log":
-        return "factor, worse to the left"
+        good = ", more is better" if function["better"] == "higher" else ""
+        return f"factor{good}, worse to the left"
     means = (function["baseline_mean"], function["mean"])
     of = "" if all(map(_is_share, means)) else f" of {function['metric']}"
     return f"difference{of}, worse to the left"
@@ -151,7 +159,8 @@ def _forest(settings: Entry, caption: str, pairs: list[tuple[Entry, Entry | None
         )
         for one, anchor in pairs
     ]
-    ticks = [(axis.at(value), _tick(value, is_log=is_log)) for value in axis.ticks()]
+    sign = 0 if not is_log else 1 if first["better"] == "higher" else -1
+    ticks = [(axis.at(value), _tick(value, sign=sign)) for value in axis.ticks()]
     return Forest(caption, ticks, [(axis.at(value), name) for value, name in lines], rows)
 
 
@@ -176,9 +185,10 @@ def _mark(function: Entry, axis: Axis) -> Mark | None:
     return Mark(axis.at(value), low, high)
 
 
-def _tick(value: float, *, is_log: bool) -> str:
-    if is_log:
-        return f"\N{MULTIPLICATION SIGN}{math.exp(abs(value)):.3g}" if value else "same"
+def _tick(value: float, *, sign: int) -> str:
+    """Write a label of an axis; ``sign`` turns a logarithm into that of current / baseline."""
+    if sign:
+        return f"\N{MULTIPLICATION SIGN}{math.exp(sign * value):.3g}" if value else "same"
     return f"{value:g}".replace("-", "\N{MINUS SIGN}")
 
 
@@ -273,9 +283,14 @@ def _chart(
     return Chart(title, points, ticks, rows)
 
 
-def history_charts(history: History) -> list[Chart]:
-    """Chart the means of every function that has two or more."""
-    charts = []
+def history_charts(history: History, *, among: Iterable[str] = ()) -> list[Chart]:
+    """Chart the means of every function that has two or more.
+
+    Args:
+        history: of the functions.
+        among: all functions from which their names tell them apart.
+    """
+    charts, names = [], distinct_names([*among, *(function for function, _ in history)])
     for (function, metric), points in history.items():
         means = [(point.mean, point.described.interval) for point in points]
         rows = [
@@ -289,7 +304,8 @@ def history_charts(history: History) -> list[Chart]:
             for one, (mean, interval) in zip(points, means, strict=True)
         ]
         if len(points) > 1:
-            charts.append(_chart(name_of(function, metric), means, rows, metric=metric))
+            title = name_of(names[function], metric)
+            charts.append(_chart(title, means, rows, metric=metric))
     return charts
 
 
@@ -323,7 +339,7 @@ def look_chart(name: str, looks: Sequence[tuple[int, ExpectedMean]]) -> Chart:
             ("repeats", str(repeats)),
             ("mean", figure(expected.mean, "")),
             ("next run", ends(expected.interval) if expected.interval else "unknown"),
-            ("width", "" if expected.width is None else f"{expected.width:.3f}"),
+            ("width", "" if expected.width is None else decimals(expected.width)),
         ]
         for repeats, expected in looks
     ]

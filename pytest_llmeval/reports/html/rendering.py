@@ -84,7 +84,9 @@ def render_page(report: Entry, judgement: Judgement) -> str:
         values=shared_values(shown),
         command=partial(_command, report["run"], side["baseline"]),
         doubts=doubts(judgement, side, means),
-        charts=history_charts(_of_changed(means, ordered)),
+        charts=history_charts(
+            _of_changed(means, ordered), among=[one["function"] for one in ordered]
+        ),
         provenance=provenance(report, side),
     )
 
@@ -138,17 +140,17 @@ def render_charts(heading: str, hint: str, charts: Sequence[Chart]) -> str:
 def _add_replies(judgement: Judgement, shown: Sequence[ShownFunction]) -> None:
     """Render the replies of cases, worst first over all functions, until there is no more room."""
     room = judgement.settings.html_mb * _BYTES
-    ordered = [(case.order, function) for function in shown for case in function.cases]
-    ordered.sort(key=lambda each: each[0])
-    wanted = [(order[-1], function.entry["metric"]) for order, function in ordered]
-    for (order, function), found in zip(ordered, read_replies(judgement, wanted), strict=True):
+    ordered = [(case, function) for function in shown for case in function.cases]
+    ordered.sort(key=lambda each: each[0].order)
+    wanted = [(case.case, case.name, function.entry["metric"]) for case, function in ordered]
+    for (case, function), found in zip(ordered, read_replies(judgement, wanted), strict=True):
         is_compared = judgement.baseline is not None
         text = _filled("replies.html", replies=found, is_compared=is_compared)
         room -= len(text.encode())
         if room < 0:
             break
         function.asked.append(found)
-        function.replies[order[-1]] = text
+        function.replies[case.case] = text
 
 
 def _rendered(template: str, *, script: str | None = None, **shown: Any) -> str:

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Trial
 from pytest_llmeval.reports.entries import first_failure, trials_of_both
-from pytest_llmeval.reports.formats import outcome_and_score, short
+from pytest_llmeval.reports.formats import outcome_and_score
 from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.transcript import (
     StoredTexts,
@@ -102,21 +102,23 @@ class ShownReplies:
     edit: Edit
 
 
-def read_replies(judgement: Judgement, cases: Sequence[tuple[str, str]]) -> Iterator[ShownReplies]:
+def read_replies(
+    judgement: Judgement, cases: Sequence[tuple[str, str, str]]
+) -> Iterator[ShownReplies]:
     """Read what cases asked and were answered, one after the other, from the cache here.
 
     Args:
         judgement: with the run, and the baseline if there is one.
-        cases: the id of each, and the metric whose scores are told.
+        cases: the id of each, what it is called, and the metric whose scores are told.
     """
-    before, after = trials_of_both(judgement, {case for case, _ in cases})
+    before, after = trials_of_both(judgement, {case for case, _, _ in cases})
     with StoredTexts(judgement.settings.directory) as stored:
-        for case, metric in cases:
+        for case, name, metric in cases:
             old, new = (transcripts(side[case], stored) for side in (before, after))
             asked = first_asked(old), first_asked(new)
             request = _request(*asked)
             yield ShownReplies(
-                name=short(case),
+                name=name,
                 asked=_last_asked(asked[1] or asked[0]),
                 failure=_failure(judgement, case, after[case]),
                 draws=_draws(old, new, metric),

@@ -10,9 +10,18 @@ from collections.abc import Iterator, Sequence
 
 from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import bare
 from pytest_llmeval.reports import remarks, sentences
-from pytest_llmeval.reports.formats import YELLOW, Line, columns, factor, label, number, short
+from pytest_llmeval.reports.document import has_moved, moved_ungated
+from pytest_llmeval.reports.entries import ungated_function
+from pytest_llmeval.reports.formats import (
+    YELLOW,
+    Line,
+    case_name,
+    columns,
+    label,
+    percent,
+    short,
+)
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.sentences import all_lost, count_moved, most_moved, moved_case, verb
@@ -50,7 +59,7 @@ def gated_lines(judgement: Judgement, page: Page) -> Iterator[Line]:
 def circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Tell what else differs from the baseline, and what the comparison with it holds for."""
     for difference in differences(judgement):
-        yield Line(f"differs from the baseline: {difference}")
+        yield Line(f"differs from the baseline: {difference.line(judgement.names)}")
     rules, comparison = judgement.settings.gate, judgement.comparison
     if comparison is None:
         return
@@ -58,13 +67,13 @@ def circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
     scopes = [*remarks.scope(comparison, rules)]
     if page.verbose and any(one.effect.mean_interval for one in comparison.functions):
         scopes.append(
-            f"beside a mean: its own {1 - 2 * rules.alpha:.0%} interval, which tests nothing"
+            f"beside a mean: its own {percent(1 - 2 * rules.alpha)} interval, which tests nothing"
         )
     if scopes:
         yield Line(" · ".join(scopes))
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
     if comparison.not_judged:
-        yield Line(remarks.not_judged(comparison.not_judged), YELLOW)
+        yield Line(remarks.not_judged(comparison), YELLOW)
     if unmatched := remarks.nothing_matched(judgement):
         yield Line(unmatched, YELLOW)
 
@@ -105,26 +114,12 @@ def _ungated(comparison: Comparison, page: Page) -> Iterator[Line]:
     """Tell how the metrics moved that decide nothing, a line a function."""
     by_function: dict[str, list[str]] = {}
     for one in comparison.ungated:
-        if one.effect.changed and (page.verbose or _has_moved(one)):
-            by_function.setdefault(one.function, []).append(_moved_ungated(one))
-    for function, moved in by_function.items():
-        yield Line(f"not gated  {bare(function)}  {', '.join(moved)}")
-
-
-def _has_moved(one: FunctionComparison) -> bool:
-    """Whether the figures that are shown differ at all."""
-    return f"{one.effect.baseline_mean:.3g}" != f"{one.effect.mean:.3g}"
-
-
-def _moved_ungated(one: FunctionComparison) -> str:
-    """Write how a metric moved: ``seconds 0.41 -> 0.52 (x1.27)``."""
-    effect, evidence = one.effect, one.evidence
-    moved = number(effect.difference or 0.0, signed=True)
-    if evidence.ratio is not None:
-        moved = factor(evidence.ratio)
-    if evidence.interval:
-        moved += f" {sentences.difference_interval(evidence.interval, evidence.ratio_interval)}"
-    return f"{one.metric} {effect.baseline_mean:.3g} -> {effect.mean:.3g} ({moved})"
+        entry = ungated_function(one)
+        if one.effect.changed and (page.verbose or has_moved(entry)):
+            moved = f"{one.metric} {moved_ungated(entry)}"
+            by_function.setdefault(short(one), []).append(moved)
+    for name, metrics in by_function.items():
+        yield Line(f"not gated  {name}  {', '.join(metrics)}")
 
 
 def _told_cases(function: FunctionComparison) -> list[CaseComparison]:
@@ -181,9 +176,9 @@ def _moved_lines(
 
 def _row(function: FunctionComparison, case: CaseComparison, *, is_brief: bool = False) -> str:
     """Write how a case moved: ``fell most  test_x[Peru]  10/10 -> 1/5``."""
-    moved = moved_case(case, function.metric)
+    moved = moved_case(case, function)
     if is_brief and case.case.startswith(f"{function.function}["):
-        moved = moved.removeprefix(short(function.function))
+        moved = moved.removeprefix(short(function))
     return f"  {verb(function.better, improved=case.difference > 0)} most  {moved}"
 
 
@@ -193,7 +188,7 @@ def _others(function: FunctionComparison, told: Sequence[CaseComparison]) -> str
     if function.verdict not in _OPEN or not fell:
         return ""
     others = [
-        moved_case(case, function.metric).removeprefix(short(function.function))
+        moved_case(case, function).removeprefix(short(function))
         for case in fell
         if 2 * case.difference <= fell[0].difference and case not in told
     ]
@@ -235,12 +230,12 @@ def command(functions: Sequence[FunctionComparison], *, runs: Sequence[str] = ()
         functions: the worst one first.
         runs: names of both runs, none for the baseline and the last one.
     """
-    told = (case for one in functions if one.verdict in _FELL for case in _told_cases(one))
-    worst = next((case for case in told if case.difference < 0), None)
+    told = ((one, case) for one in functions if one.verdict in _FELL for case in _told_cases(one))
+    worst = next((each for each in told if each[1].difference < 0), None)
     if worst is None:
         return ""
     names = [case.case for one in functions for case in one.compared]
-    name = short(worst.case)
+    name = case_name(worst[1].case, worst[0].function, short(worst[0]))
     if len({other for other in names if name in other}) > 1:
-        name = worst.case
+        name = worst[1].case
     return f"read both replies:  llmeval diff {' '.join(map(shlex.quote, (name, *runs)))}"

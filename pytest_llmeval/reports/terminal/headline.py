@@ -6,10 +6,18 @@ from collections.abc import Iterator
 
 from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, label
+from pytest_llmeval.reports.formats import (
+    BOLD,
+    RED,
+    YELLOW,
+    Line,
+    counted_comparisons,
+    is_own_hash,
+    label,
+)
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.sentences import ALL_REPLAYED, sentence, verdict_words, with_name
-from pytest_llmeval.reports.terminal.tables import by_severity, counted_comparisons, style
+from pytest_llmeval.reports.terminal.tables import by_severity, style
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
@@ -67,8 +75,11 @@ def is_described(judgement: Judgement) -> bool:
 
 
 def place(found: Baseline) -> str:
-    """Name a run by its commit: ``main@1a2b3c4``."""
-    return found.reference + (f"@{found.run.commit[:7]}" if found.run.commit else "")
+    """Name a run by its commit: ``main@1a2b3c4``, or ``1a2b3c4`` where that was typed."""
+    commit = (found.run.commit or "")[:7]
+    if is_own_hash(found.reference, found.run.commit):
+        return commit
+    return f"{found.reference}@{commit}" if commit else found.reference
 
 
 def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator[Line]:
@@ -80,7 +91,7 @@ def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator
     word = verdict_words(verdict, accepted=first.accepted)
     if verdict is Verdict.UNCHANGED:
         word = ALL_REPLAYED
-    count = counted_comparisons(functions)
+    count = counted_comparisons([one.function for one in functions])
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"
     outcome = ""

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 from pytest_llmeval.gate.results import FunctionComparison, Verdict
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.formats import aligned, counted, ends, factor, figure, name_of, p_value
+from pytest_llmeval.reports.formats import (
+    aligned,
+    counted,
+    decimals,
+    ends,
+    factor,
+    figure,
+    label,
+    p_value,
+    percent,
+)
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.expected import ExpectedMean
@@ -24,11 +34,6 @@ MANY_REPEATS = 10_000
 MOVED = {Verdict.REGRESSED: "worse", Verdict.IMPROVED: "better"}
 
 Found = Sequence[tuple[FunctionScores, "ExpectedMean | None"]]
-
-
-def named(function: FunctionScores) -> str:
-    """Name a function of a run, and its metric."""
-    return name_of(function.function, function.metric)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +72,7 @@ class PlannedFunction:
     def _now(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design
         worse, share = f"a drop of {plan.drop:g}", "loses the same share of its score"
-        means = [f"{mean:.3f}" for mean in (self.mean, self.mean + self.sign * plan.drop)]
+        means = [decimals(mean) for mean in (self.mean, self.mean + self.sign * plan.drop)]
         if self.log:
             ratio, share = math.exp(plan.drop), "rises by one factor"
             worse = f"a rise by a factor of {ratio:.3g}"
@@ -79,7 +84,7 @@ class PlannedFunction:
         if self.alike:
             yield f"  if every case is asked anew, and each {share}:"
         else:
-            spread = f"standard deviation {math.sqrt(design.components.between):.3f}"
+            spread = f"standard deviation {decimals(math.sqrt(design.components.between))}"
             spread += " of logarithms" if self.log else ""
             yield (
                 "  if every case is asked anew, and falls as unlike others as --like did "
@@ -143,7 +148,7 @@ class PlannedFunction:
         return "factor" if self.log else "drop"
 
     def _drop(self, drop: float) -> str:
-        return factor(math.exp(drop)) if self.log else f"{drop:.3f}"
+        return factor(math.exp(drop)) if self.log else decimals(drop)
 
     def _paid(self, trials: float) -> str:
         """Say what a run costs: in calls, or in trials where it is not known what they ask."""
@@ -163,7 +168,7 @@ def _percent(chance: float) -> str:
 
 def look_heading(confidence: float) -> str:
     """Name the columns of the looks of `llmeval until`."""
-    interval = f"{confidence:.0%} next run"
+    interval = f"{percent(confidence)} next run"
     return LOOK.format(
         "repeats", "calls paid", "mean", interval, "width", "by repeats alone", "test function"
     )
@@ -180,21 +185,21 @@ def look_lines(repeats: int, run: Run, found: Found) -> Iterator[str]:
     paid = sum(call.was_paid for trial in run.trials for call in trial.calls)
     for row, (function, expected) in enumerate(found):
         first = ("", "") if row else (str(repeats), str(paid))
-        name = named(function)
+        name = label(function)
         if expected is None:
             yield LOOK.format(*first, "", "", "", "", f"{name}: no trial has a score")
             continue
         note = ": its repeats drift, so by them alone" if expected.drifts else ""
         intervals = (expected.interval, expected.by_repeats)
         known, by_repeats = (ends(each) if each else "unknown" for each in intervals)
-        width = "" if expected.width is None else f"{expected.width:.3f}"
-        yield LOOK.format(*first, f"{expected.mean:.3f}", known, width, by_repeats, name + note)
+        width = "" if expected.width is None else decimals(expected.width)
+        yield LOOK.format(*first, decimals(expected.mean), known, width, by_repeats, name + note)
 
 
 def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[str]:
     """Say whether the last look is enough, and what would be."""
     for function, expected in found:
-        name = named(function)
+        name = label(function)
         if expected is None:
             yield f"{name}: no trial has a score, so no number of repeats would do"
         elif expected.width is None:
@@ -203,7 +208,7 @@ def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[s
             yield f"{name}: {_not_narrow(expected, width=width, most=most)}"
         else:
             enough = f"narrow enough with {_repeats(repeats)}"
-            yield f"{name}: {enough}: {expected.width:.3f} of {width:g} allowed"
+            yield f"{name}: {enough}: {decimals(expected.width)} of {width:g} allowed"
     yield "looking again from 3 repeats on leaves an interval its confidence (docs/statistics.md)"
 
 
@@ -212,7 +217,7 @@ def _not_narrow(expected: ExpectedMean, *, width: float, most: int) -> str:
 
     needed = repeats_for_width(expected, width=width, limit=MANY_REPEATS)
     hint = f" About {needed} would do: --max-repeats={needed}" if needed else ""
-    return f"{expected.width:.3f} wide, not {width:g}, at --max-repeats={most}.{hint}"
+    return f"{decimals(expected.width or 0.0)} wide, not {width:g}, at --max-repeats={most}.{hint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,14 +245,14 @@ class Checked:
     def row(self) -> list[str]:
         """Write the cells of its row in the table."""
         check, function = self.check, self.function
-        cells = [named(function), str(len(function.side.cases)), str(function.repeats)]
+        cells = [label(function), str(len(function.side.cases)), str(function.repeats)]
         if check is None:
             return [*cells, "", "", "", "", "no case has two scored trials"]
         return [
             *cells,
             str(check.deals),
             f"{check.rate:.1%}",
-            ends(check.interval, ".1%"),
+            ends(check.interval, "{:.1%}".format),
             "" if check.drift_p is None else p_value(check.drift_p),
             _halves(self.halves),
         ]
@@ -289,7 +294,7 @@ def selfcheck_lines(checks: Sequence[Checked], *, alpha: float) -> Iterator[str]
         f"than the other; a level of {alpha:g} promises at most {alpha:.1%}"
     )
     for checked in checks:
-        name = named(checked.function)
+        name = label(checked.function)
         yield from (f"{name}: {remark}" for remark in checked.remarks(alpha))
 
 

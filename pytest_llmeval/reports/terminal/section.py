@@ -12,9 +12,20 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Progress, Run, Slowdown
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
-from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, ends_of, hits, short
+from pytest_llmeval.reports.formats import (
+    BOLD,
+    RED,
+    YELLOW,
+    Line,
+    case_name,
+    counted,
+    ends_of,
+    hits,
+    short,
+)
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import first_errored
+from pytest_llmeval.reports.sentences import shortfall
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.gated import (
     anchored_lines,
@@ -228,15 +239,17 @@ def _described(judgement: Judgement, page: Page) -> Iterator[Line]:
         if one.drifts:
             why = "its repeats differ by more than chance explains"
             question = "did the provider change meanwhile?"
-            yield Line(f"{short(one.function)}: {why}: {question}", YELLOW)
+            yield Line(f"{short(one)}: {why}: {question}", YELLOW)
+    fell_short = [(one, case) for one in judgement.descriptions for case in one.worst]
+    fell_short.sort(key=lambda each: shortfall(each[0].better, each[1].mean))
+    for one, case in fell_short[:_LISTED_CASES]:
+        headline = judgement.headlines.get(case.case, "")
+        scores = f"{hits(case.scores, one.metric)} {ends_of(case.interval, one.metric)}"
+        name = case_name(case.case, one.function, short(one))
+        yield from in_a_line(f"worst  {name}  {scores}".rstrip(), headline, page)
     for one in judgement.descriptions:
-        for case in one.worst[:_LISTED_CASES]:
-            headline = judgement.headlines.get(case.case, "")
-            scores = f"{hits(case.scores, one.metric)} {ends_of(case.interval, one.metric)}"
-            text = f"worst  {short(case.case)}  {scores}".rstrip()
-            yield from in_a_line(text, headline, page)
         if one.trials["errored"]:
-            yield from map(Line, first_errored(judgement, one.function))
+            yield from map(Line, first_errored(judgement, one))
 
 
 def _account(run: Run, seconds: float, *, cost: str, unseen: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.gate.results import Interval
-from pytest_llmeval.records import Call
+from pytest_llmeval.records import Call, distinct_names
 from pytest_llmeval.reports.formats import BOLD, Line, aligned, counted, ends_of, figure, name_of
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import Scale
@@ -51,9 +51,10 @@ def listed_runs(headers: Sequence[RunHeader], page: Page) -> Iterator[Line]:
 
 def history_lines(history: History, page: Page) -> Iterator[Line]:
     """Word the means of each function, oldest first, with their intervals on one scale."""
+    names = distinct_names(function for function, _ in history)
     for (function, metric), points in history.items():
         yield Line()
-        yield Line(name_of(function, metric), BOLD)
+        yield Line(name_of(names[function], metric), BOLD)
         lows, highs = zip(*map(_ends, points), strict=True)
         scale = Scale(min(lows), max(highs), _BAR)
         rows = [_OF_MEANS, *(_row_of_mean(point, metric, scale) for point in points)]

@@ -28,12 +28,14 @@ from pytest_llmeval.reports.formats import (
     YELLOW,
     Line,
     columns,
-    counted,
+    counted_comparisons,
+    decimals,
     ends_of,
     figure,
     label,
-    name_of,
+    limit,
     number,
+    percent,
 )
 from pytest_llmeval.reports.sentences import drop_as_factor, scored_otherwise
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -90,12 +92,6 @@ def side_name(judgement: Judgement) -> str:
     return baseline.reference
 
 
-def counted_comparisons(functions: Sequence[FunctionComparison]) -> str:
-    """Write ``9 functions``: of one with several metrics each is a comparison."""
-    is_one_each = len({one.function for one in functions}) == len(functions)
-    return counted(len(functions), "function" if is_one_each else "comparison")
-
-
 def compared_table(
     judgement: Judgement, page: Page
 ) -> tuple[list[Line], dict[tuple[str, str], list[str]]]:
@@ -116,7 +112,7 @@ def compared_table(
     lines = [Line(), Line(texts[0], BOLD)]
     lines += [Line(text, style(one)) for text, one in zip(texts[1:], shown, strict=True)]
     if len(shown) < len(compared):
-        folded = [one for one in compared if one.verdict is Verdict.UNCHANGED]
+        folded = [one.function for one in compared if one.verdict is Verdict.UNCHANGED]
         lines.append(Line(f"{counted_comparisons(folded)} unchanged, all replayed"))
     left_out = {
         (one.function, one.metric): [
@@ -134,7 +130,7 @@ def _filled(
 ) -> tuple[list[list[str]], list[str], list[int]]:
     """Write the cells of a table, its lines, and say which columns had no room."""
     rules = judgement.settings.gate
-    own = {"baseline": side_name(judgement), "interval": f"{1 - 2 * rules.alpha:.0%} interval"}
+    own = {"baseline": side_name(judgement), "interval": f"{percent(1 - 2 * rules.alpha)} interval"}
     order = [
         tuple(map(_COLUMNS.index, group)) for group in _ORDER if page.verbose or group != ("p",)
     ]
@@ -179,14 +175,14 @@ def _could_catch(function: FunctionComparison) -> str:
 
 def table_of_descriptions(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Put the descriptions of a run that is compared with nothing in a table."""
-    level = 1 - 2 * judgement.settings.gate.alpha
-    titles = (*("test function", "cases", "trials", "mean"), f"{level:.0%} interval")
+    level = percent(1 - 2 * judgement.settings.gate.alpha)
+    titles = (*("test function", "cases", "trials", "mean"), f"{level} interval")
     rows = [(*titles, "next run", "pass^k", ""), *map(_described_row, judgement.descriptions)]
     (heading, *texts), left_out = page.table(rows, _ORDER_OF_DESCRIBED)
     yield Line(heading, BOLD)
     yield from map(Line, texts)
     if any(one.prediction for one in judgement.descriptions):
-        legend = f"{level:.0%} interval: the mean of cases like these"
+        legend = f"{level} interval: the mean of cases like these"
         if _NEXT_RUN not in left_out:
             legend += " · next run: the mean of these very cases, were nothing changed"
         if _PASS_HAT not in left_out and any(one.pass_hat for one in judgement.descriptions):
@@ -198,13 +194,13 @@ def _described_row(described: FunctionDescription) -> list[str]:
     counts, metric, hat = described.trials, described.metric, described.pass_hat
     are_all = described.scored_cases == described.cases  # the mean is that of the scored ones
     return [
-        name_of(described.function, metric),
+        label(described),
         str(described.cases) if are_all else f"{described.scored_cases} of {described.cases}",
         str(counts["scored"] + counts["errored"] + counts["skipped"]),
         "" if described.mean is None else figure(described.mean, metric),
         ends_of(described.interval, metric),
         ends_of(described.prediction, metric),
-        "" if hat is None else f"{hat.here:.3f} (k {hat.k})",
+        "" if hat is None else f"{decimals(hat.here)} (k {hat.k})",
         ", ".join(f"{counts[outcome]} {outcome}" for outcome in _ODD if counts[outcome]),
     ]
 
@@ -248,7 +244,7 @@ class DifferenceScale(Scale):
     def heading(self) -> str:
         """Write the figures of the target and of 0 above their marks, where both have room."""
         cells, zero = [" "] * self.width, self._at(0.0)
-        figure = f"-{self.target:.2f}" if self.target < 1 else f"-{self.target:g}"
+        figure = f"-{limit(self.target)}"
         start = max(0, self._at(-self.target) + 1 - len(figure))
         if start + len(figure) < zero:
             cells[start : start + len(figure)] = figure
