@@ -11,6 +11,9 @@ from types import ModuleType
 from typing import Any
 
 Take = Callable[[ModuleType], None]
+# Modules whose clients are intercepted. What stands in their way is imported after them, as a
+# session in which nobody uses them has no need of it.
+SEEN = ("httpx", "httpx2", "aiohttp", "requests.adapters", "botocore.httpsession")
 
 
 @contextmanager

@@ -10,8 +10,8 @@ even looked into.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, partial
 from inspect import signature
@@ -33,7 +33,6 @@ from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.libraries import StandIns, is_stubbed
 from pytest_llmeval.models.http.prepared import sending_by_botocore, sending_by_requests
 from pytest_llmeval.models.http.retries import Attempt, RetryPolicy
-from pytest_llmeval.models.imported import once_imported
 from pytest_llmeval.models.providers.vendor import Certainty, Recognition
 
 if TYPE_CHECKING:
@@ -167,21 +166,20 @@ def _host(url: SplitResult) -> str:
     return url.netloc.rpartition("@")[2]  # without user and password
 
 
-@contextmanager
-def intercepting(interception: Interception) -> Iterator[None]:
-    """Stand between all clients of the libraries of ``SEAMS`` and the network."""
-    with ExitStack() as undoing:
+def take_over(library: ModuleType, interception: Interception, undoing: ExitStack) -> None:
+    """Stand between all clients of a library of ``SEAMS`` and the network.
 
-        def take(library: ModuleType) -> None:
-            for kind, name, arguments, patched in SEAMS[library.__name__]:
-                owner = interception.seam(library, kind, name, arguments=arguments)
-                if owner is not None:
-                    plain = getattr(owner, name)
-                    setattr(owner, name, patched(plain, library, interception))
-                    undoing.callback(setattr, owner, name, plain)
-
-        with once_imported(SEAMS, take):
-            yield
+    Args:
+        library: is imported.
+        interception: decides which requests are kept.
+        undoing: puts back what was there.
+    """
+    for kind, name, arguments, patched in SEAMS[library.__name__]:
+        owner = interception.seam(library, kind, name, arguments=arguments)
+        if owner is not None:
+            plain = getattr(owner, name)
+            setattr(owner, name, patched(plain, library, interception))
+            undoing.callback(setattr, owner, name, plain)
 
 
 def _blocking(
@@ -292,7 +290,7 @@ def _connecting(
 
 
 Seam = tuple[str, str, int, Callable[..., Any]]
-# Class, method, how many arguments it takes, and what makes another of it, by library.
+# Class, method, how many arguments it takes, and what makes another of it, by module of ``SEEN``.
 _OF_HTTPX: tuple[Seam, ...] = (
     ("HTTPTransport", "handle_request", 2, _blocking),
     ("AsyncHTTPTransport", "handle_async_request", 2, _awaitable),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cache, cached_property, partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
@@ -15,6 +16,7 @@ from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.deadline import Deadline, TimeLimit
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.imported import SEEN, once_imported
 from pytest_llmeval.models.journal import Journal, journal_of, process_name
 from pytest_llmeval.models.llm import (
     AsyncModel,
@@ -34,6 +36,7 @@ from pytest_llmeval.vendors import VENDORS
 if TYPE_CHECKING:
     from pytest_llmeval.models.http.plain_http import PlainHttp
     from pytest_llmeval.models.http.transports import Connections
+    from pytest_llmeval.models.interception import Interception
     from pytest_llmeval.models.providers.function import LoadedFunction
     from pytest_llmeval.models.providers.vendor import Recognition
 
@@ -82,7 +85,7 @@ class ModelSession:
             self._is_refused,
             only_replays=self.replies.only_replays,
             allowed=settings.replay_allow,
-            seen=_seen_libraries,
+            seen=frozenset(name.partition(".")[0] for name in SEEN),
         )
         self._functions: dict[str, LoadedFunction] = {}
         self._connections: Connections | None = None
@@ -170,16 +173,25 @@ class ModelSession:
         Args:
             trial_to_charge: returns the trial that asks; None where it is to be left alone.
         """
-        from pytest_llmeval.models.interception import Interception, intercepting
 
-        interception = Interception(
-            trial_to_charge=trial_to_charge,
-            calls_of=self.calls_of,
-            retries=self.retries,
-            recognition=self._recognition,
-            note=self.notes.append,
-        )
-        with intercepting(interception):
+        @cache
+        def interception() -> Interception:
+            from pytest_llmeval.models.interception import Interception
+
+            return Interception(
+                trial_to_charge=trial_to_charge,
+                calls_of=self.calls_of,
+                retries=self.retries,
+                recognition=self._recognition,
+                note=self.notes.append,
+            )
+
+        def take(library: ModuleType) -> None:
+            from pytest_llmeval.models.interception import take_over
+
+            take_over(library, interception(), undoing)
+
+        with ExitStack() as undoing, once_imported(SEEN, take):
             yield
 
     @cached_property
@@ -249,12 +261,6 @@ class ModelSession:
 
         vendor = vendor_named(name.provider)
         return ChatProvider(vendor, calls, post=self.post, retries=self.retries)
-
-
-def _seen_libraries() -> Collection[str]:
-    from pytest_llmeval.models.interception import SEAMS
-
-    return {name.partition(".")[0] for name in SEAMS}
 
 
 def _retry_policy(settings: Settings, processes: int, worker: str, clock: Clock) -> RetryPolicy:

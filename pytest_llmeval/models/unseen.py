@@ -66,7 +66,7 @@ class UnseenConnections:
         *,
         only_replays: bool = False,
         allowed: Sequence[str] = (),
-        seen: Callable[[], Collection[str]] = tuple,
+        seen: Collection[str] = (),
     ) -> None:
         self._is_refused = is_refused
         self._only_replays = only_replays
@@ -152,7 +152,7 @@ class UnseenConnections:
         number, port = _text(address[0]), address[1]
         host = self._names.get((None, number), number)
         host = self._names.get((trial.function, number), host)
-        library = _library_of(caller, self._seen())
+        library = _library_of(caller, self._seen)
         try:
             self._check(trial, (host, number), port, library)
         except ReplayMiss:
@@ -168,7 +168,7 @@ class UnseenConnections:
         """
         if ":" not in host and not host.replace(".", "").isdigit():
             number = int(str(port)) if str(port).isdigit() else 0
-            library = _library_of(sys._getframe(2), self._seen())
+            library = _library_of(sys._getframe(2), self._seen)
             self._check(trial, (host,), number, library)
 
     def _starting(self, trial: WatchedTrial, command: Any) -> None:

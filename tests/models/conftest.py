@@ -9,6 +9,7 @@ import subprocess
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -24,7 +25,8 @@ from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.course import Course
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES
-from pytest_llmeval.models.interception import Interception
+from pytest_llmeval.models.imported import SEEN, once_imported
+from pytest_llmeval.models.interception import Interception, take_over
 from pytest_llmeval.models.llm import AsyncModel, Model
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.models.providers.vendor import Recognition
@@ -223,3 +225,13 @@ def interception_of(
         recognition=Recognition(hosts),
         note=note,
     )
+
+
+@contextmanager
+def intercepting(interception: Interception) -> Iterator[None]:
+    """Intercept as a session does."""
+    with (
+        ExitStack() as undoing,
+        once_imported(SEEN, lambda library: take_over(library, interception, undoing)),
+    ):
+        yield

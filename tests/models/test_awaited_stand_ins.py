@@ -16,8 +16,7 @@ import pytest
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.libraries import newest
 from pytest_llmeval.models.http.plain_http import PlainHttp
-from pytest_llmeval.models.interception import intercepting
-from tests.models.conftest import CountingTrial, Session, encrypted, interception_of
+from tests.models.conftest import CountingTrial, Session, encrypted, intercepting, interception_of
 from tests.models.test_stand_ins import QUESTION, REPLY, answering_once, head_of, libraries
 from tests.servers.openai_server import OpenAIServer
 

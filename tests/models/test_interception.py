@@ -21,6 +21,7 @@ import openai
 import pytest
 
 from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.models import interception
 from pytest_llmeval.models.attribution import (
     charging,
     inherited_by_threads,
@@ -29,9 +30,9 @@ from pytest_llmeval.models.attribution import (
 )
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.http.libraries import newest
-from pytest_llmeval.models.interception import intercepting
+from pytest_llmeval.models.imported import SEEN
 from pytest_llmeval.records import Slot
-from tests.models.conftest import CountingTrial, Session, interception_of
+from tests.models.conftest import CountingTrial, Session, intercepting, interception_of
 from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.ollama_server import OllamaServer
 from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
@@ -242,6 +243,10 @@ def test_a_request_that_one_client_sends_by_another_is_recorded_once(
     assert set(seen) == {True}
     assert not is_sending()
     assert (len(trial.calls), len(server.requests)) == (1, 2)
+
+
+def test_each_library_that_is_waited_for_has_its_seams() -> None:
+    assert set(SEEN) == set(interception.SEAMS)
 
 
 def test_nothing_is_kept_for_nobody(place: Place, server: OpenAIServer) -> None:

@@ -18,8 +18,7 @@ import pytest
 
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.libraries import newest
-from pytest_llmeval.models.interception import intercepting
-from tests.models.conftest import CountingTrial, Session, interception_of
+from tests.models.conftest import CountingTrial, Session, intercepting, interception_of
 from tests.servers.ollama_server import chat_reply
 from tests.servers.openai_server import OpenAIServer, Scripted, chat_completion
 from tests.servers.openai_streams import chat_chunks

@@ -21,8 +21,8 @@ import pytest
 
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.libraries import newest, stand_in_for
-from pytest_llmeval.models.interception import Interception, intercepting
-from tests.models.conftest import CountingTrial, Session, encrypted, interception_of
+from pytest_llmeval.models.interception import Interception
+from tests.models.conftest import CountingTrial, Session, encrypted, intercepting, interception_of
 from tests.servers.openai_server import OpenAIServer, chat_completion
 
 LIBRARIES = list(dict.fromkeys((httpx, newest())))

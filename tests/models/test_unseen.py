@@ -269,7 +269,7 @@ def test_the_library_that_connects_is_named_unless_it_is_seen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         for seen, library in [((), "urllib3"), (("requests",), ""), (("urllib3",), "")]:
-            unseen = UnseenConnections(nowhere, seen=lambda seen=seen: seen)
+            unseen = UnseenConnections(nowhere, seen=seen)
             with unseen.watching(Trial), pytest.raises(requests.Timeout):
                 requests.get(url, timeout=0.05)
             assert [named for _, _, named, _ in unseen.take()] == [library]

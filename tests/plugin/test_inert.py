@@ -100,8 +100,18 @@ def test_numpy_and_scipy_are_for_sessions_in_which_something_changed(tmp_path: P
 def test_evals_import_no_client_that_the_application_did_not(tmp_path: Path) -> None:
     names = modules_of_a_session(tmp_path, *OF_EVALS, test=EVAL)
 
-    assert "pytest_llmeval.models.interception" in names
+    assert "pytest_llmeval.models.imported" in names
     assert (SDKS | {"aiohttp", "requests", "urllib3"}) & names == set()
+
+
+def test_what_intercepts_clients_is_imported_once_there_are_some(tmp_path: Path) -> None:
+    """Half of what it imports is ``ssl``, which takes 12 ms."""
+    without = modules_of_a_session(tmp_path, *OF_EVALS, test=EVAL)
+    beside = modules_of_a_session(tmp_path, *OF_EVALS, test=f"{EVAL}\nimport httpx\n")
+
+    intercepts = {"pytest_llmeval.models.interception", "pytest_llmeval.models.http.plain_http"}
+    assert intercepts & without == set()
+    assert intercepts <= beside
 
 
 def test_the_check_can_fail(tmp_path: Path) -> None:
