@@ -264,6 +264,17 @@ def accepted(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(entries)
 
 
+def base_files(names: Sequence[str]) -> tuple[str, ...]:
+    """Read names of files and folders relative to rootdir."""
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise SettingsError(
+                f"llm_base_files in the ini file: {name!r} is not below rootdir; write a path "
+                "relative to it, as in  data/questions.csv"
+            )
+    return tuple(names)
+
+
 def renamed(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Read what is called otherwise than in the baseline."""
     pairs: list[tuple[str, str]] = []

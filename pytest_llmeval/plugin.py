@@ -37,6 +37,7 @@ from pytest_llmeval.settings import MARKER, RERUN, STEP_SUMMARY
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_llmeval.engine.rerun.base_run import BaseRun
     from pytest_llmeval.engine.rerun.child import Brief
     from pytest_llmeval.engine.workers import ReportHooks
     from pytest_llmeval.judgement import Judgement
@@ -83,7 +84,23 @@ def pytest_load_initial_conftests(
     """
     early_config.stash[PARSER] = parser
     early_config.stash[ENVIRON] = dict(os.environ)
+    _watch_files(early_config)
     return (yield)
+
+
+def _watch_files(config: pytest.Config) -> None:
+    """Note what is opened from here on where a base is run in a worktree, and in that run."""
+    if RERUN not in os.environ and config.known_args_namespace.llm_on_missing != "rerun":
+        return
+    from pytest_llmeval.engine.rerun.opened import opened_files
+    from pytest_llmeval.engine.rerun.preparation import run_setup
+
+    opened_files(config)
+    if RERUN in os.environ:
+        try:
+            run_setup(config)
+        except BaselineError as exc:
+            raise pytest.UsageError(str(exc)) from None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -175,6 +192,7 @@ class SessionHooks:
     def __init__(self, config: pytest.Config, settings: Settings, brief: Brief | None) -> None:
         self._config = config
         self._brief = brief
+        self._made: BaseRun | None = None
         self._settings = settings
         self._is_worker = hasattr(config, "workerinput")
         self._deselected: set[pytest.Item] = set()
@@ -231,6 +249,7 @@ class SessionHooks:
         print(begins(commit), flush=True)
         made = rerun.run(commit)
         print(ended(commit, made.found), flush=True)
+        self._made = made
         return None if made.found is None else replace(made.found, notes=tuple(rerun_notes(made)))
 
     def pytest_report_header(self) -> list[str]:
@@ -377,6 +396,11 @@ class SessionHooks:
         seconds = time.perf_counter() - self._started
         self._session.look_for_untracked(self._untracked)
         self._session.saw_collection_error = self._collection_failed
+        if self._made is not None:
+            from pytest_llmeval.reports.terminal.section import ignored_note
+
+            for note in ignored_note(self._made):
+                self._session.note(note)
         ended = session.exitstatus == pytest.ExitCode.OK
         self._judgement = self._session.judge(seconds=seconds, ended=ended)
         self._write_reports(self._judgement)

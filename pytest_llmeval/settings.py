@@ -210,6 +210,16 @@ class Settings(_Frozen):
         "without a stored run for REF: stop before anything is run, run ungated, or run the evals "
         "of REF's commit first, in a worktree (default: {default})"
     )
+    base_files: tuple[str, ...] = Option(
+        "llm_base_files", checks.base_files, (), ini="linelist"
+    ).says(
+        "files and folders that git does not keep, relative to rootdir, to copy into the worktree "
+        "in which the evals of REF's commit run"
+    )
+    base_setup: str = Option("llm_base_setup", str, "", ini="string").says(
+        "a command of the shell that runs in that worktree first, such as 'make gen'; the one in "
+        "the ini file of REF's commit counts"
+    )
     baseline_reach: int = Option("llm_baseline_reach", checks.count, "50", ini="int").says(
         "how many commits before REF's may stand in for it, commits that change nothing below "
         "rootdir not counted (default: {default})"

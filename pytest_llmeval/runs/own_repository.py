@@ -53,6 +53,8 @@ _PROMISOR = (
 _ASK_FOR_ALL = (("fetch.negotiationAlgorithm", "noop"),)
 
 _ADDRESSES = ("url", "pushurl")
+# What a file looks like in a working tree.
+_TO_CHECK_OUT = re.compile(r"filter\..*|core\.(autocrlf|eol|symlinks|attributesfile)", re.DOTALL)
 _TO_REACH_ORIGIN = re.compile(r"(http|credential|url)\..*|core\.sshcommand", re.DOTALL)
 _SECRETIVE = re.compile(r"http\..*\.?extraheader|credential\..*", re.DOTALL)
 _SHORTEST_SECRET = 8  # shorter ones are words such as "basic" and "store"
@@ -102,6 +104,7 @@ class OwnRepository:
             place = ("--path-format=absolute", "--git-path", "objects")
             self._alternates.write_text(f"{change(self._top, 'rev-parse', *place)}\n")
             self._adopt_cuts()
+            self._adopt_attributes()
 
     @property
     def is_made(self) -> bool:
@@ -200,8 +203,8 @@ class OwnRepository:
     def worktree(self, commit: str, place: Path) -> Iterator[None]:
         """Check a commit out, and remove that working tree at the end, also after Ctrl-C.
 
-        What is missing of it is fetched, if that is allowed. Submodules are empty in it, and
-        files that git-lfs keeps are its pointers to them.
+        What is missing of it is fetched, if that is allowed. Filters of the user's repository
+        act in it. Submodules are empty, and files that git-lfs keeps are its pointers to them.
 
         Args:
             commit: full hash.
@@ -214,11 +217,27 @@ class OwnRepository:
             self.fetch(commit, depth=1)
         add = ("worktree", "add", "--quiet", "--force", "--detach", "--", str(place), commit)
         try:
-            self._remote(*add, seconds=_SECONDS_TO_CHECK_OUT)
+            self._remote(*add, more=self._to_check_out, seconds=_SECONDS_TO_CHECK_OUT)
             yield
         finally:
             shutil.rmtree(place, ignore_errors=True)
             change(self.path, "worktree", "prune")
+
+    def _adopt_attributes(self) -> None:
+        """Take over which files the user's repository filters, as far as no commit says it."""
+        place = ("--path-format=absolute", "--git-path", "info/attributes")
+        theirs, ours = Path(change(self._top, "rev-parse", *place)), self.path / "info/attributes"
+        ours.parent.mkdir(exist_ok=True)
+        ours.write_bytes(theirs.read_bytes() if theirs.is_file() else b"")
+
+    @property
+    def filters(self) -> Mapping[str, str]:
+        """What the user's repository says of how files are checked out, as variables of git."""
+        return _as_variables(self._to_check_out)
+
+    @cached_property
+    def _to_check_out(self) -> Sequence[tuple[str, str]]:
+        return [entry for entry in self._unseen() if _TO_CHECK_OUT.fullmatch(entry[0])]
 
     def _adopt_cuts(self) -> None:
         """Cut history where the user's is, in each place once: what we fetch lies beyond it."""
@@ -281,7 +300,8 @@ class OwnRepository:
         """Run a command that may have to fetch."""
         config = self._config_of_origin if self.fetches else ()
         promisor = _PROMISOR if self.remote == ORIGIN else ()
-        environ = _as_variables((*_CONFIG, *promisor, *more, *config) if self.fetches else ())
+        fetching = (*_CONFIG, *promisor, *config) if self.fetches else ()
+        environ = _as_variables((*fetching, *more))
         # In the user's folder, as origin may be a path from there on.
         whole = (f"--git-dir={self.path}", *_WITHOUT_HOOKS, *command)
         with file_lock(self.path / LOCK):
@@ -292,24 +312,30 @@ class OwnRepository:
 
     @cached_property
     def _config_of_origin(self) -> Sequence[tuple[str, str]]:
-        """What the user's repository says of how to reach origin, and ours does not see.
-
-        A value that both see would count twice: some hosts refuse a header that comes twice.
-        """
+        """What the user's repository says of how to reach origin, and ours does not see."""
         version = change(self._top, "version")
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST_GIT:
             raise GitFailed(f"{version} is too old: 2.31 is needed")
-        entries, addresses = _config(self._top), [f"remote.{self.remote}.{of}" for of in _ADDRESSES]
+        addresses = [f"remote.{self.remote}.{of}" for of in _ADDRESSES]
         found = [(f"remote.{self.remote}.url", self._named)] if self.remote == ADDRESSED else []
-        seen = _config(self.path)
-        for entry in entries:
-            if entry in seen:
-                seen.remove(entry)
-            elif entry[0] in addresses or _TO_REACH_ORIGIN.fullmatch(entry[0]):
+        for entry in self._unseen():
+            if entry[0] in addresses or _TO_REACH_ORIGIN.fullmatch(entry[0]):
                 found.append(entry)
         if all(key not in addresses for key, _ in found):
             raise GitFailed(f"this repository has no remote named {self.remote}")
         return found
+
+    def _unseen(self) -> Iterator[tuple[str, str]]:
+        """Yield what the user's repository has in its config, and ours does not see.
+
+        A value that both see would count twice: some hosts refuse a header that comes twice.
+        """
+        seen = _config(self.path)
+        for entry in _config(self._top):
+            if entry in seen:
+                seen.remove(entry)
+            else:
+                yield entry
 
 
 def _words(file: Path) -> list[str]:

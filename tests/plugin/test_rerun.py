@@ -257,7 +257,7 @@ def test_code_of_this_checkout_is_no_baseline(
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     base = project.git("rev-parse", "--short=7", "main")
-    message = f"*the run of {base} is no baseline: it loaded app.py, which is of this checkout*"
+    message = f"*the run of {base} is no baseline: it read app.py, which is of this checkout*"
     result.stderr.fnmatch_lines([message])
     [file] = project.runs()
     assert read_run(file).unseen  # so it never stands for the commit
@@ -383,7 +383,6 @@ def test_a_base_that_cannot_be_collected_is_an_error(project: Project, asked: Pa
 
 def test_what_may_be_unlike_is_noted(project: Project, asked: Path) -> None:
     project.git("switch", "-q", "main")
-    (project.path / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
     (project.path / ".gitmodules").write_text('[submodule "x"]\n\tpath = data\n\turl = ../x\n')
     project.commit("elsewhere")
     branch_off(project)
@@ -393,10 +392,9 @@ def test_what_may_be_unlike_is_noted(project: Project, asked: Path) -> None:
 
     _, report = project.gate(*RERUN)
 
-    requirements, submodule, pointers = report["baseline"]["notes"]
+    requirements, submodule = report["baseline"]["notes"]
     assert requirements.startswith("requirements.txt differs: the run was made with the packages")
     assert submodule == "the submodule data was empty in that run"
-    assert pointers == "files that git-lfs keeps were its pointers in that run"
 
 
 def wait_for(condition: Path, session: subprocess.Popen[bytes]) -> None:

@@ -138,5 +138,5 @@ def test_a_copy_that_the_base_cannot_take_the_place_of_is_named(tmp_path: Path) 
     status, report, output = project.gate()
 
     assert (status, report["verdict"]) == (pytest.ExitCode.USAGE_ERROR, "could_not_judge")
-    assert re.search(r"is no baseline: it loaded \S+/site-packages/bot/__init__.py", output)
+    assert re.search(r"is no baseline: it read \S+/site-packages/bot/__init__.py", output)
     assert project.asked() == [(False, "no")] * 6

@@ -134,3 +134,21 @@ def test_one_session_at_a_time_writes_in_it(own):
         with file_lock(own.path / LOCK), pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize("place", [".gitattributes", ".git/info/attributes"])
+def test_filters_of_the_user_act_in_it(project: Project, tmp_path: Path, place: str) -> None:
+    for way in ("clean", "smudge"):
+        project.git("config", f"filter.turned.{way}", "tr a-z zyxwvutsrqponmlkjihgfedcba")
+    (project.top / place).parent.mkdir(exist_ok=True)
+    (project.top / place).write_text("secret.txt filter=turned\n")
+    (project.top / "secret.txt").write_text("be brief\n")
+    commit = project.commit()
+    own = OwnRepository(tmp_path / ".llmeval", top=project.top)
+    own.prepare()
+
+    with own.worktree(commit, tmp_path / "place"):
+        assert (tmp_path / "place" / "secret.txt").read_text() == "be brief\n"
+
+    assert own.filters["GIT_CONFIG_KEY_0"].startswith("filter.turned.")
+    assert project.git("show", f"{commit}:secret.txt") != "be brief"

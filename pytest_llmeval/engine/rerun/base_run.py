@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -23,7 +22,10 @@ from pytest_llmeval.engine.rerun.child import (
     read_outcome,
     run_child,
 )
+from pytest_llmeval.engine.rerun.opened import OpenedFiles, opened_files
+from pytest_llmeval.engine.rerun.preparation import empty_submodules, prepare
 from pytest_llmeval.engine.rerun.relocation import (
+    OF_TOOLS,
     Install,
     Relocation,
     changed_dependencies,
@@ -42,7 +44,6 @@ from pytest_llmeval.runs.run_file import read_run
 from pytest_llmeval.runs.store import FoundRun, first_of
 from pytest_llmeval.settings import MARKER, RERUN, Settings
 
-_OF_TOOLS = re.compile(r"(^|/)(__pycache__|\.[^/]*(cache|venv|llmeval)|venv|node_modules)/")
 _LISTED = 5
 # Ends of a pytest whose trials are all there: tests may have failed, and there may be none.
 _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -57,14 +58,20 @@ class BaseRun:
         dropped: paths that the user typed and that the commit lacks.
         dependencies: files by which the commit wants another environment than this one.
         submodules: folders that are empty in the worktree.
-        has_pointers: files that git-lfs keeps are its pointers to them there.
+        opened: the files that this process opens, of which some may be ignored by git.
+        relocation: of the worktree, which is gone.
     """
 
     found: FoundRun | None
     dropped: tuple[str, ...]
     dependencies: tuple[str, ...]
     submodules: tuple[str, ...]
-    has_pointers: bool
+    opened: OpenedFiles
+    relocation: Relocation
+
+    def ignored(self) -> tuple[str, ...]:
+        """Name the files that were read here up to now, and that git ignores."""
+        return self.opened.ignored(self.relocation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +126,8 @@ class Rerun:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _run_in(self, relocation: Relocation, scratch: Path, commit: str) -> BaseRun:
+        files = [self.config.rootpath / name for name in self.settings.base_files]
+        prepare(relocation, files, self.repository.filters)
         given = base_arguments(
             self.config, self.parser, relocation, directory=self.settings.directory, scratch=scratch
         )
@@ -135,8 +144,9 @@ class Rerun:
             found=None if run is None else FoundRun(run, self._checked(read_run(run), relocation)),
             dropped=given.dropped,
             dependencies=changed_dependencies(relocation, projects),
-            submodules=_empty_submodules(relocation),
-            has_pointers=_has_pointers(relocation),
+            submodules=empty_submodules(relocation),
+            opened=opened_files(self.config),
+            relocation=relocation,
         )
 
     def _check_nothing_ran(self, relocation: Relocation, commit: str) -> None:
@@ -192,7 +202,8 @@ class Rerun:
         settings, file = self.settings, scratch / "outcome.json"
         folder = self.config.invocation_params.dir
         brief = self._brief(relocation, file)
-        environ = {**self._environ(relocation, installs), RERUN: brief.written()}
+        own = {**self._environ(relocation, installs), **self.repository.filters}
+        environ = {**own, RERUN: brief.written()}
         there = relocation.place(folder) or folder
         there.mkdir(parents=True, exist_ok=True)
         self.config.add_cleanup(journal_of(settings.directory, settings.session).remove)
@@ -264,9 +275,9 @@ def _foreign(files: Sequence[str], checkout: Path, commit: str) -> str:
               for file in files]  # fmt: skip
     base = short_hash(commit)
     return (
-        f"the run of {base} is no baseline: it loaded {first_of(inside)}, which is of this "
-        "checkout or a copy of it. Install it by  pip install -e .  so that a folder of the "
-        f"checkout is on the path, or record {base} by itself, installed from it:  "
+        f"the run of {base} is no baseline: it read {first_of(inside)}, which is of this checkout "
+        "or a copy of it. Name files relative to the project, and install packages by  "
+        f"pip install -e .  or record {base} by itself, installed from it:  "
         f"git switch --detach {base}"
     )
 
@@ -277,20 +288,7 @@ def _absent(relocation: Relocation) -> str:
     listed = ask(
         top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"
     )
-    names = [name for name in (listed or "").split("\0") if name and not _OF_TOOLS.search(name)]
+    names = [name for name in (listed or "").split("\0") if name and not OF_TOOLS.search(name)]
     ignored = listed_names(sorted(names), _LISTED) or "nothing but files of tools"
-    empty = listed_names(_empty_submodules(relocation), _LISTED)
+    empty = listed_names(empty_submodules(relocation), _LISTED)
     return f"it lacks what git ignores ({ignored})" + f" and submodules ({empty})" * bool(empty)
-
-
-def _empty_submodules(relocation: Relocation) -> tuple[str, ...]:
-    found = ask(
-        relocation.worktree, "config", "--file", ".gitmodules", "--get-regexp", r"\.path$"
-    )  # fails where there is no such file
-    return tuple(line.partition(" ")[2] for line in (found or "").splitlines())
-
-
-def _has_pointers(relocation: Relocation) -> bool:
-    where = ("--", ":(glob)**/.gitattributes")
-    found = ask(relocation.worktree, "grep", "--quiet", "--fixed-strings", "-e", "=lfs", *where)
-    return found is not None

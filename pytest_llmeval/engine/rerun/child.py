@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.engine.marker import is_eval
-from pytest_llmeval.engine.rerun.relocation import installs_from
+from pytest_llmeval.engine.rerun.opened import opened_files
+from pytest_llmeval.engine.rerun.relocation import Relocation, installs_from
 from pytest_llmeval.engine.run_header import INSTALLED, files_loaded
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.settings import RERUN
@@ -141,7 +142,7 @@ class BaseOutcome:
 
     Attributes:
         run: the run file; None if no eval ran.
-        foreign: files of the checkout, or copied from it, that were loaded there.
+        foreign: files of the checkout, or copied from it, that were read there.
     """
 
     run: str | None
@@ -157,12 +158,13 @@ def read_brief(config: pytest.Config) -> Brief | None:
     text = worker.get(RERUN) or os.environ.pop(RERUN, None)
     if text is None:
         return None
+    opened_files(config)
     told = json.loads(text)
     return Brief(**{**told, "selection": tuple(told["selection"])})
 
 
 def foreign_files(config: pytest.Config, brief: Brief) -> tuple[str, ...]:
-    """List the files that this process loaded from the checkout, or from a copy of it."""
+    """List the files that this process read from the checkout, or from a copy of it."""
     checkout, worktree = Path(brief.checkout), Path(brief.worktree)
     prefixes = {Path(sys.prefix), Path(sys.base_prefix), worktree} - {checkout}
     copied = {file for install in installs_from(checkout) for file in install.files}
@@ -175,7 +177,8 @@ def foreign_files(config: pytest.Config, brief: Brief) -> tuple[str, ...]:
         return file.is_relative_to(checkout) and not is_apart
 
     loaded = {os.path.realpath(name) for name in files_loaded(config)}
-    return tuple(sorted(name for name in loaded if is_foreign(Path(name))))
+    read = opened_files(config).of_others(Relocation(checkout, worktree))
+    return tuple(sorted({*read, *(name for name in loaded if is_foreign(Path(name)))}))
 
 
 def read_outcome(file: Path) -> BaseOutcome | None:

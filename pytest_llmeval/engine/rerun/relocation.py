@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _LEFT_OUT = frozenset(
         *("COV_CORE_SOURCE", "COV_CORE_CONFIG", "COV_CORE_DATAFILE", "PYTEST_CURRENT_TEST"),
     )
 )
+# What tools leave in a checkout, relative to its top.
+OF_TOOLS = re.compile(r"(^|/)(__pycache__|\.[^/]*(cache|venv|llmeval)|venv|node_modules)/")
 _KEPT = ("HOME",)  # credentials lie there, wherever it is
 # What an editable install leaves is no copy, though it is a module too.
 _HELPERS = ("__editable__", "_editable_impl_", "__pycache__", "..")
@@ -52,11 +55,13 @@ class Install:
         project: the folder; for a file the top of the checkout.
         names: the packages and modules that it brings.
         files: what was copied, absolute and without links; of an editable install next to nothing.
+        data: what was copied beside the packages, such as ``share/app/prompt.txt``, likewise.
     """
 
     project: Path
     names: frozenset[str]
     files: frozenset[str]
+    data: frozenset[str]
 
 
 def installs_from(
@@ -73,11 +78,19 @@ def installs_from(
         if origin is None or not origin.is_relative_to(checkout):
             continue
         files = [file for file in each.files or () if not file.parts[0].startswith(_HELPERS)]
+        data = [file for file in each.files or () if file.parts[0] == ".."]
         yield Install(
             project=origin if origin.is_dir() else checkout,
             names=frozenset(_names(each, files)),
-            files=frozenset(os.path.realpath(str(each.locate_file(file))) for file in files),
+            files=_places(each, files),
+            data=_places(each, data),
         )
+
+
+def _places(
+    distribution: metadata.Distribution, files: Iterable[metadata.PackagePath]
+) -> frozenset[str]:
+    return frozenset(os.path.realpath(str(distribution.locate_file(file))) for file in files)
 
 
 def _origin(distribution: metadata.Distribution) -> Path | None:

@@ -332,5 +332,12 @@ def rerun_notes(made: BaseRun) -> Iterator[str]:
         )
     if made.submodules:
         yield f"the submodule {first_of(made.submodules)} was empty in that run"
-    if made.has_pointers:
-        yield "files that git-lfs keeps were its pointers in that run"
+
+
+def ignored_note(made: BaseRun) -> Iterator[str]:
+    """Name what the session read here, and what the run that was made for it had not."""
+    if ignored := made.ignored():
+        yield (
+            f"this run read {first_of(ignored)}, which git ignores and the baseline's had not: "
+            f"llm_base_files = {ignored[0]}  in the ini file copies it"
+        )

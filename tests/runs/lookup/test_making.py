@@ -144,6 +144,9 @@ def test_what_cannot_be_made_is_named_with_the_reason(branch: Project) -> None:
         find(branch, "main", fail)
 
     main = branch.git("rev-parse", "main")
-    what, why = str(caught.value).split("\n")
+    what, why, way_out = str(caught.value).split("\n")
     assert what == f"--llm-baseline=main: no run of {main[:7]} could be made:"
     assert why == "       its pytest ended with 2"
+    assert way_out.endswith(
+        "If this branch repairs that commit, run it ungated:  --llm-on-missing=warn"
+    )

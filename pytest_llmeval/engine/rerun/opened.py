@@ -1,0 +1,95 @@
+"""Files that this process opened by a path that somebody wrote out.
+
+A path in a variable or in a file of settings leads a run of the base to the files of the branch.
+What is imported is looked at in ``child``.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.engine.rerun.relocation import OF_TOOLS, Relocation, installs_from
+from pytest_llmeval.errors import GitFailed
+from pytest_llmeval.runs.git import ask, change
+
+_READING = frozenset(("open", "sqlite3.connect"))
+_OPENED = pytest.StashKey["OpenedFiles"]()
+
+
+class OpenedFiles:
+    """The files that this process opened to read them, since it was told to watch."""
+
+    def __init__(self) -> None:
+        self._written: set[str] = set()
+
+    def watch(self) -> None:
+        """Note what is opened from now on; Python never lets go of a hook of that kind."""
+        sys.addaudithook(self._note)
+
+    def _note(self, event: str, given: tuple[Any, ...]) -> None:
+        if event not in _READING:
+            return
+        with suppress(OSError, ValueError, TypeError):  # a descriptor, a folder that is gone
+            if event != "open" or not given[2] & os.O_WRONLY:
+                self._written.add(os.path.join(os.getcwd(), os.fsdecode(given[0])))  # noqa: PTH109, PTH118 - quick
+
+    @property
+    def files(self) -> set[Path]:
+        """Those that are there, without links."""
+        found = (Path(os.path.realpath(name)) for name in self._written.copy())
+        return {file for file in found if file.is_file()}
+
+    def of_others(self, relocation: Relocation) -> Iterator[str]:
+        """Name those of another working tree, or copied from it, that the base has otherwise.
+
+        Args:
+            relocation: of the base's working tree.
+        """
+        files, base = self.files, relocation.worktree
+        listed = ask(relocation.checkout, "worktree", "list", "--porcelain") or ""
+        lines = (line.partition("worktree ") for line in listed.splitlines())
+        others = {Path(os.path.realpath(top)) for _, word, top in lines if word}
+        for top in {relocation.checkout, *others} - {base}:
+            for file in files:
+                twin = base / file.relative_to(top) if file.is_relative_to(top) else file
+                if twin.is_file() and not filecmp.cmp(file, twin, shallow=False):
+                    yield str(file)
+        copied = {name for each in installs_from(relocation.checkout) for name in each.data}
+        yield from _unknown(sorted(copied.intersection(map(str, files))), base)
+
+    def ignored(self, relocation: Relocation) -> tuple[str, ...]:
+        """Name those below the checkout that git ignores, relative to its top."""
+        top = relocation.checkout
+        inside = (file.relative_to(top) for file in self.files if file.is_relative_to(top))
+        names = [file.as_posix() for file in inside if not OF_TOOLS.search(file.as_posix())]
+        given = "".join(f"{name}\0" for name in names)
+        with suppress(GitFailed):  # as it does where none is ignored
+            found = change(top, "check-ignore", "--stdin", "-z", given=given).split("\0")
+            return tuple(sorted(filter(None, found)))
+        return ()
+
+
+def _unknown(files: Iterable[str], base: Path) -> Iterator[str]:
+    """Yield the files of which nothing in a commit has the content."""
+    known: set[str] | None = None
+    for file in files:
+        if known is None:
+            known = set((ask(base, "ls-tree", "-r", "HEAD") or "").split())
+        if ask(base, "hash-object", "--no-filters", "--", file) not in known:
+            yield file
+
+
+def opened_files(config: pytest.Config) -> OpenedFiles:
+    """Return what a process opened since it asked for it first."""
+    if _OPENED not in config.stash:
+        config.stash[_OPENED] = OpenedFiles()
+        config.stash[_OPENED].watch()
+    return config.stash[_OPENED]
