@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.changes import replaced_calls
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription, Why
 from pytest_llmeval.gate.scoring import CostOf
@@ -15,7 +16,7 @@ from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, distinct_names
 from pytest_llmeval.runs.keyless import Keyless, find_keyless, without_keyless
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.runs.reshaping import renames_to_nothing
+from pytest_llmeval.runs.reshaping import renames_to_nothing, under_new_names
 from pytest_llmeval.settings import Settings, is_to_be_gated
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Judgement:
         run: what was recorded; None if no eval trial finished.
         path: the run file; None if there is none, ``unsaved`` then says why.
         baseline: None for an ungated session; ``not_gated`` then says why.
+        recorded: baseline and anchor under the names that they were recorded with.
         comparison: None without a baseline, or if the gate ``could_not_judge``.
         anchor: the second baseline, None without one; ``anchored`` is the comparison with it.
         descriptions: means and intervals of an ungated session.
@@ -65,6 +67,7 @@ class Judgement:
     unsaved: Fact | None = None
     baseline: Baseline | None = None
     not_gated: str = ""
+    recorded: tuple[Baseline | None, Baseline | None] = (None, None)
     comparison: Comparison | None = None
     anchor: Baseline | None = None
     anchored: Comparison | None = None
@@ -130,7 +133,10 @@ class Judgement:
 
 def judged(judgement: Judgement, run: Run) -> Judgement:
     """Hold a run against the baseline and the anchor, or describe it if there is no baseline."""
-    settings, baseline, anchor = judgement.settings, judgement.baseline, judgement.anchor
+    settings = judgement.settings
+    if settings.renamed and any(judgement.recorded):
+        judgement = _renamed(judgement, run)
+    baseline, anchor = judgement.baseline, judgement.anchor
     main = None if baseline is None else baseline.run
     keyless = None
     if is_to_be_gated(settings):  # else each such case is an error of its own
@@ -164,6 +170,19 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
         return replace(judgement, notes=(*judgement.notes, *_notes_on_lines(judgement)))
     except Exception as exc:
         return replace(judgement, could_not_judge=Fact(Why.RAISED, (type(exc).__name__, str(exc))))
+
+
+def _renamed(judgement: Judgement, run: Run) -> Judgement:
+    """Rename the baselines' cases, but those that are still here, which was not known before."""
+    here = {case.id for case in run.cases}
+    try:
+        baseline, anchor = (
+            one and under_new_names(one, judgement.settings.renamed, here=here)
+            for one in judgement.recorded
+        )
+    except SettingsError as exc:
+        return replace(judgement, notes=(*judgement.notes, str(exc)))
+    return replace(judgement, baseline=baseline, anchor=anchor)
 
 
 def _held_against(

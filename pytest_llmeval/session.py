@@ -233,15 +233,17 @@ def planned_judgement(
     baseline, not_gated = _found(find, settings.baseline, "--llm-baseline", goes_on=goes_on)
     anchor, not_anchored = _found(find, settings.anchor, "--llm-anchor", goes_on=goes_on)
     notes: list[Fact | str] = [Fact(Why.NOT_ANCHORED, (not_anchored,))] if not_anchored else []
-    notes += idle_renames([one.run for one in (baseline, anchor) if one], settings.renamed)
-    baseline = baseline and under_new_names(baseline, settings.renamed)
-    anchor = anchor and under_new_names(anchor, settings.renamed)
-    cases = [case for one in (baseline, anchor) if one for case in one.run.cases]
+    recorded = baseline, anchor
+    notes += idle_renames([one.run for one in recorded if one], settings.renamed)
+    baseline, anchor = (one and under_new_names(one, settings.renamed) for one in recorded)
+    sides = [one for one in (*recorded, baseline, anchor) if one]
+    cases = [case for one in sides for case in one.run.cases]
     files = {case.function.partition("::")[0] for case in cases}
     return Judgement(
         settings=settings,
         baseline=baseline,
         anchor=anchor,
+        recorded=recorded,
         not_gated=not_gated,
         notes=tuple(notes),
         typed=typed,

@@ -290,7 +290,7 @@ class Settings(_Frozen):
         "llm_renamed", checks.renamed, (), ini="linelist"
     ).says(
         "lines of 'evals/test_old.py -> evals/test_new.py': a folder, file, class, function or "
-        "case of the baseline, and its name here"
+        "case of the baseline, and its name here; one * on both sides is the same text"
     )
     origin_aliases: tuple[tuple[str, str], ...] = Option(
         "llm_origin_alias", checks.aliases, (), ini="linelist"

@@ -107,7 +107,9 @@ def _pair(home: Home, names: Sequence[str]) -> _Pair:
     found = _found(home, HeaderStore(home.path), names)
     with ThreadPoolExecutor(max_workers=2) as pool:  # to unpack a file holds no other up
         before, after = pool.map(scan_run, [each.path for each in found])
-    new = under_new_names(found[0], ini_settings("renamed").get("renamed", ())).run.cases
+    here = {case.id for case in found[1].run.cases}
+    renames = ini_settings("renamed").get("renamed", ())
+    new = under_new_names(found[0], renames, here=here).run.cases
     old_names = {now.id: then.id for now, then in zip(new, found[0].run.cases, strict=True)}
     return _Pair(before, after, old_names)
 

@@ -28,7 +28,8 @@ _SENTENCES: Mapping[Why, str] = {
     Why.MISMATCHED: "{} ids are made from positions and stand for other parameters than in the "
     "baseline: give ids=",
     Why.NO_COMMON_ID: "no id of the {} cases here is among the {} of the baseline: if they were "
-    "renamed say so in the ini file, a line each, as in llm_renamed = {} -> {}",
+    "renamed say so in the ini file, a line each, or one with * for what they share, as in "
+    "llm_renamed = {} -> {}",
     Why.NOT_MEASURED: "no case has {0} on both sides: {how}",
     Why.NOT_RECORDED: "{0} is gated in the baseline and no trial recorded it here: record it, or "
     "give it up by  llm_accept_gone = {1}:{0}  in the ini file",

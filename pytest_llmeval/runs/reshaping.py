@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pytest_llmeval.errors import SettingsError, did_you_mean, listed_names
-from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, Better, Run, is_below, only_cases
+from pytest_llmeval.records import (
+    OWN_DIRECTIONS,
+    PASS_METRIC,
+    Better,
+    Case,
+    Run,
+    is_below,
+    only_cases,
+)
 from pytest_llmeval.runs.lookup.refs import Baseline
 
 _SELECTION = re.compile(r"(?P<function>[^\[]+)(?:\[(?P<part>.+)\])?", re.DOTALL)
@@ -198,23 +207,31 @@ def _renamed(run: Run, rests: Mapping[str, str], *, function: str, name: str) ->
     )
 
 
-def under_new_names(found: Baseline, renames: Renames) -> Baseline:
+def under_new_names(found: Baseline, renames: Renames, *, here: Collection[str] = ()) -> Baseline:
     """Give the cases of a baseline the names that they have in the working tree.
 
     Args:
         found: a run, and how it was found.
-        renames: beginnings of node ids, old and new; the longest one that fits counts. Those
-            whose new name the baseline has already were left behind, and count for nothing.
+        renames: names in the baseline and here; the longest one that fits counts. Those whose new
+            name the baseline has already were left behind, and count for nothing.
+        here: ids of the cases that were collected here, if that is known: what still exists is not
+            renamed away.
 
     Raises:
         SettingsError: two cases would have one name.
     """
     run = found.run
     renames = _in_force(run, renames)
-    ids = {case.id: _new_name(case.id, renames) for case in run.cases}
+    wanted = {case.id: _new_name(case.id, renames) for case in run.cases}
+    ids = _free(wanted, here)
+    notes = found.notes
+    stays = [old for old in wanted if wanted[old] != ids[old]]
+    if stays:
+        name = stays[0] if stays[0] in here else _function_of(stays[0])
+        notes = (*notes, f"llm_renamed renames {name}, which is still here: it keeps its name")
     moved = sum(old != new for old, new in ids.items())
     if not moved:
-        return found
+        return replace(found, notes=notes)
     owners: dict[str, str] = {}
     for old, new in ids.items():
         if owners.setdefault(new, old) != old:
@@ -222,39 +239,62 @@ def under_new_names(found: Baseline, renames: Renames) -> Baseline:
                 f"llm_renamed in the ini file: {owners[new]} and {old} of run {run.id} would both "
                 f"be {new}; one name stands for one"
             )
-    cases = (
-        replace(case, id=ids[case.id], function=ids[case.id].partition("[")[0])
-        for case in run.cases
-    )
+    names = {_function_of(old): _function_of(new) for old, new in ids.items()}
+    cases = (_under_new_name(case, ids[case.id]) for case in run.cases)
     renamed = replace(
         run,
-        partial=tuple(_new_name(function, renames) for function in run.partial),
-        tests={_new_name(name, renames): digest for name, digest in run.tests.items()},
-        fixtures={_new_name(name, renames): used for name, used in run.fixtures.items()},
-        places={_new_name(name, renames): place for name, place in run.places.items()},
+        partial=tuple(names.get(function, function) for function in run.partial),
+        tests={names.get(name, name): digest for name, digest in run.tests.items()},
+        fixtures={names.get(name, name): used for name, used in run.fixtures.items()},
+        places={names.get(name, name): place for name, place in run.places.items()},
         cases=tuple(cases),
         trials=tuple(replace(trial, case=ids[trial.case]) for trial in run.trials),
     )
     note = f"{moved} cases are paired under new names, as llm_renamed says"
-    return replace(found, run=renamed, notes=(*found.notes, note))
+    return replace(found, run=renamed, notes=(*notes, note))
+
+
+def _under_new_name(case: Case, name: str) -> Case:
+    """Rename a case; one whose parameters have another id is paired though they may differ."""
+    is_edit = not case.positional and name.partition("[")[1:] != case.id.partition("[")[1:]
+    parameters = None if is_edit else case.parameters
+    return replace(case, id=name, function=_function_of(name), parameters=parameters)
+
+
+def _free(ids: Mapping[str, str], here: Collection[str]) -> Mapping[str, str]:
+    """Let the cases keep their names whose function, or which themselves, still exist here.
+
+    A name that another one moves to is free: it is no more the old one that is here.
+    """
+    functions = {_function_of(name) for name in here}
+    moving = {old: new for old, new in ids.items() if old != new}
+    taken, taken_functions = set(moving.values()), {_function_of(new) for new in moving.values()}
+    kept = {
+        old: old
+        for old, new in moving.items()
+        if (
+            old in here and old not in taken
+            if _function_of(old) == _function_of(new)
+            else _function_of(old) in functions - taken_functions
+        )
+    }
+    return _free({**ids, **kept}, here) if kept else ids
+
+
+def _function_of(case: str) -> str:
+    return case.partition("[")[0]
 
 
 def idle_renames(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:
-    """Say which entries rename nothing in any of some baselines, in a sentence each."""
+    """Say which entries match nothing in any of some baselines, in a sentence each.
+
+    Nothing is said of those whose new name a baseline has: they were merged.
+    """
     ids = [case.id for run in runs for case in run.cases]
-    used = {
-        pair
-        for run in runs
-        for pair in _in_force(run, renames)
-        if any(is_below(case.id, pair[0]) for case in run.cases)
-    }
-    idle = [pair for pair in renames if runs and pair not in used]
     return tuple(
-        f"llm_renamed says {old} -> {new}, and the baseline has {new} already: remove the "
-        "line, or name a longer beginning"
-        if any(is_below(name, old) for name in ids)
-        else _matching_nothing(old, [name for name in ids if name.startswith(old)])
-        for old, new in idle
+        _matching_nothing(old, [name for name in ids if name.startswith(old)])
+        for old, new in renames
+        if runs and not any(_rest(name, each) for name in ids for each in (old, new))
     )
 
 
@@ -287,14 +327,49 @@ def renames_to_nothing(functions: Sequence[str], renames: Renames) -> tuple[str,
 
 def _in_force(run: Run, renames: Renames) -> Renames:
     """Return the entries whose new name no case of the baseline keeps."""
-    keeping = [case.id for case in run.cases if _new_name(case.id, renames) == case.id]
-    left = [pair for pair in renames if not any(is_below(name, pair[1]) for name in keeping)]
+    ids = {case.id: _new_name(case.id, renames) for case in run.cases}
+    keeping = {old for old, new in ids.items() if old == new}
+
+    def is_kept(old: str, new: str) -> bool:
+        """Whether a whole name is one of the baseline's, or what a part of one leads to."""
+        if "*" not in new and not _is_open(new):
+            return any(is_below(name, new) for name in keeping)
+        return any(ids[name] in keeping for name in ids if name not in keeping and _rest(name, old))
+
+    left = [pair for pair in renames if not is_kept(*pair)]
     return left if len(left) == len(renames) else _in_force(run, left)
 
 
 def _new_name(name: str, renames: Renames) -> str:
-    fitting = [(old, new) for old, new in renames if is_below(name, old)]
+    """Rename by the longest old name that fits, if the name is not a new one of that entry."""
+    fitting = [pair for pair in renames if _rest(name, pair[0])]
     if not fitting:
         return name
     old, new = max(fitting, key=lambda pair: len(pair[0]))
-    return new + name.removeprefix(old)
+    if len(new) > len(old) and _rest(name, new):
+        return name
+    star, rest = _rest(name, old) or ("", "")
+    return new.replace("*", star, 1) + rest if "*" in old else new + rest
+
+
+def _is_open(name: str) -> bool:
+    """Tell whether a name has the beginning of a case's parameters."""
+    return "[" in name and not name.endswith("]")
+
+
+def _rest(name: str, beginning: str) -> tuple[str, str] | None:
+    """Match a node id; return what a ``*`` stands for and what follows, None if it does not fit.
+
+    Whole names of folders, files, classes and functions are matched, and of parameters any
+    beginning where their bracket is left open.
+    """
+    head, star, tail = beginning.partition("*")
+    if not star:
+        fits = name.startswith if _is_open(beginning) else partial(is_below, name)
+        if fits(beginning):
+            return "", name.removeprefix(beginning)
+        return None
+    any_text = ".*" if "[" in beginning else r"[^/:\[]*"
+    end = "" if "[" in beginning else r"(?:(?:/|::|\[).*)?"
+    match = re.fullmatch(f"{re.escape(head)}({any_text}){re.escape(tail)}({end})", name, re.DOTALL)
+    return None if match is None else (match[1], match[2])

@@ -188,7 +188,7 @@ def test_a_new_name_for_nothing_is_told(main: Project) -> None:
     result = main.run("--llm-baseline=main")
 
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["note: llm_renamed names 'test_evals.py::test_on', and no case*"])
+    result.stdout.fnmatch_lines(["note: llm_renamed names 'test_evals.py::test_on', *"])
 
 
 def test_a_line_that_main_had_already_gives_up_nothing_that_goes_later(main: Project) -> None:
@@ -213,6 +213,7 @@ def test_a_line_that_main_had_already_gives_up_nothing_that_goes_later(main: Pro
 
 
 def test_a_new_name_that_nothing_has_is_told(main: Project) -> None:
+    main.write(test_evals=TWO.replace("def test_one", "def one"))
     configure(main, "llm_renamed = test_evals.py::test_one -> NEW_NODE_ID")
 
     result = main.run("--llm-baseline=main")
@@ -230,7 +231,30 @@ def test_a_line_left_behind_renames_nothing(main: Project) -> None:
     result, report = main.gate("--llm-baseline=main")
 
     assert (result.ret, report["verdict"]) == (0, "unchanged")
-    result.stdout.fnmatch_lines([f"note: llm_renamed says {left}, and the baseline has *already*"])
+    result.stdout.no_fnmatch_line("note: llm_renamed*")
+
+
+def test_a_test_that_is_still_here_cannot_be_renamed_away(main: Project) -> None:
+    """Else a copy that asks what main asked takes the baseline of a test that fell."""
+    copy = TWO.replace("test_one", "test_old").replace("def test_two", "def two")
+    main.write(test_evals=TWO + copy)
+    configure(main, "llm_renamed = test_evals.py::test_one -> test_evals.py::test_old")
+
+    result, report = main.gate("--llm-baseline=main")
+
+    verdicts = {one["function"].partition("::")[2]: one["verdict"] for one in report["functions"]}
+    assert (verdicts["test_one"], verdicts["test_old"]) == ("unchanged", "new")
+    result.stdout.fnmatch_lines(
+        ["*llm_renamed renames test_evals.py::test_one*which is still here: it keeps its name"]
+    )
+
+
+def test_all_cases_of_a_function_are_renamed_by_one_line(main: Project) -> None:
+    renamed = TWO.replace('"a", "b", "c"', '"t-a", "t-b", "t-c"').replace('"d"', '"t-d"')
+    main.write(test_evals=renamed)
+    configure(main, "llm_renamed = test_evals.py::test_one[ -> test_evals.py::test_one[t-")
+    _, report = main.gate("--llm-baseline=main")
+    assert report["functions"][0]["cases"] == 4
 
 
 def test_ids_that_hold_an_arrow_can_be_renamed(main: Project) -> None:

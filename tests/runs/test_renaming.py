@@ -74,13 +74,7 @@ def test_an_entry_whose_new_name_the_baseline_has_was_left_behind(new: str) -> N
     merged = with_case("evals/test_b.py::test_a[Rome]")
     old = {"evals": "tests", "evals/test_b.py": "tests/test_a.py"}.get(new, FUNCTION)
     assert under_new_names(merged, [(old, new)]) == merged
-    (note,) = idle_renames([merged.run], [(old, new)])
-    assert note == (
-        f"llm_renamed says {old} -> {new}, and the baseline has {new} already: remove the line, "
-        "or name a longer beginning"
-    )
-    # what an older run, an anchor, still needs is no line to remove
-    assert idle_renames([merged.run, found().run], [(old, new)]) == ()
+    assert idle_renames([merged.run], [(old, new)]) == ()
 
 
 def test_entries_that_lead_to_no_test_are_told() -> None:
@@ -122,10 +116,6 @@ def test_entries_that_name_nothing_in_any_baseline_are_told() -> None:
 @pytest.mark.parametrize(
     ("old", "told"),
     [
-        (
-            f"{FUNCTION}[P",
-            f"It takes whole names; 1 case begins with a part of one, as {FUNCTION}[Pe",
-        ),
         (FUNCTION[:-1], f"It takes whole names; 2 cases begin with a part of one, as {FUNCTION}["),
         ("other.py", "or case: remove the line"),
     ],
@@ -133,3 +123,112 @@ def test_entries_that_name_nothing_in_any_baseline_are_told() -> None:
 def test_an_entry_that_is_a_part_of_names_is_told_what_it_takes(old: str, told: str) -> None:
     (note,) = idle_renames([found().run], [(old, "x")])
     assert told in note
+
+
+# many cases by one line
+
+
+def named(*parameters: str, function: str = FUNCTION) -> Baseline:
+    baseline = found()
+    cases = [
+        replace(baseline.run.cases[0], id=f"{function}[{one}]", function=function)
+        for one in parameters
+    ]
+    trial = baseline.run.trials[0]
+    trials = [replace(trial, case=case.id) for case in cases]
+    return replace(baseline, run=replace(baseline.run, cases=tuple(cases), trials=tuple(trials)))
+
+
+def parameters(baseline: Baseline) -> list[str]:
+    return [case.id.partition("[")[2].rstrip("]") for case in baseline.run.cases]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("[t", "[ticket-", ["ticket-1", "ticket-2", "other"]),
+        ("[t*]", "[ticket-*]", ["ticket-1", "ticket-2", "other"]),
+        ("[*1]", "[*one]", ["tone", "t2", "other"]),
+        ("[", "[en-", ["en-t1", "en-t2", "en-other"]),
+        ("[t1", "[x*", ["x*", "t2", "other"]),
+    ],
+)
+def test_cases_are_renamed_by_prefix_or_pattern(old: str, new: str, expected: list[str]) -> None:
+    pair = f"{FUNCTION}{old}", f"{FUNCTION}{new}"
+    before = named("t1", "t2", "other")
+    renamed = under_new_names(before, [pair])
+    assert parameters(renamed) == expected
+    # main has them, and the line was left behind
+    assert under_new_names(renamed, [pair]) == renamed
+    assert idle_renames([renamed.run], [pair]) == ()
+    assert idle_renames([before.run], [pair]) == ()
+
+
+def test_files_are_renamed_by_a_pattern_of_one_name() -> None:
+    pair = "tests/test_*.py", "evals/check_*.py"
+    (case, _) = under_new_names(found(), [pair]).run.cases
+    assert case.function == "evals/check_a.py::test_a"
+    deeper = named("x", function="tests/test_dir/a.py::test_a")
+    assert under_new_names(deeper, [pair]) == deeper
+
+
+def test_a_pattern_that_leads_to_a_case_of_the_baseline_renames_nothing() -> None:
+    pair = f"{FUNCTION}[t*]", f"{FUNCTION}[x*]"
+    both = named("t1", "x1")
+    assert under_new_names(both, [pair]) == both
+
+
+# what is still here
+
+
+def case_ids(function: str, *names: str) -> set[str]:
+    return {f"{function}[{name}]" for name in names}
+
+
+@pytest.mark.parametrize("left", [("Peru", "Chad"), ("Peru",), ("other",)])
+def test_a_function_that_is_still_here_cannot_be_renamed_away(left: tuple[str, ...]) -> None:
+    copy = "tests/test_a.py::test_old"
+    here = case_ids(FUNCTION, *left) | case_ids(copy, "Peru", "Chad")
+    note = f"llm_renamed renames {FUNCTION}, which is still here: it keeps its name"
+    for pair in ((FUNCTION, copy), (f"{FUNCTION}[*]", f"{copy}[*]")):
+        kept = under_new_names(found(), [pair], here=here)
+        assert kept.run == found().run
+        assert kept.notes == (
+            f"{left[0]} {note}".partition(" ")[2].replace(
+                FUNCTION, f"{FUNCTION}[Peru]" if "Peru" in left else FUNCTION
+            ),
+        )
+    assert (
+        under_new_names(found(), [(FUNCTION, copy)], here=case_ids(copy, "Peru")).run != found().run
+    )
+
+
+def test_a_case_that_is_still_here_keeps_its_name() -> None:
+    pair = f"{FUNCTION}[Peru]", f"{FUNCTION}[PE]"
+    here = case_ids(FUNCTION, "Peru", "PE")
+    assert under_new_names(found(), [pair], here=here).run == found().run
+    assert parameters(under_new_names(found(), [pair], here=case_ids(FUNCTION, "PE"))) == [
+        "PE",
+        "Chad",
+    ]
+
+
+def test_functions_and_cases_can_be_swapped_though_both_are_here() -> None:
+    peru, chad = f"{FUNCTION}[Peru]", f"{FUNCTION}[Chad]"
+    run = under_new_names(found(), [(peru, chad), (chad, peru)], here={peru, chad}).run
+    assert [case.id for case in run.cases] == [chad, peru]
+
+    other = "tests/test_a.py::test_b"
+    both = with_case(f"{other}[Rome]")
+    swapped = under_new_names(
+        both, [(FUNCTION, other), (other, FUNCTION)], here={f"{FUNCTION}[Rome]", f"{other}[Peru]"}
+    )
+    assert [case.function for case in swapped.run.cases] == [other, other, FUNCTION]
+
+
+def test_a_swap_of_which_one_half_is_void_is_void() -> None:
+    copy, third = "tests/test_a.py::test_old", "tests/test_a.py::test_c"
+    baseline = with_case(f"{third}[Rome]")
+    lines = [(FUNCTION, copy), (third, FUNCTION)]
+    here = case_ids(FUNCTION, "Peru", "Chad") | case_ids(copy, "Peru") | case_ids(third, "Rome")
+    assert under_new_names(baseline, lines, here=here).run == baseline.run
