@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Better = Literal["higher", "lower"]
 Failure = Literal["infrastructure", "content"]
 Parameter = str | int | float | bool | None
+Strand = tuple[int, ...]
 Setting = Parameter | tuple[str, ...]
 
 PASS_METRIC = "pass"  # noqa: S105 - a metric, no password
@@ -102,6 +103,9 @@ class Call:
             a function model that raised) or ``content`` (the request was refused for what
             it contains).
         reason: the failure in a few words, without secrets.
+        strand: where its trial asked it, if calls of the trial were open at once: pairs of
+            numbers, a pair for each time that the trial did several things at once. The first
+            number says which time, the second which of the things.
     """
 
     key: str
@@ -119,6 +123,12 @@ class Call:
     seconds: float | None = None
     failure: Failure | None = None
     reason: str | None = None
+    strand: Strand = ()
+
+    def is_beside(self, other: Call) -> bool:
+        """Whether both were asked at once, so that chance says which was answered first."""
+        places = enumerate(zip(self.strand, other.strand, strict=False))
+        return next((place % 2 == 1 for place, (one, two) in places if one != two), False)
 
     @property
     def was_given_up(self) -> bool:
@@ -185,6 +195,12 @@ def too_many_errored(errored: int, *, ran: int) -> bool:
         ran: how many there are without the skipped ones, which tell nothing of the provider.
     """
     return errored > max(1, MOST_ERRORED * ran + 1e-9)
+
+
+def first_failed(trials: Iterable[Trial]) -> Trial | None:
+    """Return the first trial that did not pass, one without a score only if no other failed."""
+    failed = [one for one in trials if one.outcome not in (Outcome.PASSED, Outcome.SKIPPED)]
+    return min(failed, key=lambda one: not one.outcome.is_scored, default=None)
 
 
 def crashed_too_soon(trials: Sequence[Trial]) -> tuple[Trial, ...]:

@@ -18,7 +18,7 @@ from pytest_llmeval.errors import BaselineNotFound, listed_names
 from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, Why
 from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.judgement import Judgement, judged
-from pytest_llmeval.records import Run, Slowdown, Trial, distinct_names
+from pytest_llmeval.records import Run, Slowdown, Trial, distinct_names, first_failed
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
@@ -92,9 +92,9 @@ class EvalSession:
         if self.planned.settings.show_texts:
             return {case: line for case, line in self._headlines.items() if line}
         return {
-            case: next((trial.message for trial in self._trials[case] if trial.message), "")
+            case: failed.message
             for case, line in self._headlines.items()
-            if line
+            if line and (failed := first_failed(self._trials[case]))
         }
 
     def note(self, sentence: str) -> None:

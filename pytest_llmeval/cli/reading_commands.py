@@ -25,10 +25,15 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import under_new_names
 from pytest_llmeval.runs.store import BORROWED, ENDING, RunStore
 from pytest_llmeval.safe_text import printable
-from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, means_that_moved, scan_run
-from pytest_llmeval.transcripts.transcript import StoredTexts, parting, transcripts
-from pytest_llmeval.transcripts.word_diff import MessageDiff, edit_of, request_diff
+from pytest_llmeval.transcripts.transcript import (
+    ChangedRequest,
+    StoredTexts,
+    changed_requests,
+    edits_of,
+    parting,
+    transcripts,
+)
 
 AUTO = "auto"
 _CANDIDATES = 5  # that are named where a part of an id fits several
@@ -71,17 +76,17 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
         click.echo("every case scored the same in both; name one: llmeval diff CASE")
         return
     with StoredTexts(home.path) as stored:
-        sides = (
-            _side("baseline", pair.before, pair.old_names.get(chosen, chosen), stored),
-            _side("here", pair.after, chosen, stored),
+        sides = _sides(
+            stored,
+            ("baseline", pair.before, pair.old_names.get(chosen, chosen)),
+            ("here", pair.after, chosen),
         )
-        old, new = (side.asked for side in sides)
-        request = request_diff(old, new) if old and new else None
-        alike = _alike(request, pair, chosen, stored) if request else ""
+        requests = changed_requests(sides[0].transcripts, sides[1].transcripts)
+        alike = _alike(requests, pair, chosen, stored) if requests else ""
     if not any(side.trials for side in sides):
         raise click.UsageError(f"{chosen}: no trial of it ended in either run")
     where = parting(sides[0].transcripts, sides[1].transcripts)
-    _show(sides, full=full, request=request, alike=alike, parting=where)
+    _show(sides, full=full, requests=requests, alike=alike, parting=where)
 
 
 def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
@@ -90,7 +95,7 @@ def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
     scanned = scan_run(found.path)
     chosen = _named(case, [each.id for each in scanned.header.run.cases])
     with StoredTexts(home.path) as stored:
-        side = _side("", scanned, chosen, stored)
+        (side,) = _sides(stored, ("", scanned, chosen))
     if not side.trials:
         raise click.UsageError(f"{chosen}: no trial of it ended in run {side.run.id}")
     _show([side], full=full)
@@ -178,40 +183,40 @@ def _fell_most(pair: _Pair) -> str | None:
     return fell[1] if fell[0] < 0 else rose[1]
 
 
-def _side(name: str, scanned: ScannedRun, case: str, stored: StoredTexts) -> CaseSide:
-    run = scanned.header.run
-    known = next((each for each in run.cases if each.id == case), None)
-    trials = scanned.trials_of(case)[case] if known else ()
-    return CaseSide(name=name, run=run, case=known, transcripts=transcripts(trials, stored))
+def _sides(stored: StoredTexts, *named: tuple[str, ScannedRun, str]) -> list[CaseSide]:
+    """Read the sides of a case, each a name, a run and what the case is called there."""
+    known = [
+        next((each for each in scanned.header.run.cases if each.id == case), None)
+        for _, scanned, case in named
+    ]
+    read = transcripts(stored, *(one.trials_of(case)[case] for _, one, case in named))
+    return [
+        CaseSide(name=name, run=scanned.header.run, case=of, transcripts=found)
+        for (name, scanned, _), of, found in zip(named, known, read, strict=True)
+    ]
 
 
-def _alike(request: Sequence[MessageDiff], pair: _Pair, chosen: str, stored: StoredTexts) -> str:
+def _alike(
+    requests: Sequence[ChangedRequest], pair: _Pair, chosen: str, stored: StoredTexts
+) -> str:
     """Say how many other cases of the function were asked the same change."""
-    edit = edit_of(request)
+    edits = {*edits_of(requests)}
     functions = {one.id: one.function for one in pair.after.header.run.cases}
-    if not edit or chosen not in functions:
+    if chosen not in functions:
         return ""
     cases = [case for case, function in functions.items() if function == functions[chosen]]
     place = cases.index(chosen)
     following = (case for case in (*cases[place + 1 :], *cases[:place]) if case in pair.old_names)
     others = list(islice(following, _OTHERS))
-    before = _asked_of(pair.before, [pair.old_names[case] for case in others], stored)
-    after = _asked_of(pair.after, others, stored)
-    edits = [
-        edit_of(request_diff(old, new))
-        for old, new in zip(before, after, strict=True)
-        if old is not None and new is not None
-    ]
-    return alike_in_others(edits.count(edit), of=len(edits), function=functions[chosen])
-
-
-def _asked_of(scanned: ScannedRun, cases: Sequence[str], stored: StoredTexts) -> list[Asked | None]:
-    """Read the first request of each case, None where it is not here."""
-    keys = [
-        next((call.key for trial in trials for call in trial.calls), "")
-        for trials in scanned.trials_of(*cases, most=1).values()
-    ]
-    return list(map(stored.request, keys))
+    before = pair.before.trials_of(*(pair.old_names[case] for case in others), most=1)
+    after = pair.after.trials_of(*others, most=1)
+    changed = (
+        changed_requests(*transcripts(stored, old, new))
+        for old, new in zip(before.values(), after.values(), strict=True)
+    )
+    found = [edits_of(each) for each in changed if each is not None]
+    alike = sum(bool(each) and edits.issuperset(each) for each in found)
+    return alike_in_others(alike, of=len(found), function=functions[chosen])
 
 
 def _show(sides: Sequence[CaseSide], *, full: bool, **found: Any) -> None:

@@ -322,7 +322,8 @@ class CaseRunner:
         case, ended = self.spec.case, self.trials.recorded
         records = [trial.record for trial in ended]
         means = gated_means(records, case)
-        headline = next((trial.headline for trial in ended if trial.headline), "")
+        told = sorted(ended, key=lambda trial: not trial.record.outcome.is_scored)
+        headline = next((trial.headline for trial in told if trial.headline), "")
         held_for = next((trial.held_for for trial in ended if trial.held_for), "")
         return {
             "case": case.id,

@@ -65,14 +65,23 @@ def _kind_of_calls(baseline: Sequence[Call], current: Sequence[Call]) -> ChangeK
     """Compare the calls of one trial, regardless of the order in which they were made."""
     if len(baseline) == len(current) and all(map(_is_replay, baseline, current)):
         return None  # the usual case, in the usual order
-    before, after = _unmatched(baseline, current), _unmatched(current, baseline)
+    before, after = unmatched(baseline, current), unmatched(current, baseline)
     if not before and not after:
         return None
     if not before or not after:
         return "request"
     keys_before, keys_after = {call.key for call in before}, {call.key for call in after}
-    asked_on_both = before[0].key in keys_after and after[0].key in keys_before
-    return "redrawn" if asked_on_both else "request"
+    firsts = {call.key for side in (before, after) for call in firsts_of(side)}
+    return "redrawn" if firsts <= keys_before & keys_after else "request"
+
+
+def firsts_of(calls: Sequence[Call]) -> list[Call]:
+    """Return those of some calls of a trial before which none of the others was answered."""
+    return [
+        call
+        for place, call in enumerate(calls)
+        if all(call.is_beside(earlier) for earlier in calls[:place])
+    ]
 
 
 def replaced_calls(cases: Iterable[CaseComparison]) -> Iterator[Call]:
@@ -96,7 +105,7 @@ def _is_replay(baseline: Call, current: Call) -> bool:
     )
 
 
-def _unmatched(calls: Sequence[Call], others: Sequence[Call]) -> list[Call]:
+def unmatched(calls: Sequence[Call], others: Sequence[Call]) -> list[Call]:
     """Return the calls, as recorded, of which the others do not hold the very draw."""
     held: Counter[tuple[str, Slot, str | None]] = Counter(
         (call.key, call.slot, call.draw) for call in others if call.draw is not None
@@ -203,7 +212,8 @@ def all_repeats_identical(samples: Iterable[Scored]) -> bool:
 
 
 def _same_replies(sample: Scored) -> bool:
-    lists = {tuple(call.reply_sha256 for call in trial.calls) for trial in sample.trials}
+    by_key = (sorted(trial.calls, key=lambda call: call.key) for trial in sample.trials)
+    lists = {tuple(call.reply_sha256 for call in calls) for calls in by_key}
     replies = next(iter(lists))
     return len(lists) == 1 and bool(replies) and None not in replies
 

@@ -77,23 +77,34 @@ class CurrentTrial(Protocol):
 
 
 _TRIAL: ContextVar[CurrentTrial | None] = ContextVar("llmeval_trial_to_charge", default=None)
+_ASKED: ContextVar[str] = ContextVar("llmeval_asked_before", default="")
 _SENDING: ContextVar[bool] = ContextVar("llmeval_is_sending", default=False)
 
 
 # Returns the trial to charge for the current call, or None.
 trial_to_charge = _TRIAL.get
+# Returns the place of the call that this code asked last; see ``models.course``.
+asked_before = _ASKED.get
+# Notes the place of a call that has ended.
+note_asked = _ASKED.set
 # Returns whether what is sent now has gone through an HTTP client that we look at.
 is_sending = _SENDING.get
 
 
 @contextmanager
-def charging(trial: CurrentTrial | None) -> Iterator[None]:
-    """Charge a trial, or none, for the calls made in here, in this thread or task."""
-    token = _TRIAL.set(trial)
+def charging(trial: CurrentTrial | None, *, asked: str = "") -> Iterator[None]:
+    """Charge a trial, or none, for the calls made in here, in this thread or task.
+
+    Args:
+        trial: it.
+        asked: the place of the call that the code asked last which began what runs in here.
+    """
+    token, asked_token = _TRIAL.set(trial), _ASKED.set(asked)
     try:
         yield
     finally:
         _TRIAL.reset(token)
+        _ASKED.reset(asked_token)
 
 
 @contextmanager
@@ -120,14 +131,14 @@ def inherited_by_threads() -> Iterator[None]:
         trial = trial_to_charge()
         if trial is not None:
             trial.course.others += 1
-            thread.run = partial(_run, thread, thread.run, trial)  # type: ignore[method-assign]
+            thread.run = partial(_run, thread, thread.run, trial, asked_before())  # type: ignore[method-assign]
         start(thread)
 
     def submit_owned(
         pool: ThreadPoolExecutor, function: Callable[..., T], /, *args: Any, **kwargs: Any
     ) -> Future[T]:
         trial = trial_to_charge()
-        future = submit(pool, _work, trial, function, *args, **kwargs)
+        future = submit(pool, _work, trial, asked_before(), function, *args, **kwargs)
         if trial is not None:
             trial.course.others += 1
             future.add_done_callback(partial(_leave, trial))
@@ -142,10 +153,12 @@ def inherited_by_threads() -> Iterator[None]:
         ThreadPoolExecutor.submit = submit  # type: ignore[method-assign]
 
 
-def _run(thread: threading.Thread, run: Callable[[], None], trial: CurrentTrial) -> None:
+def _run(
+    thread: threading.Thread, run: Callable[[], None], trial: CurrentTrial, asked: str
+) -> None:
     del thread.run  # a circle, once it runs
     try:
-        with charging(trial):
+        with charging(trial, asked=asked):
             run()
     finally:
         _leave(trial)
@@ -156,7 +169,7 @@ def _leave(trial: CurrentTrial, _future: object = None) -> None:
 
 
 def _work(
-    trial: CurrentTrial | None, function: Callable[..., T], /, *args: Any, **kwargs: Any
+    trial: CurrentTrial | None, asked: str, function: Callable[..., T], /, *args: Any, **kwargs: Any
 ) -> T:
-    with charging(trial):
+    with charging(trial, asked=asked):
         return function(*args, **kwargs)

@@ -21,12 +21,18 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmeval.cache.course import Step, Steps
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import CANCELLED_REASON, OWN_DEADLINE_REASON
-from pytest_llmeval.models.attribution import charging, trial_to_charge
+from pytest_llmeval.models.attribution import (
+    asked_before,
+    charging,
+    note_asked,
+    trial_to_charge,
+)
+from pytest_llmeval.models.strands import strands_of
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.replies import Replies
     from pytest_llmeval.errors import ReplayMiss
-    from pytest_llmeval.records import Slot
+    from pytest_llmeval.records import Slot, Strand
 
 Leave = Callable[[str, str], None]
 GRACE = 1.0  # seconds by which a trial may be slower than when it was recorded
@@ -110,6 +116,7 @@ class Course:
     _begun: set[str] = field(default_factory=set)
     _open: dict[str, OpenCall] = field(default_factory=dict)
     _ended: dict[str, Step] = field(default_factory=dict)
+    _before: dict[str, str] = field(default_factory=dict)  # by place what the same code asked
 
     def begin(self, key: str, slot: Slot, replies: Replies, leave: Leave) -> OpenCall:
         """Begin a call; one that was given up before in its slot is another call."""
@@ -128,6 +135,7 @@ class Course:
             call = OpenCall(place, self._now(), self.expired, recorded, leave)
             self.had_race = self.had_race or bool(self._open)
             self._begun.add(place)
+            self._before[place] = asked_before()
             self._open[place] = call
             self._changed.notify_all()
         return call
@@ -155,6 +163,8 @@ class Course:
                 self._note(call, draw, given_up=given_up)
             elif is_awaited:
                 self._begun.remove(call.place)
+        if is_awaited:
+            note_asked(call.place)
         return is_awaited
 
     def is_open(self, call: OpenCall) -> bool:
@@ -193,6 +203,13 @@ class Course:
             for old in self._recorded or ()
         )
         return {} if is_plain or is_known else self._ended
+
+    def strands(self) -> dict[str, Strand]:
+        """Return the strand of each call by key and slot, empty where no two were open at once."""
+        if not (self.has_ended and self.had_race):
+            return {}
+        found = strands_of(self._ended, self._before)
+        return {place.rstrip("~"): strand for place, strand in found.items()}
 
     def is_held(self, call: OpenCall, draw: str | None) -> bool:
         """Whether a replay is to wait; ``draw`` is that of the stored reply, if there is one."""

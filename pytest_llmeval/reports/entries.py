@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Outcome, Trial, trials_by_case
+from pytest_llmeval.records import Trial, first_failed, trials_by_case
 from pytest_llmeval.reports.edits import edited_entries
 from pytest_llmeval.reports.formats import label, short
 from pytest_llmeval.reports.reasons import unjudgeable, worded
@@ -109,8 +109,8 @@ def first_failure(judgement: Judgement, case: str, trials: Iterable[Trial]) -> s
 
     A recorded run tells the type of the exception and its line, no text of a reply.
     """
-    messages = (trial.message for trial in trials if trial.outcome is not Outcome.PASSED)
-    return judgement.headlines.get(case) or next(filter(None, messages), "")
+    failed = first_failed(trials)
+    return judgement.headlines.get(case) or (failed.message if failed else "")
 
 
 def flat_entry(function: FunctionComparison) -> Entry:
@@ -140,7 +140,9 @@ def _moved(
     entries, place = list[Entry](), place_of(judgement, function)
     for case in cases:
         name, found = case["case"], [of_side[case["case"]] for of_side in trials]
-        entry = {**case, **place, "failure": first_failure(judgement, name, found[1])}
+        rose = (case.get("difference") or 0) > 0  # its excerpt is of a trial that did well
+        failure = "" if rose else first_failure(judgement, name, found[1])
+        entry = {**case, **place, "failure": failure}
         entry["replies"] = dict(zip(_SIDES, map(_replies, found), strict=True))
         if name in judgement.excerpts:
             entry["excerpt"] = dict(zip(_SIDES, judgement.excerpts[name], strict=True))

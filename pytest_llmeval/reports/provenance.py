@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from pytest_llmeval.errors import listed_names
+from pytest_llmeval.gate.changes import firsts_of, unmatched
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Run, Setting
@@ -79,10 +80,13 @@ def first_new_call(judgement: Judgement, function: FunctionComparison) -> tuple[
 
 
 def _first_new(baseline: Sequence[Call], current: Sequence[Call]) -> tuple[int, str] | None:
-    for place, (old, new) in enumerate(zip(baseline, current, strict=False)):
-        if old.key != new.key or old.draw != new.draw:
-            return (place, new.model or "") if old.key != new.key else None
-    return None
+    new, known = unmatched(current, baseline), {call.key for call in baseline}
+    firsts = firsts_of(new)
+    models = {call.model or "" for call in firsts}
+    if len(models) != 1 or not known.isdisjoint(call.key for call in firsts):
+        return None
+    before = current[: current.index(new[0])]
+    return sum(not any(map(call.is_beside, new)) for call in before), models.pop()
 
 
 def _of_calls(baseline: Run, run: Run) -> Iterator[Difference]:

@@ -17,11 +17,16 @@ from pytest_llmeval.cache.queries import DATABASE, RowReader
 from pytest_llmeval.cache.reply import StoredReply, decode_or_none
 from pytest_llmeval.cache.requests import row_name, unpack_request
 from pytest_llmeval.errors import RowRefused
-from pytest_llmeval.records import Better, Call, Run, Trial, trials_by_case
+from pytest_llmeval.records import Better, Call, Run, Trial, first_failed, trials_by_case
+from pytest_llmeval.transcripts.call_texts import CallTexts, Pair, in_order, judged_last, pairs
 from pytest_llmeval.transcripts.messages import ASSISTANT, Asked, Message, read_reply, read_request
-from pytest_llmeval.transcripts.word_diff import first_difference
+from pytest_llmeval.transcripts.word_diff import (
+    MessageDiff,
+    edit_of,
+    first_difference,
+    request_diff,
+)
 
-_NOT_HERE = (Message("request", "not here", "missing"),)
 LONGEST = 300  # characters
 _LEAD = 60  # of these before the place where the sides part
 _LOOKED_THROUGH = 20_000
@@ -98,31 +103,57 @@ class Transcript:
 
     Attributes:
         trial: it.
-        asked: its first request; None if that is not here.
-        utterances: all that follows: the reply, what later requests have besides, their replies.
-        is_here: whether every reply that it got is here.
+        calls: its calls. Where several were open at once their order is the same in each
+            trial of the case, whichever was answered first.
     """
 
     trial: Trial
-    asked: Asked | None
-    utterances: tuple[Utterance, ...]
-    is_here: bool
+    calls: tuple[CallTexts, ...]
+
+    @property
+    def asked(self) -> Asked | None:
+        """Its first request; None if that is not here."""
+        return self.calls[0].asked if self.calls else None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether every reply that it got is here."""
+        return all(one.is_here for one in self.calls)
+
+    @property
+    def utterances(self) -> tuple[Utterance, ...]:
+        """All that follows the first request: replies, and what later requests have besides."""
+        return tuple(
+            Utterance(number, message)
+            for number, one in enumerate(self.calls, start=1)
+            for message in (*(one.begins if number > 1 else ()), *one.said)
+        )
 
     @property
     def said(self) -> tuple[Message, ...]:
-        """What makes two transcripts equal, besides their first requests."""
-        return tuple(one.message for one in self.utterances)
+        """What makes two transcripts equal: all but the requests that begin anew."""
+        return tuple(message for one in self.calls for message in one.said)
 
     @property
-    def draws(self) -> tuple[str | None, ...]:
-        """The ids of its draws."""
-        return tuple(call.draw for call in self.trial.calls)
+    def draws(self) -> tuple[str, ...]:
+        """The ids of its draws, sorted; "" for a call that got none."""
+        return tuple(sorted(call.draw or "" for call in self.trial.calls))
 
 
-def transcripts(trials: Iterable[Trial], stored: StoredTexts) -> tuple[Transcript, ...]:
-    """Read the texts of trials, each request once."""
+def transcripts(stored: StoredTexts, *sides: Iterable[Trial]) -> tuple[tuple[Transcript, ...], ...]:
+    """Read the texts of the trials of a case, on one side or on both; each request once."""
     requests: dict[str, Asked | None] = {}
-    return tuple(_transcript(trial, stored, requests) for trial in trials)
+    first: tuple[CallTexts, ...] = ()  # whose order all others have
+    found = []
+    for trials in sides:
+        of_side = []
+        for trial in trials:
+            read = [_call_texts(call, stored, requests) for call in trial.calls]
+            calls = in_order(read, like=first)
+            first = first or calls
+            of_side.append(Transcript(trial, calls))
+        found.append(tuple(of_side))
+    return tuple(found)
 
 
 def first_asked(found: Iterable[Transcript]) -> Asked | None:
@@ -130,26 +161,13 @@ def first_asked(found: Iterable[Transcript]) -> Asked | None:
     return next((one.asked for one in found if one.asked), None)
 
 
-def _transcript(trial: Trial, stored: StoredTexts, requests: dict[str, Asked | None]) -> Transcript:
-    utterances: list[Utterance] = []
-    known: Sequence[Message] = ()  # with which a request repeats what was said before it
-    is_here = True
-    for number, call in enumerate(trial.calls, start=1):
-        if call.key not in requests:
-            requests[call.key] = stored.request(call.key)
-        asked = requests[call.key]
-        messages = () if asked is None else asked.messages
-        if number > 1:
-            new = _NOT_HERE if asked is None else messages[first_difference(known, messages) :]
-            utterances += (Utterance(number, message) for message in new)
-        reply = stored.reply(call)
-        is_here = is_here and (reply is not None or call.draw is None)
-        answer = (_missing(call),) if reply is None else reply
-        utterances += (Utterance(number, message) for message in answer)
-        # A thought is not sent back to the model.
-        known = [one for one in (*messages, *answer) if one.kind != "thought"]
-    first = requests[trial.calls[0].key] if trial.calls else None
-    return Transcript(trial, first, tuple(utterances), is_here)
+def _call_texts(call: Call, stored: StoredTexts, requests: dict[str, Asked | None]) -> CallTexts:
+    if call.key not in requests:
+        requests[call.key] = stored.request(call.key)
+    reply = stored.reply(call)
+    answer = (_missing(call),) if reply is None else reply
+    is_here = reply is not None or call.draw is None
+    return CallTexts(call, requests[call.key], answer, is_here)
 
 
 def _missing(call: Call) -> Message:
@@ -165,12 +183,14 @@ class Parting:
 
     Attributes:
         trial: index of both.
-        baseline: the utterance there; None where that side has ended. ``current`` likewise.
+        baseline: the utterance there; None where that side has no more. ``current`` likewise.
+        goes_on: the side that has no more made other calls after that.
     """
 
     trial: int
     baseline: Utterance | None
     current: Utterance | None
+    goes_on: bool = False
 
 
 def parting(baseline: Sequence[Transcript], current: Sequence[Transcript]) -> Parting | None:
@@ -178,15 +198,85 @@ def parting(baseline: Sequence[Transcript], current: Sequence[Transcript]) -> Pa
 
     Trials of which a reply is not here tell nothing.
     """
-    others = {one.trial.index: one for one in current}
-    for one in baseline:
-        other = others.get(one.trial.index)
-        if other is None or one.said == other.said or not (one.is_here and other.is_here):
+    for one, other in _same_trials(baseline, current):
+        if not (one.is_here and other.is_here):
             continue
-        place = first_difference(one.said, other.said)
-        utterances = (next(iter(side.utterances[place:]), None) for side in (one, other))
-        return Parting(one.trial.index, *utterances)
+        both = pairs(one.calls, other.calls)
+        for at, pair in enumerate(both):
+            told = _told(one, pair[0], pair), _told(other, pair[1], pair)
+            said = [[utterance.message for utterance in side] for side in told]
+            if said[0] != said[1]:
+                place = first_difference(*said)
+                first, second = (next(iter(side[place:]), None) for side in told)
+                goes_on = None in pair and any(None not in later for later in both[at:])
+                return Parting(one.trial.index, first, second, goes_on)
     return None
+
+
+def _told(of: Transcript, one: CallTexts | None, pair: Pair) -> list[Utterance]:
+    """List what was said in a call; of one that the other side lacks also what it asks."""
+    if one is None:
+        return []
+    number = of.calls.index(one) + 1
+    asked = one.begins if None in pair and number > 1 else ()
+    return [Utterance(number, message) for message in (*asked, *one.said)]
+
+
+def _same_trials(
+    baseline: Iterable[Transcript], current: Iterable[Transcript]
+) -> list[tuple[Transcript, Transcript]]:
+    others = {one.trial.index: one for one in current}
+    return [(one, others[one.trial.index]) for one in baseline if one.trial.index in others]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRequest:
+    """A request that the two sides put otherwise; ``call`` is its number in the current trial."""
+
+    call: int
+    diff: tuple[MessageDiff, ...]
+
+
+def changed_requests(
+    baseline: Sequence[Transcript], current: Sequence[Transcript]
+) -> tuple[ChangedRequest, ...] | None:
+    """Compare what the two sides of a case ask, by the trial that shows most.
+
+    Left out is what goes on with a conversation, or follows a reply that differs: it may differ
+    for that alone.
+
+    Returns:
+        None where the requests of one side are not here.
+    """
+    asking = [next((one for one in side if one.calls), None) for side in (baseline, current)]
+    tried = _same_trials(baseline, current)
+    if asking[0] and asking[1] and not any(one.asked and two.asked for one, two in tried):
+        tried = [(asking[0], asking[1])]
+    found = [each for one, two in tried if (each := _changed(one, two)) is not None]
+    return max(found, key=len, default=None)
+
+
+def _changed(baseline: Transcript, current: Transcript) -> tuple[ChangedRequest, ...] | None:
+    answered_otherwise: list[Call] = []
+    found, is_here = list[ChangedRequest](), False
+    for old, new in pairs(baseline.calls, current.calls):
+        if old is None or new is None:
+            continue
+        if old.asked and new.asked:
+            is_here = True
+            begins = old.known is None and new.known is None
+            if begins and all(map(new.call.is_beside, answered_otherwise)):
+                diff = request_diff(old.asked, new.asked)
+                if edit_of(diff):
+                    found.append(ChangedRequest(current.calls.index(new) + 1, diff))
+        if old.answer != new.answer:
+            answered_otherwise.append(new.call)
+    return tuple(found) if is_here else None
+
+
+def edits_of(changed: Iterable[ChangedRequest]) -> tuple[tuple[str, ...], ...]:
+    """Return what was changed in requests, to be compared with the edits of other cases."""
+    return tuple(sorted({edit for one in changed for edit in edit_of(one.diff)}))
 
 
 class Moved(NamedTuple):
@@ -203,8 +293,9 @@ def excerpts(
 ) -> dict[str, Sides]:
     """Pick from each case the line by which its sides part, out of the trials that tell most.
 
-    For a case that fell that is the best trial of the baseline and the worst one of the current
-    run; for one that rose it is the other way round. A side whose reply is not here is None.
+    Of a case that fell that is the best trial of the baseline, and of the current run the one
+    whose failure is told; of one that rose it is the worst trial there and the best one here. A
+    side whose reply is not here is None.
     """
     cases = {one.case for one in moved}
     before, after = (trials_by_case(run, cases) for run in (baseline, current))
@@ -214,7 +305,10 @@ def excerpts(
             falls = has_fallen == (better == "higher")  # in numbers
             first = _extreme(before[case], metric, highest=falls)
             second = _extreme(after[case], metric, highest=not falls)
-            found[case] = _excerpt(_lines(first, stored), _lines(second, stored))
+            if has_fallen:
+                second = first_failed(after[case]) or second
+            sides = transcripts(stored, filter(None, [first]), filter(None, [second]))
+            found[case] = _excerpt(*(side[0].calls if side else () for side in sides))
     return found
 
 
@@ -225,33 +319,43 @@ def _extreme(trials: Sequence[Trial], metric: str, *, highest: bool) -> Trial | 
     return min(scored, key=lambda trial: sign * trial.scores.get(metric, 0.0), default=None)
 
 
-def _lines(trial: Trial | None, stored: StoredTexts) -> list[str | None]:
-    calls = () if trial is None else trial.calls
-    return [None if reply is None else _one_line(reply) for reply in map(stored.reply, calls)]
-
-
 def _one_line(messages: Sequence[Message]) -> str:
     """Write what a reply says first in one line, whatever it holds; a thought only if alone."""
     first = min(messages, key=lambda message: message.kind == "thought")
     return " ".join(first.text[:_LOOKED_THROUGH].split())
 
 
-def _excerpt(baseline: Sequence[str | None], current: Sequence[str | None]) -> Sides:
-    """Return the first replies that are not the same on both sides, or the last ones."""
-    for one, other in zip(baseline, current, strict=False):
-        if one is not None and other is not None and one != other:
-            return _cut(one, other)
-    first, second = _last(baseline), _last(current)
-    return first and first[:LONGEST], second and second[:LONGEST]
+def _line_of(one: CallTexts | None) -> str | None:
+    is_told = one is not None and one.is_here and one.was_answered
+    return _one_line(one.answer) if one is not None and is_told else None
 
 
-def _cut(one: str, other: str) -> Sides:
+def _excerpt(baseline: Sequence[CallTexts], current: Sequence[CallTexts]) -> Sides:
+    """Return the replies that were judged last; of each the first before it that differs, if any.
+
+    Of several that were open at once those that differ are shown, all if none does.
+    """
+    partners = {id(new): old for old, new in pairs(baseline, current) if new is not None}
+    shown: list[tuple[str | None, str | None]] = []
+    for chain in judged_last(current):
+        lines = [(_line_of(partners.get(id(one))), _line_of(one)) for one in chain]
+        parting = (pair for pair in lines if None not in pair and pair[0] != pair[1])
+        shown.append(next(parting, lines[-1]))
+    shown = [pair for pair in shown if pair[0] != pair[1]] or shown
+    old, new = (_joined(pair[side] for pair in shown) for side in (0, 1))
+    if old is None:  # nothing there asks the like
+        old = _joined(_line_of(chain[-1]) for chain in judged_last(baseline))
+    return _cut(old, new)
+
+
+def _joined(lines: Iterable[str | None]) -> str | None:
+    told = [line for line in lines if line is not None]
+    return " | ".join(told) if told else None
+
+
+def _cut(one: str | None, other: str | None) -> Sides:
     """Cut two lines to what stands around the place from which they differ."""
-    place = first_difference(one, other)
-    begin = place - _LEAD if place > 2 * _LEAD else 0
-    first, second = ("..." * (begin > 0) + line[begin:][:LONGEST] for line in (one, other))
+    place = first_difference(one or "", other or "")
+    begin = place - _LEAD if place > 2 * _LEAD and one != other else 0
+    first, second = (line and "..." * (begin > 0) + line[begin:][:LONGEST] for line in (one, other))
     return first, second
-
-
-def _last(lines: Sequence[str | None]) -> str | None:
-    return next((line for line in reversed(lines) if line is not None), None)

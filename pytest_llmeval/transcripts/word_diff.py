@@ -34,6 +34,11 @@ class Piece:
     text: str
 
 
+def words_of(text: str) -> list[str]:
+    """Cut a text into its words, each with the blanks before it."""
+    return _WORDS.findall(text)
+
+
 def word_diff(before: str, after: str) -> tuple[Piece, ...]:
     """Compare two texts word by word; very different long ones by lines, or as a whole."""
     for parts in (_WORDS, _LINES):

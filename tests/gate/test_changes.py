@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
@@ -14,7 +15,7 @@ from tests.gate.builders import a_call, a_case, a_run, compared
 
 OneTrial = tuple[Trial, float]
 
-A, B, C = a_call("A", "a0"), a_call("B", "b0"), a_call("C", "c0")
+A, B, C, D = (a_call(key, f"{key.lower()}0") for key in "ABCD")
 NEW_A, NEW_B = a_call("A", "a1"), a_call("B", "b1")
 FAILED = a_call("A", None)
 
@@ -87,6 +88,27 @@ def test_the_first_call_that_differs_gives_the_kind() -> None:
     assert kind([A, B], [C, NEW_B]) == "request"
     assert kind([A, B], [NEW_B, C]) == "request"
     assert kind([B], [A, NEW_B]) == "request"
+
+
+def at_once(*calls: Call) -> list[Call]:
+    """Let calls be open at once; they are listed as they were answered."""
+    return [dataclasses.replace(call, strand=(0, place)) for place, call in enumerate(calls)]
+
+
+def test_no_race_gives_the_kind() -> None:
+    for baseline in (at_once(A, B), at_once(B, A)):
+        for turned in (False, True):
+            redrawn, edited = ([NEW_A, NEW_B], [NEW_A, C])
+            assert kind(baseline, at_once(*redrawn[:: -1 if turned else 1])) == "redrawn"
+            assert kind(baseline, at_once(*edited[:: -1 if turned else 1])) == "request"
+
+
+def test_what_follows_a_redrawn_call_is_no_changed_request() -> None:
+    chain = [dataclasses.replace(call, strand=(0, 0)) for call in (NEW_A, C)]
+    beside = dataclasses.replace(B, strand=(0, 1))
+
+    assert kind([*at_once(A, B), D], [*chain, beside]) == "redrawn"
+    assert kind([*at_once(A, B), D], [beside, *chain]) == "redrawn"
 
 
 def test_the_first_trial_that_differs_gives_the_kind() -> None:
@@ -218,6 +240,10 @@ def sample(*replies: str | None) -> Scored:
 
 def test_equal_replies_in_every_repeated_sample_are_one_draw() -> None:
     assert all_repeats_identical([sample("x", "x"), sample("y", "y", "y"), sample("z")])
+
+
+def test_repeats_are_one_draw_in_whatever_order_their_calls_were_answered() -> None:
+    assert all_repeats_identical([of([scored(0, A, B), scored(1, B, A)])])
 
 
 def test_one_sample_of_unlike_replies_shows_that_repeats_differ() -> None:

@@ -259,3 +259,18 @@ def test_where_requests_part_is_told_if_it_is_the_same_place_in_each_trial(
     (function,) = compare(before, run, GateRules()).functions
 
     assert first_new_call(judgement, function) == found
+
+
+def test_a_new_request_beside_the_others_is_not_said_to_follow_them() -> None:
+    def gathered(*calls: str) -> Run:
+        (case,), (trial,) = asking(*calls).cases, asking(*calls).trials
+        made = tuple(replace(call, strand=(0, at)) for at, call in enumerate(trial.calls))
+        return replace(a_run(), cases=(case,), trials=(replace(trial, calls=made),))
+
+    for words in ("xz", "zx"):
+        run, before = gathered(words), gathered("xy")
+        against = Baseline(run=before, path=Path(), reference="main", how="last")
+        judgement = Judgement(settings=Settings(session="s"), run=run, baseline=against)
+        (function,) = compare(before, run, GateRules()).functions
+
+        assert first_new_call(judgement, function) is None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,12 +43,82 @@ def test_of_a_case_that_fell_the_best_reply_stands_beside_the_worst(recorder: Re
     assert sides(recorder, baseline, current, fell=False) == ("old wrong", "new right")
 
 
-def test_the_first_replies_that_differ_are_shown(recorder: Recorder) -> None:
+def test_the_replies_that_were_judged_last_are_shown(recorder: Recorder) -> None:
     def asking(*texts: str) -> Run:
-        return run_of(recorder.case("a", "p", lambda _: [([user("?")], said(t)) for t in texts]))
+        asked = [([user(f"{number}?")], said(text)) for number, text in enumerate(texts)]
+        return run_of(recorder.case("a", "m", lambda _: asked))
 
-    assert sides(recorder, asking("a", "b", "c"), asking("a", "x", "y")) == ("b", "x")
+    assert sides(recorder, asking("a", "b", "c"), asking("a", "x", "y")) == ("c", "y")
     assert sides(recorder, asking("a", "b"), asking("a", "b", "c")) == ("b", "c")
+    assert sides(recorder, asking("a", "b", "c"), asking("a", "x")) == ("b", "x")
+
+
+def test_of_a_conversation_the_first_reply_that_differs_is_shown(recorder: Recorder) -> None:
+    def talking(first: str) -> Run:
+        begun = [user("Where is it?"), {"role": "assistant", "content": first}, user("When?")]
+        asked = [(begun[:1], said(first)), (begun, said("Soon."))]
+        return run_of(recorder.case("a", "m", lambda _: asked))
+
+    assert sides(recorder, talking("Here."), talking("There.")) == ("Here.", "There.")
+    assert sides(recorder, talking("Here."), talking("Here.")) == ("Soon.", "Soon.")
+
+
+def test_of_what_was_judged_by_a_model_the_first_reply_that_differs_is_shown(
+    recorder: Recorder,
+) -> None:
+    def judged(label: str, letter: str, verdict: str) -> Run:
+        asked = [
+            ([user("Label it.")], said(label)),
+            ([user("Write to them.")], said(letter)),
+            ([user(f"Is this polite?\n\n{letter}\n")], said(verdict)),
+        ]
+        return run_of(recorder.case("a", "m", lambda _: asked))
+
+    baseline = judged("legal", "Dear Madam, it will come soon.", "yes")
+    rude = judged("sales", "You will have to wait for it.", "no")
+    other_judge = judged("sales", "Dear Madam, it will come soon.", "no")
+
+    assert sides(recorder, baseline, rude) == (
+        "Dear Madam, it will come soon.",
+        "You will have to wait for it.",
+    )
+    assert sides(recorder, baseline, other_judge) == ("yes", "no")
+
+
+def test_of_calls_that_were_open_at_once_those_that_differ_are_shown(recorder: Recorder) -> None:
+    def gathering(department: str, urgency: str, *, turned: bool = False) -> Run:
+        asked = [
+            ([user("Which department?")], said(department)),
+            ([user("Urgent?")], said(urgency)),
+        ]
+        case, (trial,) = recorder.case("a", "m", lambda _: asked)
+        calls = [replace(call, strand=(0, at)) for at, call in enumerate(trial.calls)]
+        return run_of((case, (replace(trial, calls=tuple(calls[:: -1 if turned else 1])),)))
+
+    baseline = gathering("legal", "no")
+    for turned in (False, True):
+        one, both, none = (
+            gathering(*words, turned=turned)
+            for words in (("sales", "no"), ("sales", "yes"), ("legal", "no"))
+        )
+        assert sides(recorder, baseline, one) == ("legal", "sales")
+        assert sides(recorder, baseline, both) == ("no | legal", "yes | sales")
+        assert sides(recorder, baseline, none) == ("no | legal", "no | legal")
+
+
+def test_beside_a_failure_stands_the_reply_of_that_trial(recorder: Recorder) -> None:
+    baseline = answering(recorder, "pp", said("right"), said("right"))
+    current = answering(recorder, "mm", said("first"), said("second"))
+    missed, lower = (
+        replace(trial, scores={"score": score})
+        for trial, score in zip(current.trials, (0.5, 0.2), strict=True)
+    )
+
+    moved = [Moved(CASE, "score", "higher", has_fallen=True)]
+    with StoredTexts(recorder.home) as stored:
+        found = excerpts(baseline, replace(current, trials=(missed, lower)), moved, stored)
+
+    assert found[CASE] == ("right", "first")
 
 
 def test_a_side_whose_reply_is_not_here_is_none(recorder: Recorder, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
 
 def read(recorder: Recorder, trials: Sequence[Trial]) -> tuple[Transcript, ...]:
     with StoredTexts(recorder.home) as stored:
-        return transcripts(trials, stored)
+        return transcripts(stored, trials)[0]
 
 
 def agent(final: str) -> list[Exchange]:

@@ -95,8 +95,14 @@ class Ledger:
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """One call a slot, as it ended, in the order in which the slots were first asked."""
-        return (*self.shared, *self._calls.values())
+        """One call a slot, as it ended, in the order in which they were noted."""
+        strands = {} if self.index is None else self.course.strands()
+        own = (
+            replace(call, strand=strands[place]) if strands.get(place) else call
+            for call in self._calls.values()
+            for place in [f"{call.key}/{call.slot}"]
+        )
+        return (*self.shared, *own)
 
     @property
     def loss(self) -> str:

@@ -11,20 +11,17 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Trial
 from pytest_llmeval.reports.entries import first_failure, trials_of_both
 from pytest_llmeval.reports.formats import outcome_and_score
-from pytest_llmeval.transcripts.messages import Asked
+from pytest_llmeval.transcripts.call_texts import CallTexts, pairs
+from pytest_llmeval.transcripts.messages import Asked, Message
 from pytest_llmeval.transcripts.transcript import (
     StoredTexts,
     Transcript,
+    changed_requests,
+    edits_of,
     first_asked,
     transcripts,
 )
-from pytest_llmeval.transcripts.word_diff import (
-    MessageDiff,
-    Piece,
-    edit_of,
-    request_diff,
-    word_diff,
-)
+from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece, request_diff, word_diff
 
 _LEAST_SECONDS = 0.05  # that are told
 _LONGEST_ASKED = 500
@@ -114,16 +111,17 @@ def read_replies(
     before, after = trials_of_both(judgement, {case for case, _, _ in cases})
     with StoredTexts(judgement.settings.directory) as stored:
         for case, name, metric in cases:
-            old, new = (transcripts(side[case], stored) for side in (before, after))
+            old, new = transcripts(stored, before[case], after[case])
             asked = first_asked(old), first_asked(new)
-            request = _request(*asked)
+            changed = changed_requests(old, new) or ()
+            request = [message for one in changed for message in one.diff]
             yield ShownReplies(
                 name=name,
                 asked=_last_asked(asked[1] or asked[0]),
                 failure=_failure(judgement, case, after[case]),
                 draws=_draws(old, new, metric),
-                request=request,
-                edit=edit_of(request),
+                request=tuple(request) or _request(asked[1] or asked[0]),
+                edit=edits_of(changed),
             )
 
 
@@ -139,9 +137,8 @@ def _last_asked(asked: Asked | None) -> str:
     return text[:_LONGEST_ASKED] + ellipsis
 
 
-def _request(before: Asked | None, after: Asked | None) -> tuple[MessageDiff, ...]:
-    known = after or before
-    return () if known is None else request_diff(before or known, after or known)
+def _request(asked: Asked | None) -> tuple[MessageDiff, ...]:
+    return () if asked is None else request_diff(asked, asked)
 
 
 def _draws(
@@ -199,17 +196,34 @@ def _messages(
     """Mark in the messages of both sides what the other has not."""
     shown: tuple[list[ShownMessage], list[ShownMessage]] = ([], [])
     has_parted = before is None or after is None  # one side alone has nothing to part from
-    for old, new in zip_longest(*(() if one is None else one.said for one in (before, after))):
-        parts = old != new and not has_parted
+    calls = (() if one is None else one.calls for one in (before, after))
+    for old, new, is_said in _message_pairs(*calls):
+        parts = is_said and old != new and not has_parted
         has_parted |= parts
-        is_pair = old and new and old.label == new.label
-        diff = word_diff(old.text, new.text) if is_pair and old != new else None
+        is_pair = old and new and old.label == new.label and old != new
+        diff = word_diff(old.text, new.text) if old and new and is_pair else None
         for place, message, own in ((0, old, "-"), (1, new, "+")):
             if message is not None:
                 pieces = (Piece(" ", message.text),) if diff is None else diff
                 kept = _cut(piece for piece in pieces if piece.op in (" ", own))
                 shown[place].append(ShownMessage(message.label, kept, parts))
     return shown
+
+
+def _message_pairs(
+    before: Sequence[CallTexts], after: Sequence[CallTexts]
+) -> Iterator[tuple[Message | None, Message | None, bool]]:
+    """Put the messages of both sides beside each other, call by call, but the first request.
+
+    Yields:
+        A message of each side, and whether it was said, not asked anew.
+    """
+    for number, pair in enumerate(pairs(before, after)):
+        if number:
+            begins = (() if one is None else one.begins for one in pair)
+            yield from ((old, new, False) for old, new in zip_longest(*begins))
+        said = (() if one is None else one.said for one in pair)
+        yield from ((old, new, True) for old, new in zip_longest(*said))
 
 
 def _cut(pieces: Iterable[Piece]) -> tuple[Piece, ...]:

@@ -11,7 +11,13 @@ from pytest_llmeval.reports.formats import aligned, columns, counted, hits, outc
 from pytest_llmeval.reports.terminal.fitting import Page, StyledLine, Words
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.messages import Asked, Message
-from pytest_llmeval.transcripts.transcript import Parting, Transcript, Utterance, first_asked
+from pytest_llmeval.transcripts.transcript import (
+    ChangedRequest,
+    Parting,
+    Transcript,
+    Utterance,
+    first_asked,
+)
 from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
 
 _CONTEXT = 12  # words on each side of what changed
@@ -61,7 +67,7 @@ def case_lines(
     sides: Sequence[CaseSide],
     page: Page,
     *,
-    request: Sequence[MessageDiff] | None = None,
+    requests: Sequence[ChangedRequest] | None = None,
     alike: str = "",
     parting: Parting | None = None,
 ) -> Iterator[StyledLine]:
@@ -70,7 +76,7 @@ def case_lines(
     Args:
         sides: the baseline, and the run that is held against it; or one run alone.
         page: to which texts are fitted.
-        request: the first requests of both; None if one of them is not here.
+        requests: those that changed; None if those of a side are not here.
         alike: how many other cases were asked the same change; "" for nothing to say.
         parting: where the answers part.
     """
@@ -78,12 +84,14 @@ def case_lines(
     yield ((trial.case, "bold"),)
     yield from _headings(sides)
     yield ()
-    if request is None:
+    if requests is None:
         for side in sides:
             yield from _request(side, page)
-    elif any(message.edit for message in request):
-        yield (("request", "bold"), (", [-only in the baseline-] {+only here+}", ""))
-        yield from _request_diff(request, page)
+    elif requests:
+        for changed in requests:
+            of = "" if len(requests) == changed.call == 1 else f" of call {changed.call}"
+            yield (("request", "bold"), (f"{of}, [-only in the baseline-] {{+only here+}}", ""))
+            yield from _request_diff(changed.diff, page)
         if alike:
             yield ((f"  {alike}", "dim"),)
     else:
@@ -250,8 +258,9 @@ def _parting(parting: Parting, sides: Sequence[CaseSide], page: Page) -> Iterato
     call = next(utterance.call for utterance in utterances if utterance is not None)
     yield ()
     yield (("the sides part", "bold"), (f" in trial {parting.trial} at call {call}", ""))
+    nothing = "no such call" if parting.goes_on else "nothing more"
     for side, utterance in zip(sides, utterances, strict=True):
-        words = [("nothing more", "dim")] if utterance is None else [(utterance.message.text, "")]
+        words = [(nothing, "dim")] if utterance is None else [(utterance.message.text, "")]
         said = "" if utterance is None else f"{utterance.message.label}: "
         yield from page.text([(said, ""), *words], label=f"  {side.name} ", indent=12)
 

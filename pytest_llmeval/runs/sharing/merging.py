@@ -205,8 +205,8 @@ def _trials(runs: Sequence[Run], cases: Sequence[Case]) -> Mapping[str, tuple[Tr
 
 def _measured(trial: Trial) -> tuple[object, ...]:
     """Return what a repetition of a trial has in common with it, whose calls are all replayed."""
-    calls = [(call.key, call.slot, call.draw, call.failure) for call in trial.calls]
-    return trial.outcome, dict(trial.scores), calls
+    calls = [(call.key, str(call.slot), call.draw or "", call.failure) for call in trial.calls]
+    return trial.outcome, dict(trial.scores), sorted(calls)
 
 
 def _id(runs: Sequence[Run]) -> str:

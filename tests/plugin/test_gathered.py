@@ -1,0 +1,125 @@
+"""Calls that are gathered: what is said of them does not depend on which was answered first."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from itertools import product
+
+import pytest
+from click.testing import CliRunner
+
+from pytest_llmeval.cli import main
+from tests.project import Project
+
+MODEL = '''
+import asyncio, os
+
+answered = set()
+
+
+async def answer(messages, *, draw):
+    """Answers what is named in FIRST, then what was asked beside it."""
+    asked = messages[-1]["content"]
+    kind = next(one for one in ("department", "urgent", "letter") if one in asked)
+    number = asked.split()[-1]
+    if kind in ("department", "urgent") and kind != os.environ["FIRST"]:
+        while (os.environ["FIRST"], number, draw.trial) not in answered:
+            await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+    answered.add((kind, number, draw.trial))
+    if kind == "department":
+        return "sales" if "short" in asked else "legal"
+    return "maybe" if kind == "urgent" else f"To {asked.split()[3]}"
+'''
+EVALS = """
+import asyncio, pytest
+from pytest_llmeval import llm_eval
+
+WORDS = "{words}"
+
+async def asked(llm, question, n):
+    return (await llm.ask(f"{{question}} ?{{WORDS}} {{n}}")).text
+
+async def written(llm, n):
+    department = await asked(llm, "Which department", n)
+    return await asked(llm, f"A letter to {{department}}", n)
+
+@pytest.mark.parametrize("n", range(6))
+@llm_eval(repeats=2)
+async def test_route(async_llm, n):
+    department, urgent = await asyncio.gather(
+        asked(async_llm, "Which department", n), asked(async_llm, "Is it urgent", n)
+    )
+    assert department == "legal"
+
+@pytest.mark.parametrize("n", range(6, 12))
+@llm_eval(repeats=2)
+async def test_write(async_llm, n):
+    letter, urgent = await asyncio.gather(
+        written(async_llm, n), asked(async_llm, "Is it urgent", n)
+    )
+    assert "legal" in letter
+"""
+RUN_OR_TIME = re.compile(
+    r"\d{8}T\d{6}-[0-9a-f]{6}|\b[0-9a-f]{7,40}\b|\b\d+\.\d\b| in \d+\.\d+s|={4,}"
+)
+ORDERS = list(product(["department", "urgent"], repeat=2))
+
+
+def explained(project: Project, monkeypatch: pytest.MonkeyPatch, orders: tuple[str, str]) -> str:
+    """Return all that is printed of a prompt that was shortened, and of the replies to it."""
+    shutil.rmtree(project.path / ".llmeval", ignore_errors=True)
+    told = []
+    for first, words, options in zip(
+        orders, ("", " In short."), ((), ("--llm-baseline=last",)), strict=True
+    ):
+        monkeypatch.setenv("FIRST", first)
+        project.write(model=MODEL, test_evals=EVALS.format(words=words))
+        result = project.run(*options, "--llm-report=out/report.md")
+        told.append(result.stdout.str())
+    told = told[1:]
+    told.append((project.path / "out" / "report.md").read_text())
+    for case in ("test_route[0]", "test_write[6]"):
+        done = CliRunner().invoke(main, ["diff", case])
+        assert done.exit_code == 0, done.output
+        told.append(done.output)
+    lines = "\n".join(told).splitlines()
+    return "\n".join(RUN_OR_TIME.sub("", line) for line in lines if "seconds" not in line)
+
+
+def test_two_calls_in_either_order_give_the_same_explanation(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {explained(project, monkeypatch, orders) for orders in ORDERS}
+
+    assert len(told) == 1
+    (one,) = told
+    assert "fell most  test_route[0]  2/2 -> 0/2  AssertionError: assert 'sales' == 'legal'" in one
+    for line in (
+        "| `test_route[0]` | 2/2 | 0/2 | `legal` | `sales` |",
+        "| `test_write[6]` | 2/2 | 0/2 | `To legal` | `To sales` |",
+        "  user      Is it urgent ? {+In short.+} 0",
+        "  user      Which department ? {+In short.+} 0",
+        "the same words changed in all 5 other cases of test_route looked at",
+        "  baseline  assistant: legal\n  here      assistant: sales",
+    ):
+        assert line in one
+
+
+def test_letters_do_not_differ_by_order_alone(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(model=MODEL, test_evals=EVALS.format(words=""))
+    for first in ("urgent", "department"):
+        monkeypatch.setenv("FIRST", first)
+        project.run("--llm-cache=refresh")
+
+    names = [path.name.partition(".")[0] for path in project.runs()]
+    done = CliRunner().invoke(main, ["diff", "test_write[6]", *names])
+
+    assert "the same on both sides" in done.output
+    assert "reply A  2 of 2 baseline, 2 of 2 here" in done.output
+    assert "reply B" not in done.output
+    assert "the sides part" not in done.output
