@@ -352,6 +352,7 @@ class Run:
         created: UTC, ISO 8601 with seconds.
         commit: full hash, None outside git. ``tree`` is its tree.
         dirty: a tracked file differed from the commit at session start, or files are ``unseen``.
+        changed: the tracked ones of these files, a few of them; empty if that was not noted.
         ref: name of the branch, None if HEAD was detached.
         root: pytest's rootpath relative to git's top level, ``.`` for the same.
         versions: of python, of this plugin, of pytest and of the SDKs in use.
@@ -403,6 +404,7 @@ class Run:
     attempts: int | None = None
     completes: str | None = None
     unseen: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     rules: Mapping[str, Setting] = field(default_factory=dict)
     ci: CiJob | None = None
     collected: Collected | None = None

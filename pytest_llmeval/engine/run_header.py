@@ -33,6 +33,7 @@ CI = pytest.StashKey[CiFacts]()
 
 _NAMES_IN: Any = vars(ModuleType)["__dict__"]  # of a module; no subclass can take its place
 INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
+_MOST_CHANGED = 20  # files that are named
 # What they leave out depends on the session before, so it is no selection to be had again.
 _BY_LAST_SESSION = ("lf", "stepwise", "stepwise_skip", "stepwise_reset")
 
@@ -79,6 +80,7 @@ def open_run(
         tree=git.tree,
         dirty=git.dirty,
         unseen=git.hidden,
+        changed=git.changed[:_MOST_CHANGED],
         ref=git.branch,
         root=relative_root(config.rootpath, top=git.top),
         versions=_versions(),

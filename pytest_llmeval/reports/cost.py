@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from pytest_llmeval.errors import CAP_REASON
+from pytest_llmeval.errors import CAP_REASON, listed_names
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Outcome, Run
 from pytest_llmeval.reports.formats import counted, dollars
@@ -17,6 +17,7 @@ from pytest_llmeval.settings import Settings
 # by what is lacking
 _UNKNOWN = {"price": "no price for", "tokens": "no token counts in the replies of"}
 _NONE = Decimal(0)
+_LISTED_MODELS = 3
 
 
 @dataclass(slots=True)
@@ -131,19 +132,31 @@ def forecast(
 
 
 def _calls_line(opening: Run, source: Run | None, settings: Settings) -> str:
-    asked = settings.model or "models"
     if source is None:
         trials = sum(case.repeats for case in opening.cases)
-        return f"{counted(trials, 'trial')} of {counted(len(opening.cases), 'case')} ask {asked}"
+        begin = f"{counted(trials, 'trial')} of {counted(len(opening.cases), 'case')}"
+        return f"{begin} ask {settings.model}" if settings.model else f"{begin} begin"
+    asked = _asked(opening, source, settings)
     most: dict[str, int] = {}
     for trial in source.trials:
         most[trial.case] = max(most.get(trial.case, 0), len(trial.calls))
     calls = sum(case.repeats * most.get(case.id, 1) for case in opening.cases)
     if not calls:
-        return f"calls to {asked}: not known: the last run saw no call"
+        return f"calls{asked}: not known: the last run saw no call"
     unseen = sum(not most.get(case.id, 1) for case in opening.cases)
     more = f", and not known for {counted(unseen, 'case')} of which it saw none" if unseen else ""
-    return f"up to {counted(calls, 'call')} to {asked}{more}"
+    return f"up to {counted(calls, 'call')}{asked}{more}"
+
+
+def _asked(opening: Run, source: Run, settings: Settings) -> str:
+    """Name the models that these cases asked, and the one that may be asked in their place."""
+    cases = {case.id for case in opening.cases}
+    calls = [call for trial in source.trials if trial.case in cases for call in trial.calls]
+    models = sorted({call.model for call in calls if call.model})
+    named = [listed_names(models, _LISTED_MODELS)] if models else []
+    if settings.model and settings.model not in models:
+        named = [settings.model, *named]
+    return f" to {' or '.join(named)}" if named else ""
 
 
 def _note_on_repeats(opening: Run, baseline: Run) -> str:
@@ -174,15 +187,31 @@ def _cost_line(opening: Run, source: Run | None, settings: Settings) -> str:
             return f"at most: n/a, {_unknown(call.model or '', _cause(call, prices), prices)}"
     dearest = _dearest(source, prices)
     most = sum((case.repeats * dearest.get(case.id, _NONE) for case in opening.cases), _NONE)
-    new = sum(case.id not in dearest for case in opening.cases)
-    more = f", and n/a for {counted(new, 'case')} that it did not run" if new else ""
-    seen = {trial.case for trial in source.trials if trial.calls}
-    unseen = sum(case.id in dearest.keys() - seen for case in opening.cases)
-    more += f", and n/a for {counted(unseen, 'case')} of which it saw no call" if unseen else ""
+    if not dearest:
+        return f"at most: n/a, each trial of run {source.id} was errored"
+    if not most:  # a price of 0, say
+        return ""
     return (
         f"at most about {dollars(most)} if every request is asked anew and no trial takes more "
-        f"than the dearest of its case in run {source.id}{more}"
+        f"than the dearest of its case in run {source.id}"
+        f"{_not_known(opening, source, dearest)}"
     )
+
+
+def _not_known(opening: Run, source: Run, dearest: Mapping[str, Decimal]) -> str:
+    """Say of how many cases an earlier run does not tell what a trial takes, and why."""
+    ran = {trial.case for trial in source.trials}
+    seen = {trial.case for trial in source.trials if trial.calls}
+    causes: Counter[str] = Counter()
+    for case in opening.cases:
+        if case.id not in ran:
+            causes["that it did not run"] += 1
+        elif case.id not in dearest:
+            causes["of which each trial was errored"] += 1
+        elif case.id not in seen:
+            causes["of which it saw no call"] += 1
+    told = causes.items()
+    return "".join(f", and n/a for {counted(count, 'case')} {why}" for why, count in told)
 
 
 def _dearest(source: Run, prices: Prices) -> dict[str, Decimal]:

@@ -51,6 +51,7 @@ class GitState:
         commit: full hash of HEAD; None before the first commit. ``tree`` is its tree.
         branch: None if HEAD is detached.
         dirty: a tracked file differs from the commit, or is staged, or is ``hidden``.
+        changed: those files, the hidden ones first, relative to the top.
         hidden: tracked files in which git looks for no changes (``assume-unchanged``, and
             ``skip-worktree`` where the file is there all the same), relative to the top.
         shallow: the history was cut when the repository was cloned.
@@ -62,6 +63,7 @@ class GitState:
     tree: str | None = None
     branch: str | None = None
     dirty: bool = False
+    changed: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     shallow: bool = False
 
@@ -115,7 +117,9 @@ def read_state(folder: Path) -> GitState:
     branch = _git(folder, "symbolic-ref", "--quiet", "HEAD")
     # Whatever .gitmodules says; "none" would count files there that nobody imports.
     submodules = "--ignore-submodules=untracked"
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no", submodules)
+    status = _git(folder, "status", "--porcelain", "-z", "--untracked-files=no", submodules)
+    # "XY name"; the earlier name of a renamed file stands by itself
+    differing = (one[3:] for one in status.text.split("\0") if one[2:3] == " ")
     hidden = _hidden(Path(top))
     return GitState(
         top=Path(top),
@@ -123,6 +127,7 @@ def read_state(folder: Path) -> GitState:
         tree=tree,
         branch=branch.text.removeprefix("refs/heads/") if branch.succeeded else None,
         dirty=not status.succeeded or status.text != "" or hidden != (),
+        changed=(*hidden, *differing),
         hidden=hidden,
         shallow=shallow == "true",
     )

@@ -112,12 +112,19 @@ def test_a_shallow_clone_names_fetch_depth(branch: Project) -> None:
 def test_a_dirty_main_is_no_baseline(project: Project) -> None:
     project.write(app=APP + "# not committed\n")
     result = project.run("-q")
-    result.stdout.fnmatch_lines(["recorded *(no baseline for it: the run is of a dirty tree)"])
+    why = "the run is of a dirty tree: app.py differed from the commit"
+    result.stdout.fnmatch_lines([f"recorded *(no baseline for it: {why})"])
     project.calls()
     project.git("stash")
     project.git("switch", "-qc", "branch")
 
     assert "no complete run recorded for main" in refused(project, "--llm-baseline=main")
+
+
+def test_before_the_first_commit_a_run_is_not_outside_git(project: Project) -> None:
+    project.git("update-ref", "-d", "HEAD")
+    result = project.run("-q")
+    result.stdout.fnmatch_lines(["recorded * before the first commit of main: name it by its id*"])
 
 
 def test_a_detached_head_finds_main(branch: Project) -> None:

@@ -35,7 +35,7 @@ def test_a_module_that_is_imported_late_and_unknown_to_git(project: Project) -> 
     assert header(project)["dirty"] is True
     assert header(project)["unseen"] == ["wording.py"]
     result.stdout.fnmatch_lines(
-        ["recorded * (no baseline for it: * git does not look at wording.py: git add it, or *"]
+        ["recorded * (no baseline for it: * wording.py, which git does not know: git add it, *"]
     )
 
 
@@ -120,7 +120,7 @@ def test_a_file_that_git_was_told_not_to_look_at(project: Project, flag: str) ->
 
     assert header(project)["dirty"] is True
     assert header(project)["unseen"] == ["app.py"]
-    result.stdout.fnmatch_lines(["*git update-index --no-assume-unchanged or --no-skip-worktree)"])
+    result.stdout.fnmatch_lines(["*git update-index --no-assume-unchanged, or --no-skip-worktree)"])
 
 
 def test_a_sparse_checkout_is_clean(project: Project) -> None:

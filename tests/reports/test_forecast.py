@@ -86,13 +86,13 @@ def test_the_cost_of_new_cases_is_not_known() -> None:
     )
 
 
-def test_a_case_of_which_nothing_was_answered_is_as_good_as_new() -> None:
+def test_the_cost_of_a_case_of_which_nothing_was_answered_is_not_known() -> None:
     run = run_of(*[1000] * 4)
     failed = make_call(model="openai/foo", draw=None, failure="infrastructure", reason="HTTP 500")
     lost = [replace(one, outcome=Outcome.ERRORED, calls=(failed,)) for one in run.trials[2:]]
 
     assert told(replace(run, trials=(*run.trials[:2], *lost)))[1].endswith(
-        ", and n/a for 1 case that it did not run"
+        ", and n/a for 1 case of which each trial was errored"
     )
 
 
@@ -160,3 +160,46 @@ def test_cases_of_which_no_call_was_seen_are_no_part_of_the_forecast() -> None:
 
     assert lines[0] == "up to 2 calls to openai/foo, and not known for 1 case of which it saw none"
     assert lines[1].endswith(", and n/a for 1 case of which it saw no call")
+
+
+def test_the_models_that_a_suite_asks_are_named() -> None:
+    of_judge = run_of(*[1] * 4, model="openai/judge").trials
+    both = run_of(*[1] * 4)
+    trials = zip(both.trials, of_judge, strict=True)
+    asked = replace(
+        both, trials=tuple(replace(one, calls=one.calls + two.calls) for one, two in trials)
+    )
+    assert told(asked)[0] == "up to 8 calls to openai/foo, openai/judge"
+    assert told(asked, model=None)[0] == "up to 8 calls to openai/foo, openai/judge"
+    assert told(asked, model="openai/new")[0] == (
+        "up to 8 calls to openai/new or openai/foo, openai/judge"
+    )
+
+
+def test_where_no_model_is_known_none_is_named() -> None:
+    assert told(None, model=None)[0] == "4 trials of 2 cases begin"
+    assert told(without_calls(run_of(*[1] * 4), "test_a[Chad]"), model=None)
+
+
+def test_a_run_that_failed_throughout_forecasts_no_cost() -> None:
+    failed = run_of(*[1000] * 4)
+    trials = tuple(replace(trial, outcome=Outcome.ERRORED) for trial in failed.trials)
+    lines = told(replace(failed, trials=trials))
+    assert lines[1].startswith("at most: n/a, each trial of run 20261121T084100-1a2b3c was errored")
+
+
+def test_cases_whose_trials_were_all_errored_did_run() -> None:
+    failed = run_of(*[1000] * 4)
+    case = failed.cases[0].id
+    trials = tuple(
+        replace(trial, outcome=Outcome.ERRORED) if trial.case == case else trial
+        for trial in failed.trials
+    )
+    (_, line) = told(replace(failed, trials=trials), begins=opening(new=1))
+    errored = ", and n/a for 1 case of which each trial was errored"
+    assert line.endswith(f"{errored}, and n/a for 1 case that it did not run")
+
+
+def test_what_is_free_is_never_told_to_cost_nothing() -> None:
+    free = {"openai/foo": TokenPrice(input=D(0), output=D(0))}
+    assert len(told(run_of(*[1000] * 4), prices=free)) == 1

@@ -62,6 +62,14 @@ def test_a_detached_head_has_no_branch(project):
 def test_a_changed_tracked_file_is_dirty(project):
     (project.top / "prompt.txt").write_text("Name it.\n")
     assert project.state.dirty
+    assert project.state.changed == ("prompt.txt",)
+
+
+def test_each_file_that_makes_a_tree_dirty_is_named_once(project):
+    project.git("mv", "prompt.txt", "a new name.txt")
+    (project.top / "new.txt").write_text("new\n")
+    project.git("add", "new.txt")
+    assert sorted(project.state.changed) == ["a new name.txt", "new.txt"]
 
 
 def test_a_staged_file_is_dirty(project):
@@ -80,7 +88,7 @@ def test_a_file_that_git_is_not_to_look_at_is_dirty(project, flag):
     (project.top / "pä per.txt").touch()
     project.commit()
     project.git("update-index", f"--{flag}", "pä per.txt")
-    assert project.state.hidden == ("pä per.txt",)
+    assert project.state.hidden == project.state.changed == ("pä per.txt",)
     assert project.state.dirty
 
 

@@ -294,16 +294,20 @@ def _slowdown_line(slowdown: Slowdown) -> str:
 def _recorded(run: Run) -> str:
     name = run.id if run.completes is None else f"{run.id}, which completes {run.completes},"
     if run.commit is None:
-        return f"recorded {name} outside git: name it by its id, or with last"
+        where = f"before the first commit of {run.ref}" if run.ref else "outside git"
+        return f"recorded {name} {where}: name it by its id, or with last"
     bars = ["incomplete"] if not run.complete else []
-    if run.unseen:
-        bars.append(
-            f"of a tree where git does not look at {first_of(run.unseen)}: git add it, or name it "
-            "in .gitignore; if it is tracked git update-index --no-assume-unchanged or "
-            "--no-skip-worktree"
-        )
-    elif run.dirty:
-        bars.append("of a dirty tree")
+    unknown = [file for file in run.unseen if file not in run.changed]
+    hidden = [file for file in run.unseen if file in run.changed]
+    if unknown:
+        how = "git add it, or name it in .gitignore"
+        bars.append(f"of a tree with {first_of(unknown)}, which git does not know: {how}")
+    if hidden:
+        how = "git update-index --no-assume-unchanged, or --no-skip-worktree"
+        bars.append(f"of a tree where git does not look at {first_of(hidden)}: {how}")
+    if run.dirty and not run.unseen:
+        files = f": {first_of(run.changed)} differed from the commit" if run.changed else ""
+        bars.append(f"of a dirty tree{files}")
     bar = f" (no baseline for it: the run is {' and '.join(bars)})" if bars else ""
     return f"recorded {name} for {run.commit[:7]}{bar}"
 

@@ -173,7 +173,8 @@ def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
     if run.unseen:
         found.append(f"dirty: git did not look at {first_of(run.unseen)}")
     elif run.dirty:
-        found.append("dirty: tracked files differed from the commit")
+        files = first_of(run.changed) if run.changed else "tracked files"
+        found.append(f"dirty: {files} differed from the commit")
     if not run.complete:
         wanted = sum(case.repeats for case in run.cases)
         cause = (

@@ -70,6 +70,7 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
         id=_id(runs),
         dirty=any(run.dirty for run in runs),
         unseen=tuple(sorted({name for run in runs for name in run.unseen})),
+        changed=tuple(sorted({name for run in runs for name in run.changed})),
         ref=_common([run.ref for run in runs]),
         selection=_selection(runs, whole=whole),
         complete=whole,
