@@ -32,7 +32,7 @@ from pytest_llmeval.pytest_options import (
     readable_settings,
 )
 from pytest_llmeval.safe_text import printable, printable_message
-from pytest_llmeval.settings import MARKER, RERUN, STEP_SUMMARY
+from pytest_llmeval.settings import BRIEF, MARKER, STEP_SUMMARY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,13 +90,14 @@ def pytest_load_initial_conftests(
 
 def _watch_files(config: pytest.Config) -> None:
     """Note what is opened from here on where a base is run in a worktree, and in that run."""
-    if RERUN not in os.environ and config.known_args_namespace.llm_on_missing != "rerun":
+    is_base = config.pluginmanager.has_plugin(BRIEF)
+    if not is_base and config.known_args_namespace.llm_on_missing != "rerun":
         return
     from pytest_llmeval.engine.rerun.opened import opened_files
     from pytest_llmeval.engine.rerun.preparation import run_setup
 
     opened_files(config)
-    if RERUN in os.environ:
+    if is_base:
         try:
             run_setup(config)
         except BaselineError as exc:
@@ -154,7 +155,7 @@ def _usage_error(config: pytest.Config, error: Exception) -> pytest.UsageError:
 
 def _report_refusal(config: pytest.Config, message: str) -> list[str]:
     """Write the report files of a session that ends with 4; return what went wrong with them."""
-    is_part = hasattr(config, "workerinput") or RERUN in os.environ
+    is_part = hasattr(config, "workerinput") or config.pluginmanager.has_plugin(BRIEF)
     settings = readable_settings(config)
     environ = environ_of(config)
     # a mistake in words for pytest alone need not be one in words for us
@@ -179,7 +180,8 @@ def _progress_line(progress: Progress, *, width: int) -> str:
 
 def _read_brief(config: pytest.Config) -> Brief | None:
     """Return what a session is told that makes the run of a baseline; None for all others."""
-    if RERUN not in os.environ and RERUN not in getattr(config, "workerinput", ()):
+    is_told = config.pluginmanager.has_plugin(BRIEF)
+    if not is_told and BRIEF not in getattr(config, "workerinput", ()):
         return None
     from pytest_llmeval.engine.rerun.child import read_brief
 
@@ -330,7 +332,7 @@ class SessionHooks:
 
         node.workerinput[SESSION_KEY] = self._settings.session
         if self._brief is not None:
-            node.workerinput[RERUN] = self._brief.written()
+            node.workerinput[BRIEF] = self._brief.written()
         compared = [str(path) for _, path in self._earlier_runs()]
         tell_worker(node, config=self._config, retry=self._retry, compared=compared)
         self._reports = report_hooks(self._config, self._settings)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = ".llmeval"
 MARKER = "llm_eval"
-RERUN = "LLMEVAL_RERUN"  # the variable that tells a session to make the run of a baseline
+BRIEF = "llmeval-brief"  # the plugin that tells a session to make the run of a baseline
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows on the page of a job
 TYPED_KEY = "llmeval_typed"  # under which xdist's workers find what was typed
 REPEATS = 5

@@ -26,7 +26,6 @@ import app
 
 
 def answer(messages, *, draw, **params):
-    assert "LLMEVAL_RERUN" not in os.environ
     with open(os.environ["ASKED"], "a") as file:
         file.write(f"{app.__file__}\\n")
     rate = float(messages[-1]["content"].rpartition("rate=")[2])
@@ -466,3 +465,22 @@ def test_it_is_told_what_runs_and_how_it_ended(project: Project, asked: Path) ->
     result.stdout.fnmatch_lines([begin, started, told, end, started, "llm evals: baseline main@*"])
     result.stdout.no_fnmatch_line("not gated: no --llm-baseline")
     assert (made.made, made.commit) == ("rerun", project.git("rev-parse", "main"))
+
+
+BRIEF = '{"session": "x", "checkout": "/", "worktree": "/", "selection": [], "outcome": "o.json"}'
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", BRIEF], ids=["empty", "no JSON", "brief"])
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_a_variable_makes_no_session_that_of_a_baseline(
+    project: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...], text: str
+) -> None:
+    project.write(app=WORSE)
+    project.commit("worse")
+    monkeypatch.setenv("LLMEVAL_RERUN", text)
+    monkeypatch.setenv("llmeval-brief", text)
+
+    result, report = project.gate(*RERUN, *workers)
+
+    assert (result.ret, report["verdict"]) == (1, "regressed")
+    assert not (project.path / "o.json").exists()

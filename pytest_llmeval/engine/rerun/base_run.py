@@ -19,6 +19,7 @@ from pytest_llmeval.engine.rerun.child import (
     BaseOutcome,
     Brief,
     ended_in_order,
+    pytest_told,
     read_outcome,
     run_child,
 )
@@ -42,7 +43,7 @@ from pytest_llmeval.runs.lookup.best_run import crashed_functions, shortcomings
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run
 from pytest_llmeval.runs.store import FoundRun, first_of
-from pytest_llmeval.settings import MARKER, RERUN, Settings
+from pytest_llmeval.settings import MARKER, Settings
 
 _LISTED = 5
 # Ends of a pytest whose trials are all there: tests may have failed, and there may be none.
@@ -202,13 +203,11 @@ class Rerun:
         settings, file = self.settings, scratch / "outcome.json"
         folder = self.config.invocation_params.dir
         brief = self._brief(relocation, file)
-        own = {**self._environ(relocation, installs), **self.repository.filters}
-        environ = {**own, RERUN: brief.written()}
+        environ = {**self._environ(relocation, installs), **self.repository.filters}
         there = relocation.place(folder) or folder
         there.mkdir(parents=True, exist_ok=True)
         self.config.add_cleanup(journal_of(settings.directory, settings.session).remove)
-        # -P: a folder that is not in sys.path here is not to be in it there
-        command = (sys.executable, "-P", "-m", "pytest", *given.arguments)
+        command = pytest_told(brief, given.arguments)
         code = run_child(command, folder=there, environ=environ)
         outcome = read_outcome(file)
         if outcome is not None and outcome.foreign:

@@ -25,10 +25,18 @@ from pytest_llmeval.engine.rerun.opened import opened_files
 from pytest_llmeval.engine.rerun.relocation import Relocation, installs_from
 from pytest_llmeval.engine.run_header import INSTALLED, files_loaded
 from pytest_llmeval.runs.lookup.best_run import covers
-from pytest_llmeval.settings import RERUN
+from pytest_llmeval.settings import BRIEF
 
 PATIENCE = 3  # how often Ctrl-C is passed on before the process is killed
 _ENDING = ("SIGTERM", "SIGHUP")
+# What stands in the environment is no brief: a branch has many ways to set a variable.
+_PYTEST_TOLD = f"""
+import os, sys, types, pytest
+told = types.ModuleType({BRIEF!r})
+told.text = sys.argv[1]
+sys.argv[:2] = [os.path.join(os.path.dirname(pytest.__file__), "__main__.py")]
+sys.exit(pytest.main(plugins=[told]))
+"""
 
 
 class Terminated(BaseException):
@@ -149,13 +157,16 @@ class BaseOutcome:
     foreign: tuple[str, ...]
 
 
-def read_brief(config: pytest.Config) -> Brief | None:
-    """Return what this session was told; None if it is a session of its own.
+def pytest_told(brief: Brief, arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the command of a pytest that is told a brief, and by which nothing else is."""
+    # -P: a folder that is not in sys.path here is not to be in it there
+    return (sys.executable, "-P", "-c", _PYTEST_TOLD, brief.written(), *arguments)
 
-    The variable is taken away: a pytest that a test starts makes no baseline.
-    """
+
+def read_brief(config: pytest.Config) -> Brief | None:
+    """Return what this session was told; None if it is a session of its own."""
     worker: dict[str, Any] = getattr(config, "workerinput", {})
-    text = worker.get(RERUN) or os.environ.pop(RERUN, None)
+    text = worker.get(BRIEF) or getattr(config.pluginmanager.get_plugin(BRIEF), "text", None)
     if text is None:
         return None
     opened_files(config)
