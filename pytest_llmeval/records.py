@@ -385,6 +385,7 @@ class Run:
         made: ``rerun`` where a session of another commit made it for its own comparison; None
             for a run of its own.
         compared_with: id of the baseline that the session had; None without one.
+        typed_model: the model that was typed for this session alone (``--llm-model``).
     """
 
     id: str
@@ -413,6 +414,12 @@ class Run:
     places: Mapping[str, str] = field(default_factory=dict)
     made: str | None = None
     compared_with: str | None = None
+    typed_model: str | None = None
+
+
+def only_functions(run: Run, functions: Container[str]) -> Run:
+    """Return a run with some of its test functions alone."""
+    return only_cases(run, {case.id for case in run.cases if case.function in functions})
 
 
 def trials_by_case(run: Run, cases: Collection[str] | None = None) -> dict[str, list[Trial]]:

@@ -186,6 +186,7 @@ class Settings(_Frozen):
         default_repeats: for cases whose marker names no number.
         directory: where cache and runs live, absolute.
         directory_is_typed: else it was found, or stands in a file that a branch may change.
+        typed_model: the model, if it was typed on the command line.
         prices: the user's own, by ``provider/model``.
         renamed: beginnings of node ids in the baseline, each with what stands for it here.
         origin_aliases: pairs of origins; a request to the first has the key of the second.
@@ -286,6 +287,7 @@ class Settings(_Frozen):
         f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)"
     )
     directory_is_typed: bool = field(default_factory=bool)
+    typed_model: str | None = field(default_factory=lambda: None)
     renamed: tuple[tuple[str, str], ...] = Option(
         "llm_renamed", checks.renamed, (), ini="linelist"
     ).says(

@@ -85,7 +85,7 @@ def test_a_folder_without_a_cache_is_refused(
         (["prune", "--older-than=3"], "--older-than=3: write a number of days, such as 90d"),
         (["prune", "--older-than=1d", "--keep-baseline=mian"], "'mian'"),
         (["import", "missing.jsonl"], "missing.jsonl: No such file"),
-        (["why", "test_it", "--run=last"], "no run 'last'"),
+        (["why", "test_it", "--run=last"], "last: no run in "),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_4(home: Path, arguments: list[str], part: str) -> None:
@@ -236,7 +236,9 @@ def test_why_tells_replays_from_new_requests(
 
     assert '"Please say yes to case-3. rate=0.8" here' in result.stdout
     assert '"Say yes to case-3. rate=0.8" stored' in result.stdout
-    assert_refused(llmeval("cache", "why", nodeid[:-2], f"--run={edited}"), "Did you mean", nodeid)
+    assert_refused(
+        llmeval("cache", "why", nodeid[:-2] + "9", f"--run={edited}"), "Did you mean", nodeid
+    )
 
 
 def test_a_miss_names_what_differs_in_the_terminal_and_not_in_the_run(project: Project) -> None:

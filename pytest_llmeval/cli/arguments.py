@@ -16,6 +16,7 @@ import click
 
 from pytest_llmeval import checks
 from pytest_llmeval.cache.directory import refuse_foreign
+from pytest_llmeval.cli.case_names import functions_named
 from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.runs.git import read_state
@@ -152,7 +153,8 @@ class Home:
 
     def _recorded(self, baseline: str, candidate: str) -> tuple[Baseline, Baseline]:
         (name, part), (other_name, other_part) = _split(baseline), _split(candidate)
-        found = find_candidate(other_name, self.refs)
+        # What is judged is not replaced by what was before it: that would never be worse.
+        found = find_candidate(other_name, self.refs, exact=True)
         against = found  # for two conditions of one run
         if part is None or name != other_name:
             against = find_reference(name, self.refs, candidate=found.run)
@@ -312,7 +314,7 @@ def chosen(run: Run, name: str | None) -> list[FunctionScores]:
 
     Args:
         run: with their scores.
-        name: of a test function, with or without its file; all of them if None.
+        name: of a test function, with or without its file, or a part of one; all if None.
 
     Raises:
         click.UsageError: there is none of that name, or none at all.
@@ -321,12 +323,9 @@ def chosen(run: Run, name: str | None) -> list[FunctionScores]:
     from pytest_llmeval.judgement import pricing
 
     found = scores_of(run, cost_of=pricing({}))
-    like = [
-        each
-        for each in found
-        if name in (None, each.function, each.name, each.function.partition("::")[2])
-    ]
+    names = functions_named(name, (case.id for case in run.cases)) if name else set()
+    like = [each for each in found if name in (None, each.name) or each.function in names]
     if not like:
-        names = ", ".join(dict.fromkeys(each.name for each in found)) or "no eval"
-        raise click.UsageError(f"--function={name}: run {run.id} has {names}")
+        told = ", ".join(dict.fromkeys(each.name for each in found)) or "no eval"
+        raise click.UsageError(f"--function={name}: run {run.id} has {told}")
     return like

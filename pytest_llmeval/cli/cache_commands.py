@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shutil
 from contextlib import closing
@@ -20,16 +19,16 @@ from pytest_llmeval.cache.requests import explain_calls
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cache.transfer import export, merge, read_export
 from pytest_llmeval.cli.arguments import Home, home_option
+from pytest_llmeval.cli.case_names import case_named, lowest
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import CacheError
-from pytest_llmeval.records import Run, Trial
 from pytest_llmeval.reports.terminal import stored
 from pytest_llmeval.runs.lookup.for_commands import (
     draws_of_baselines,
     draws_of_every_run,
-    run_named,
 )
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.transcripts.scan import scan_run
 
 AGE = re.compile(r"([1-9][0-9]{0,4})d", re.ASCII)
 
@@ -56,13 +55,19 @@ def stats(home: Home) -> None:
 @cache_command.command()
 @click.argument("nodeid")
 @click.option("--run", "reference", default="last", metavar="RUN", show_default=True,
-              help="A run file, a run id, or last.")  # fmt: skip
+              help="What show takes.")  # fmt: skip
 @home_option
 def why(nodeid: str, reference: str, home: Home) -> None:
-    """Say which calls of a recorded case were replayed, and why others were asked anew."""
+    """Say which calls of a recorded case were replayed, and why others were asked anew.
+
+    NODEID is what show takes for CASE.
+    """
     _check(home)
-    run = run_named(reference, home.refs)
-    calls = [call for trial in _trials_of(run, nodeid) for call in trial.calls]
+    found = home.find_run(reference)
+    run, scanned = found.run, scan_run(found.path)
+    nodeid = case_named(nodeid, [case.id for case in run.cases], partial(lowest, scanned))
+    warn(found.notes)
+    calls = [call for trial in scanned.trials_of(nodeid)[nodeid] for call in trial.calls]
     echo([f"run {run.id}  {nodeid}", *([] if calls else ["it made no call"])])
     with _opened(home) as store:
         echo(stored.explanation(explain_calls(store, calls)))
@@ -149,15 +154,6 @@ def _check(home: Home, *, must_exist: bool = True) -> None:
 def _opened(home: Home, *, must_exist: bool = True) -> closing[Store]:
     _check(home, must_exist=must_exist)
     return closing(Store(home.path, warn=lambda text: warn([text])))
-
-
-def _trials_of(run: Run, nodeid: str) -> list[Trial]:
-    cases = [case.id for case in run.cases]
-    if nodeid not in cases:
-        like = difflib.get_close_matches(nodeid, cases, n=3, cutoff=0.4)
-        hint = f" Did you mean: {', '.join(like)}" if like else ""
-        raise click.UsageError(f"run {run.id} has no case {nodeid!r}.{hint}")
-    return [trial for trial in run.trials if trial.case == nodeid]
 
 
 def _days(age: str) -> timedelta:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +11,9 @@ from typing import Any, NamedTuple
 import click
 
 from pytest_llmeval.cli.arguments import Home, home_option, ini_settings
-from pytest_llmeval.cli.pages import has_colours, page_of_output
-from pytest_llmeval.errors import BaselineError, listed_names
-from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC
+from pytest_llmeval.cli.case_names import case_named, figures, lowest
+from pytest_llmeval.cli.pages import has_colours, page_of_output, warn
+from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.reports.terminal.fitting import Page, StyledLine
 from pytest_llmeval.reports.terminal.reading import (
     CaseSide,
@@ -36,7 +37,6 @@ from pytest_llmeval.transcripts.transcript import (
 )
 
 AUTO = "auto"
-_CANDIDATES = 5  # that are named where a part of an id fits several
 _OTHERS = 20  # cases that are looked at for the same change
 _MARKUP: dict[str, dict[str, Any]] = {
     "": {},
@@ -63,15 +63,21 @@ class _Pair(NamedTuple):
 def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
     """Show what a case asked and was answered in two runs, and where they part.
 
-    CASE is a node id or a part of one that no other has; else the case that fell most. A and B
-    are recorded runs, as for compare; else the last run and its baseline.
+    CASE is a node id or a part of one that no other has. Of a test function, and where nothing is
+    named, it is the case that fell most. A and B are recorded runs, as for compare; else the last
+    run and its baseline.
     """
     if len(names) > 3:  # noqa: PLR2004 - CASE A B
         raise click.UsageError("name a case, two runs, or a case and two runs: [CASE] [A B]")
     case, runs = (None, names) if len(names) == 2 else (names[0] if names else None, names[1:])  # noqa: PLR2004
     pair = _pair(home, runs)
     known = dict.fromkeys((*pair.old_names, *(each.id for each in pair.after.header.run.cases)))
-    chosen = _fell_most(pair) if case is None else _named(case, known)
+    if case is None:
+        chosen = _fell_most(pair)
+    else:
+        chosen = case_named(
+            case, known, lambda ids: _fell_most(pair, ids) or lowest(pair.after, ids)
+        )
     if chosen is None:
         click.echo("every case scored the same in both; name one: llmeval diff CASE")
         return
@@ -93,7 +99,9 @@ def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
     """Print what one case of a run asked and was answered."""
     found = find_candidate(reference, home.refs_of(HeaderStore(home.path)))
     scanned = scan_run(found.path)
-    chosen = _named(case, [each.id for each in scanned.header.run.cases])
+    ids = [each.id for each in scanned.header.run.cases]
+    chosen = case_named(case, ids, partial(lowest, scanned))
+    warn(found.notes)
     with StoredTexts(home.path) as stored:
         (side,) = _sides(stored, ("", scanned, chosen))
     if not side.trials:
@@ -123,7 +131,9 @@ def _found(home: Home, headers: HeaderStore, names: Sequence[str]) -> tuple[Base
     refs = home.refs_of(headers)
     current = find_candidate(names[1] if names else "last", refs)
     if names:
-        return find_reference(names[0], refs, candidate=current.run), current
+        against = find_reference(names[0], refs, candidate=current.run)
+        warn(dict.fromkeys((*against.notes, *current.notes)))
+        return against, current
     known = _file_of(current.run.compared_with, headers)
     if known is not None:
         run = headers.load(known)
@@ -145,38 +155,19 @@ def _file_of(run_id: str | None, store: RunStore) -> Path | None:
     return store.by_id(run_id) or next(borrowed, None)
 
 
-def _named(text: str, cases: Iterable[str]) -> str:
-    """Find the case of a name, or of a part of one.
-
-    Raises:
-        click.UsageError: no case has it, or several have.
-    """
-    ids = list(cases)
-    fits = (
-        lambda case: case == text,
-        lambda case: case.partition("::")[2] == text,
-        lambda case: case.rpartition("[")[2] == f"{text}]",
-        lambda case: text in case,
-    )
-    found = next((like for fit in fits if (like := list(filter(fit, ids)))), [])
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise click.UsageError(f"{text}: no case has that name, or a part of that name")
-    named = listed_names(found, _CANDIDATES)
-    raise click.UsageError(f"{text}: {len(found)} cases have that: {named}. Name one of them")
-
-
-def _fell_most(pair: _Pair) -> str | None:
+def _fell_most(pair: _Pair, among: Sequence[str] | None = None) -> str | None:
     """Find the case that fell most, else the one that rose most; None if none did either."""
     old, new = means_that_moved(pair.before.tally(), pair.after.tally())
     moved: list[tuple[float, str]] = []
     for case in pair.after.header.run.cases:
-        then, now = old.get(pair.old_names.get(case.id, ""), {}), new.get(case.id, {})
-        for metric in case.gate or (SCORE_METRIC if SCORE_METRIC in now else PASS_METRIC,):
-            if metric in then and metric in now and then[metric] != now[metric]:
-                sign = 1 if OWN_DIRECTIONS.get(metric, case.better) == "higher" else -1
-                moved.append((sign * (now[metric] - then[metric]), case.id))
+        then = figures(case, old.get(pair.old_names.get(case.id, ""), {}))
+        now = figures(case, new.get(case.id, {}))
+        common = then.keys() & now.keys() if among is None or case.id in among else ()
+        moved += [
+            (now[metric] - then[metric], case.id)
+            for metric in common
+            if now[metric] != then[metric]
+        ]
     if not moved:
         return None
     fell, rose = min(moved), min(moved, key=lambda each: (-each[0], each[1]))

@@ -33,6 +33,7 @@ from pytest_llmeval.reports.terminal.stored import (
     listed_runs,
 )
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
+from pytest_llmeval.runs.lookup.wanted_commit import without_prefix
 from pytest_llmeval.settings import GateRules, Settings
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def list_command(
     if not listing.runs and not as_json:
         raise click.UsageError(f"no run is recorded in {home.store.folder}. Record one: pytest")
     headers = [stored.header for stored in listing.runs]
-    headers = [one for one in headers if branch in (None, one.run.ref)]
+    headers = [one for one in headers if branch is None or one.run.ref == without_prefix(branch)]
     headers = [one for one in headers if one.run.complete or not complete][:limit]
     if as_json:
         click.echo(json.dumps(list(map(run_entry, headers)), indent=2))
@@ -69,23 +70,25 @@ def list_command(
 
 
 @click.command("show")
-@click.argument("reference", metavar="RUN")
-@click.argument("case", required=False)
+@click.argument("reference", metavar="[RUN]", default="last")
+@click.argument("case", metavar="[CASE]", required=False)
 @verbose_option
 @full_option
 @home_option
 def show_command(
     reference: str, case: str | None, home: Home, *, verbose: bool, full: bool
 ) -> None:
-    """Show the means, intervals and worst cases of what compare takes for B.
+    """Show the means, intervals and worst cases of a run: what compare takes, else the last one.
 
     With CASE, a node id or a part of one that no other has, show what that case asked and was
-    answered.
+    answered; of a test function it is the worst case.
     """
     if case is not None:
         show_case(reference, case, home, full=full)
         return
-    run = home.find_run(reference).run
+    found = home.find_run(reference)
+    warn(found.notes)
+    run = found.run
     settings = Settings(directory=home.path, session="")
     planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")
     echo_lines(shown_lines(judged(planned, run), run, page_of_output(verbose=verbose)))
@@ -113,22 +116,26 @@ def history_command(
 ) -> None:
     """Show the means of test functions over commits, with their intervals, oldest first.
 
-    The newest complete run of each commit counts, and that of changes to it (*). FUNCTION is a
-    part of a name. Cases are not paired here: whether a change made it worse compare says.
+    Of each commit the newest run counts that has all cases of a function, and that of changes to
+    it (*). FUNCTION is a part of a name, or of a case's. Cases are not paired here: whether a
+    change made it worse compare says.
     """
     from pytest_llmeval.gate.describe import history_of
 
-    runs, notes = newest_runs(home.store, branch=branch, most=limit)
+    own = None if branch is None else without_prefix(branch)
+    runs, notes = newest_runs(home.store, branch=own, most=limit)
     warn(notes)
     if not runs:
         of = "" if branch is None else f" of {branch}"
         raise click.UsageError(
             f"no complete run{of} is recorded in {home.store.folder}. Record one: pytest"
         )
+    cases = (case for run in runs for case in run.cases)
+    like = {case.function for case in cases if function is None or function in case.id}
     history = {
         name: points
         for name, points in history_of(runs, alpha=alpha, cost_of=pricing({})).items()
-        if function is None or function in name[0]
+        if name[0] in like
     }
     if not history:
         raise click.UsageError(f"{function}: no test function has that in its name")
@@ -232,7 +239,9 @@ def selfcheck_command(reference: str, home: Home, *, alpha: float, name: str | N
     from pytest_llmeval.gate.compare import compare_halves
     from pytest_llmeval.stats.selfcheck import self_check
 
-    run = home.find_run(reference).run
+    found = home.find_run(reference)
+    warn(found.notes)
+    run = found.run
     compared = compare_halves(run, alpha=alpha, cost_of=pricing({}))
     halves = {(half.function, half.metric): half for half in compared}
     checks = [

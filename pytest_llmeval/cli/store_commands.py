@@ -13,7 +13,9 @@ from pytest_llmeval.cli.arguments import Home, existing_path, home_option, run_f
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError, without_user
 from pytest_llmeval.runs.ci import CiFacts, read_ci
-from pytest_llmeval.runs.git import GitState, resolve, short_hash
+from pytest_llmeval.runs.git import GitState, short_hash
+from pytest_llmeval.runs.lookup.for_commands import commits_meant
+from pytest_llmeval.runs.lookup.refs import Refs
 from pytest_llmeval.runs.run_file import read_run, read_run_header
 from pytest_llmeval.runs.sharing.sending import FROM_LAPTOP, check_job, name_of_run, refusal
 from pytest_llmeval.runs.sharing.shared_store import RefStore, SharedStore, refs_at
@@ -83,28 +85,26 @@ def fetch_command(references: tuple[str, ...], home: Home, *, store: str | None)
     named, git = store or ORIGIN, home.refs.git
     refuse_tracked(home.path, git=git)
     refs, named = refs_at(named, directory=home.path, git=git), without_user(named)
-    wanted = _wanted(refs.names(), references, git=git)
+    both = SharedStore(home.path, refs, called=named)
+    wanted = _wanted(refs.names(), references, home.refs_of(both))
     if not wanted:
         of = f" of {', '.join(references)}" if references else ""
         raise SettingsError(f"{named} has no run{of}. A job of CI sends them:  llmeval push")
     known = home.store.files()
     missing = [name for name in wanted if name.run_id not in known]
     refs.fetch(missing)
-    both = SharedStore(home.path, refs, called=named)
     fetched = sum(map(both.adopt, missing))
     warn(both.complaints)
     here = len(wanted) - len(missing)
     echo([f"fetched {fetched} run(s) into {home.store.folder}, {here} were there already"])
 
 
-def _wanted(
-    names: Sequence[RunName], references: Sequence[str], *, git: GitState
-) -> tuple[RunName, ...]:
-    """Choose the runs of a name, or of the commit of that name."""
+def _wanted(names: Sequence[RunName], references: Sequence[str], refs: Refs) -> tuple[RunName, ...]:
+    """Choose the runs of a name, or of the commits that stand for it here and in a session."""
     if not references:
         return tuple(names)
+    commits = {name.commit for name in names}
     meant = set(references)
-    if git.top is not None:
-        found = (resolve(reference, top=git.top) for reference in references)
-        meant |= {one.commit for one in found if one is not None}
+    for reference in references:
+        meant |= commits_meant(reference, refs, among=commits)
     return tuple(name for name in names if name.run_id in meant or name.commit in meant)

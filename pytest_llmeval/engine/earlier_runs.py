@@ -99,6 +99,7 @@ def baseline_of(
         root=relative_root(config.rootpath, top=git.top),
         selection=selection(config),
         models=None if settings.model is None else frozenset({settings.model}),
+        typed_model=settings.typed_model,
         # A run is not compared with itself as it was before it was completed.
         excluding=lineage(retry.run, store) if retry else (),
         age=settings.baseline_age,

@@ -138,6 +138,7 @@ def _opening(
     files, tests = SourceFiles(), {one.case.function: one.item for one in evals}
     return replace(
         run,
+        typed_model=settings.typed_model,
         tests=_digests_of_tests(tests, files),
         fixtures=_digests_of_fixtures(tests, files, below=config.rootpath),
         places=_places_of_tests(tests),

@@ -62,6 +62,15 @@ class ScannedRun:
                 raise Malformed(f"{counts.total()} trials, not {self.header.trials}")
         return counts
 
+    def means(self) -> Mapping[str, Mapping[str, float]]:
+        """Average the scores of each case over its scored trials, by metric.
+
+        Raises:
+            BaselineUnreadable: a line is no trial.
+        """
+        tally = self.tally()
+        return _means(tally, {case for case, _, _ in tally})
+
     def trials_of(self, *cases: str, most: int | None = None) -> dict[str, tuple[Trial, ...]]:
         """Read the trials of a few cases; none of one that the run does not have.
 

@@ -134,13 +134,22 @@ def test_a_case_can_be_named_by_a_part_of_its_id(shop: tuple[Run, Run]) -> None:
     assert output_of("diff", new.id, old.id).splitlines()[1].startswith(f"baseline  run {new.id}")
 
 
+def test_a_function_means_its_case_that_fell_most_and_in_one_run_its_worst(
+    shop: tuple[Run, Run],
+) -> None:
+    for name in ("evals/test_shop.py::test_label", "test_label", "label"):
+        assert output_of("diff", name) == output_of("diff", "t2")
+        assert output_of("show", "last", name) == output_of("show", "last", "t2")
+    assert output_of("show", shop[0].id, "test_label").splitlines()[0].endswith("[t1]")
+
+
 def test_a_part_of_several_ids_lists_them(shop: tuple[Run, Run]) -> None:
-    result = invoke("diff", "test_label")
+    result = invoke("diff", "t")
 
     assert result.exit_code == 4
     assert result.stdout == ""
     assert result.stderr == (
-        "ERROR: test_label: 3 cases have that: evals/test_shop.py::test_label[t1], "
+        "ERROR: t: 3 cases have that: evals/test_shop.py::test_label[t1], "
         "evals/test_shop.py::test_label[t2], evals/test_shop.py::test_label[t3]. "
         "Name one of them\n"
     )

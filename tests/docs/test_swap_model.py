@@ -147,13 +147,29 @@ def test_the_baseline_serves_when_its_model_is_gone(recorded: Project, models: M
     assert models.asked() == []
 
 
-def test_a_run_of_the_new_model_on_main_stands_in_for_main(recorded: Project) -> None:
+def test_a_run_of_the_new_model_on_main_does_not_stand_for_main(recorded: Project) -> None:
     old_run = newest(recorded).id
+    recorded.run(f"--llm-model={NEW}", "--llm-repeats=3")
+    assert newest(recorded).typed_model == NEW
+    assert f"run {old_run}" in llmeval("show main")
+    assert "2/2" not in llmeval("history")  # one point
+    swap(recorded)
+
+    recorded.run("--llm-baseline=main").stdout.fnmatch_lines(["REGRESSED*"])
+    typed = recorded.run("--llm-baseline=main", f"--llm-model={NEW}")
+    typed.stdout.fnmatch_lines(["unchanged*"])
+
+
+def test_a_run_of_a_typed_model_stands_for_main_where_there_is_no_other(
+    recorded: Project,
+) -> None:
+    for file in recorded.runs():
+        file.unlink()
     recorded.run(f"--llm-model={NEW}", "--llm-repeats=3")
     swap(recorded)
 
-    recorded.run("--llm-baseline=main").stdout.fnmatch_lines(["unchanged*"])
-    recorded.run(f"--llm-baseline={old_run}").stdout.fnmatch_lines(["REGRESSED*"])
+    told = recorded.run("--llm-baseline=main").stdout
+    told.fnmatch_lines([f"*--llm-model={NEW} was typed for the baseline's run, and is not here"])
 
 
 def test_two_candidates_on_the_branch_are_compared_by_their_ids(recorded: Project) -> None:

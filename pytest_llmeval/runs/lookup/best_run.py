@@ -44,6 +44,7 @@ class Search:
         root: the session's rootpath relative to git's top level.
         selection: see ``records.Run``; empty for everything.
         models: models it is known to ask; None if that is not known yet.
+        typed_model: see ``records.Run``.
         excluding: ids of runs that will not do.
         passed_over: sentences about runs that would not do, of commits that have no run that will.
         unseen: the files for which runs were passed over, as git did not look at them.
@@ -54,6 +55,7 @@ class Search:
     root: str
     selection: Sequence[str]
     models: frozenset[str] | None = None
+    typed_model: str | None = None
     excluding: Collection[str] = ()
     passed_over: list[str] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
@@ -81,7 +83,7 @@ class Search:
             self.passed_over += listing.notes
             runs = tuple(r for r in listing.runs if r.header.run.id not in self.excluding)
             eligible += self._eligible(runs, commit=commit)
-        for stored in in_order(eligible, models=self.models):
+        for stored in in_order(eligible, models=self.models, typed=self.typed_model):
             try:
                 run = self.store.load(stored.path)
             except BaselineUnreadable as exc:
@@ -118,29 +120,36 @@ class Search:
         return eligible
 
     def _notes(self, chosen: StoredRun) -> tuple[str, ...]:
-        asked = chosen.header.models_asked
+        asked, typed = chosen.header.models_asked, chosen.header.run.typed_model
+        if typed not in (None, self.typed_model):
+            return (f"--llm-model={typed} was typed for the baseline's run, and is not here",)
         if self.models is None or self.models <= asked:
             return ()
         own = _listed(self.models)
         return (f"other models: it asked {_listed(asked)}, this session asks {own}",)
 
 
-def in_order(runs: Iterable[StoredRun], *, models: frozenset[str] | None = None) -> list[StoredRun]:
+def in_order(
+    runs: Iterable[StoredRun], *, models: frozenset[str] | None = None, typed: str | None = None
+) -> list[StoredRun]:
     """Sort runs of one commit, the best one first, and the newest first within a rank.
 
+    Those for which another model was typed come last: they tell of that model, not of the commit.
     Runs come first that asked the same models, then those that asked others too, then the rest. One
     that paid for nothing has no draw that an earlier run had not, and may well have fewer of them.
 
     Args:
         runs: of one commit.
         models: that are to be asked; None if that is not known.
+        typed: the model that was typed here.
     """
 
-    def rank(stored: StoredRun) -> tuple[int, bool]:
+    def rank(stored: StoredRun) -> tuple[bool, int, bool]:
         asked, unlike = stored.header.models_asked, 0
         if models is not None and asked != models:
             unlike = 1 if models < asked else 2
-        return unlike, stored.header.only_replayed
+        is_tried = stored.header.run.typed_model not in (None, typed)
+        return is_tried, unlike, stored.header.only_replayed
 
     return sorted(newest_first(runs), key=rank)
 
@@ -189,7 +198,9 @@ def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
 def peculiarities(run: Run, *, trials: int) -> tuple[str, ...]:
     """List the shortcomings of a run that was named, and the part of the tests that it covers."""
     found = shortcomings(run, trials=trials)
-    return (*found, f"of {_selected(run.selection)} alone") if run.selection else found
+    typed = (f"--llm-model={run.typed_model} was typed",) if run.typed_model else ()
+    part = (f"of {_selected(run.selection)} alone",) if run.selection else ()
+    return (*found, *typed, *part)
 
 
 def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnreadable
+from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import near_names, relative_root, resolve, short_hash
-from pytest_llmeval.runs.lookup.best_run import Search, covers, peculiarities, unfitness
-from pytest_llmeval.runs.lookup.refs import Baseline, Refs, found_as
-from pytest_llmeval.runs.lookup.standing import draws_of
-from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, find_wanted
+from pytest_llmeval.runs.git import ResolvedRef, near_names, relative_root, resolve, short_hash
+from pytest_llmeval.runs.lookup.best_run import Search, covers, in_order, peculiarities, unfitness
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs
+from pytest_llmeval.runs.lookup.standing import draws_of, standing_runs
+from pytest_llmeval.runs.lookup.wanted_commit import (
+    ORIGIN,
+    WantedCommit,
+    find_wanted,
+    name_meant,
+)
 from pytest_llmeval.runs.run_lines import FULL_HASH
 from pytest_llmeval.runs.store import (
     BORROWED,
@@ -27,13 +32,15 @@ from pytest_llmeval.runs.store import (
 _MOST_TRIALS = 100_000  # that are read: a page shall not take minutes
 
 
-def find_candidate(reference: str, refs: Refs) -> Baseline:
-    """Find the run that is judged.
+def find_candidate(reference: str, refs: Refs, *, exact: bool = False) -> Baseline:
+    """Find the run that is read, or judged.
 
     Args:
-        reference: a run file, ``last``, a run id, or a name of a commit: then the newest
-            complete and clean run of that very commit, but none of a part of another's tests.
+        reference: a run file, ``last``, a run id, or a name of a commit: then the best complete
+            and clean run of that commit, but none of a part of another's tests. For a branch or
+            tag whose commit has none, that of other commits stands, as in a session.
         refs: resolves names.
+        exact: no run of a commit with other files will do.
 
     Raises:
         BaselineError: there is no such run.
@@ -43,14 +50,31 @@ def find_candidate(reference: str, refs: Refs) -> Baseline:
     named = _by_name(reference, refs)
     if named is not None:
         return named
-    commit = _resolved(reference, refs)
-    listing = refs.store.at_commit(commit)
-    eligible = [stored for stored in listing.runs if not unfitness(stored.header)]
-    for stored in eligible:
-        if not any(_is_part(stored, of=other) for other in eligible):
-            run = FoundRun(stored.path, refs.store.load(stored.path), listing.notes)
-            return found_as(run, reference, how="commit")
-    raise _nothing(reference, commit, where="", folder=refs.store.folder)
+    ref = _resolved(reference, refs)
+    wanted = WantedCommit(commit=ref.commit, exact=ref.full_name is None)
+    notes: list[str] = []
+    for step in refs.steps(wanted, head=None, root=_root(refs)):
+        if exact and step.is_older:
+            break
+        runs = [refs.store.at_commit(commit) for commit in step.commits]
+        notes += [note for listing in runs for note in listing.notes]
+        fit = [one for listing in runs for one in listing.runs if not unfitness(one.header)]
+        for stored in in_order(fit):
+            if not any(_is_part(stored, of=other) for other in fit):
+                found = FoundRun(stored.path, refs.store.load(stored.path), tuple(notes))
+                found_at = refs.standing_for(wanted, found, step, reference=reference)
+                return _said_whose(found_at, is_own=ref.commit in step.commits)
+    raise _nothing(reference, ref.commit, where="", folder=refs.store.folder)
+
+
+def _said_whose(found: Baseline, *, is_own: bool) -> Baseline:
+    """Say of a run that it is of another commit than the one that was named."""
+    if is_own:
+        return replace(found, how="commit")
+    commits = short_hash(found.wanted or ""), short_hash(found.run.commit or "")
+    note = "{}: {} has no run, this is that of {}".format(found.reference, *commits)
+    how = f"{found.distance} behind" if found.distance else "with the same files"
+    return replace(found, notes=(*found.notes, f"{note}, {how}"))
 
 
 def _is_part(one: StoredRun, *, of: StoredRun) -> bool:
@@ -80,6 +104,7 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
         root=candidate.root,
         selection=candidate.selection,
         models=frozenset(models) or None,
+        typed_model=candidate.typed_model,
     )
     ancestors = 0
     for step in refs.steps(wanted, head=None, root=candidate.root):
@@ -116,17 +141,24 @@ def _wanted(reference: str, refs: Refs, *, seen_from: str | None) -> WantedCommi
         wanted = find_wanted(reference, git=replace(refs.git, commit=seen_from), ci=refs.ci)
         if wanted.commit is not None:
             return wanted
-    return WantedCommit(commit=_resolved(reference, refs), exact=True)
+    return WantedCommit(commit=_resolved(reference, refs).commit, exact=True)
 
 
-def _resolved(reference: str, refs: Refs) -> str:
-    """Find the very commit of a name; a full hash needs no repository."""
+def _find_ref(reference: str, refs: Refs) -> ResolvedRef | None:
+    """Find the very commit of a name, here or at origin; a full hash needs no repository."""
     git = refs.git
     if re.fullmatch(FULL_HASH, reference.lower()):
-        return reference.lower()
-    ref = None if git.top is None else resolve(reference, top=git.top)
+        return ResolvedRef(commit=reference.lower(), full_name=None)
+    name = name_meant(reference, git=git, ci=refs.ci) or reference
+    if git.top is None:
+        return None
+    return resolve(name, top=git.top) or resolve(f"{ORIGIN}{name}", top=git.top)
+
+
+def _resolved(reference: str, refs: Refs) -> ResolvedRef:
+    ref, git = _find_ref(reference, refs), refs.git
     if ref is not None:
-        return ref.commit
+        return ref
     what = f"{reference}: no table, run file or run id in {refs.store.folder} has that name"
     if git.top is None:
         raise BaselineError(f"{what}, and {git.absent}. List them: llmeval list")
@@ -140,25 +172,6 @@ def _nothing(reference: str, commit: str, *, where: str, folder: Path) -> Baseli
         f"{reference}: no complete run of a clean tree is recorded for {short_hash(commit)}{where} "
         f"in {folder}. Record one: git switch --detach {short_hash(commit)} && pytest"
     )
-
-
-def run_named(reference: str, refs: Refs) -> Run:
-    """Read a run.
-
-    Args:
-        reference: a run file, ``last`` or a run id.
-        refs: resolves names.
-
-    Raises:
-        BaselineNotFound: there is none of that name.
-        BaselineUnreadable: it is damaged.
-    """
-    named = refs.by_name(reference)
-    if named is None:
-        raise BaselineNotFound(
-            f"no run {reference!r} in {refs.store.folder}. Name a run file, a run id, or last"
-        )
-    return named.run
 
 
 def draws_of_every_run(store: RunStore) -> frozenset[str]:
@@ -199,8 +212,7 @@ def _runs_behind(reference: str, refs: Refs) -> list[Run]:
     ref = resolve(reference, top=git.top)  # a commit that is not here has no ancestors to keep
     if ref is None:
         raise BaselineError(f"{reference!r} is no run file, run id, commit, branch or tag here")
-    root = relative_root(store.directory.parent, top=git.top)
-    line = list(refs.steps(WantedCommit(commit=ref.commit), head=None, root=root))
+    line = list(refs.steps(WantedCommit(commit=ref.commit), head=None, root=_root(refs)))
     commits = [commit for step in line for commit in step.commits]
     paths = [path for c in commits for path in sorted((store.folder / c).glob(f"*{ENDING}"))]
     if not paths:
@@ -212,37 +224,56 @@ def _runs_behind(reference: str, refs: Refs) -> list[Run]:
     return [store.load(path) for path in paths]
 
 
+def commits_meant(reference: str, refs: Refs, *, among: Collection[str]) -> set[str]:
+    """Find the commits that stand for a name: for its own commit, and for that of a session.
+
+    Args:
+        reference: a branch, tag or commit; another name stands for none.
+        refs: resolves names.
+        among: full hashes of those that will do.
+    """
+    own = _find_ref(reference, refs)
+    tip = None if own is None else WantedCommit(commit=own.commit, exact=own.full_name is None)
+    found: set[str] = set()
+    for wanted in (tip, find_wanted(reference, git=refs.git, ci=refs.ci)):
+        if wanted is not None and wanted.commit is not None:
+            steps = refs.steps(wanted, head=None, root=_root(refs))
+            fit = (set(step.commits).intersection(among) for step in steps)
+            found |= next(filter(None, fit), set())
+    return found
+
+
+def _root(refs: Refs) -> str:
+    return relative_root(refs.store.directory.parent, top=refs.git.top)
+
+
 def newest_runs(
     store: RunStore, *, branch: str | None, most: int, besides: Sequence[Run] = ()
 ) -> tuple[list[Run], list[str]]:
-    """Read the newest complete run of each commit, and of changes to it; pass over damaged ones.
+    """Read the runs that stand for the functions of each commit, and of changes to it.
 
     Args:
         store: where they lie.
         branch: only runs of this one; None for all.
-        most: how many are read.
-        besides: runs that are at hand; they are among those returned.
+        most: of how many commits they are read.
+        besides: runs that are at hand; they stand for their commits, and are among those returned.
 
     Returns:
-        The runs, oldest first, and a note for each file that was passed over.
+        The runs, oldest first, each with the functions that it stands for, and a note for each
+        file that was passed over.
     """
-    known = {run.id: run for run in besides}
-    commits = {(run.commit, run.dirty) for run in besides}
-    trials = sum(len(run.trials) for run in besides)
+    found = list(besides)
+    states = {(run.commit, run.dirty) for run in besides}
     listing = store.every()
     notes = list(listing.notes)
+    by_state: dict[tuple[str | None, bool], list[StoredRun]] = {}
     for stored in listing.runs:
         run = stored.header.run
-        if len(known) >= most or trials > _MOST_TRIALS:
+        bars = unfitness(replace(stored.header, run=replace(run, dirty=False, unseen=())))
+        if not bars and branch in (None, run.ref) and (run.commit, run.dirty) not in states:
+            by_state.setdefault((run.commit, run.dirty), []).append(stored)
+    for count, runs in enumerate(by_state.values(), start=len(states)):
+        if count >= most or sum(len(run.trials) for run in found) > _MOST_TRIALS:
             break
-        if run.id in known or (run.commit, run.dirty) in commits:
-            continue
-        if run.complete and branch in (None, run.ref):
-            try:
-                known[run.id] = store.load(stored.path)
-            except BaselineUnreadable as exc:
-                notes.append(f"passed over: {exc}")
-                continue
-            commits.add((run.commit, run.dirty))
-            trials += stored.header.trials
-    return sorted(known.values(), key=lambda run: run.created), notes
+        found += standing_runs(store, runs, notes)
+    return sorted(found, key=lambda run: run.created), notes

@@ -33,6 +33,7 @@ def find_baseline(
     root: str,
     selection: Sequence[str],
     models: frozenset[str] | None = None,
+    typed_model: str | None = None,
     excluding: Collection[str] = (),
     age: float = math.inf,
     strict: bool = False,
@@ -47,6 +48,7 @@ def find_baseline(
         root: rootpath relative to git's top level, ``.`` for the same.
         selection: the session's, see ``records.Run``.
         models: models that the session is known to ask; preferred among runs of one commit.
+        typed_model: see ``records.Run``; runs of another one come last.
         excluding: ids of runs that are found only if they are named themselves.
         age: how many days a run that is found by a commit may be old without a note.
         strict: no run stands in for that of a commit with other files.
@@ -58,7 +60,12 @@ def find_baseline(
         SettingsError: a file that git tracks was named, and not by a path.
     """
     search = Search(
-        store=refs.store, root=root, selection=selection, models=models, excluding=excluding
+        store=refs.store,
+        root=root,
+        selection=selection,
+        models=models,
+        typed_model=typed_model,
+        excluding=excluding,
     )
     refuse = Refusals(reference, option, refs, search)
     found = _Lookup(reference, option, refs, search, refuse, make, age=age, strict=strict).find()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 
 from pytest_llmeval.errors import BaselineUnreadable
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import Run, only_functions
 from pytest_llmeval.runs.lookup.best_run import in_order, unfitness
 from pytest_llmeval.runs.lookup.refs import Refs
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit
-from pytest_llmeval.runs.store import StoredRun
+from pytest_llmeval.runs.store import RunStore, StoredRun
 
 
 def standing(runs: Iterable[StoredRun]) -> dict[str, StoredRun]:
@@ -28,6 +27,33 @@ def standing(runs: Iterable[StoredRun]) -> dict[str, StoredRun]:
     return found
 
 
+def standing_runs(
+    store: RunStore, runs: Iterable[StoredRun], notes: list[str] | None = None
+) -> list[Run]:
+    """Read the runs that stand for functions, each with these functions alone.
+
+    Args:
+        store: where they lie.
+        runs: of one state of the files, complete ones.
+        notes: are given a sentence for each that cannot be read; another stands for it.
+    """
+    runs, read = list(runs), []
+    found = standing(runs)
+    for path in dict.fromkeys(stored.path for stored in found.values()):
+        try:
+            run = store.load(path)
+        except BaselineUnreadable as exc:
+            if notes is not None:
+                notes.append(f"passed over: {exc}")
+            return standing_runs(store, [one for one in runs if one.path != path], notes)
+        read.append(only_functions(run, {name for name, one in found.items() if one.path == path}))
+    return read
+
+
+def _functions(run: Run) -> set[str]:
+    return {case.function for case in run.cases}
+
+
 def draws_of_line(refs: Refs, *, root: str) -> frozenset[str]:
     """Collect the draws that the runs of HEAD name, and of its ancestors where it has none.
 
@@ -35,25 +61,20 @@ def draws_of_line(refs: Refs, *, root: str) -> frozenset[str]:
         refs: resolves names.
         root: rootpath relative to git's top level.
     """
-    found: dict[str, StoredRun] = {}
+    draws: list[frozenset[str]] = []
+    known: set[str] = set()
     steps = refs.steps(WantedCommit(commit=refs.git.commit), head=None, root=root)
     for step in steps if refs.git.commit else ():
         listed = [one for commit in step.commits for one in refs.store.at_commit(commit).runs]
         fit = [one for one in listed if one.header.run.root == root and not unfitness(one.header)]
-        found = standing(fit) | found
+        for run in standing_runs(refs.store, fit):
+            draws.append(draws_of(only_functions(run, _functions(run) - known)))
+        known.update(*(_functions(one.header.run) for one in fit))
         if any(not one.header.run.selection for one in fit):
             break
-    draws: set[str] = set()
-    for path in {stored.path for stored in found.values()}:
-        with suppress(BaselineUnreadable):
-            run = refs.store.load(path)
-            functions = {name for name, stored in found.items() if stored.path == path}
-            draws |= draws_of(run, functions)
-    return frozenset(draws)
+    return frozenset[str]().union(*draws)
 
 
-def draws_of(run: Run, functions: Iterable[str] | None = None) -> frozenset[str]:
-    """Collect the draws that a run names, of some of its functions or of all."""
-    wanted = {case.id for case in run.cases if functions is None or case.function in functions}
-    trials = (trial for trial in run.trials if trial.case in wanted)
-    return frozenset(call.draw for trial in trials for call in trial.calls if call.draw)
+def draws_of(run: Run) -> frozenset[str]:
+    """Collect the draws that a run names."""
+    return frozenset(call.draw for trial in run.trials for call in trial.calls if call.draw)

@@ -17,8 +17,8 @@ from pytest_llmeval.runs.run_lines import FULL_HASH
 AUTO = "auto"
 
 _HEADS = "refs/heads/"
-_ORIGIN = "refs/remotes/origin/"
-_PREFIXES = (_HEADS, _ORIGIN, "origin/")
+ORIGIN = "refs/remotes/origin/"
+_PREFIXES = (_HEADS, ORIGIN, "origin/")
 # Where history was cut off, git knows the parent of HEAD by none of its names.
 _PARENT_OF_HEAD = ("HEAD^", "HEAD^1", "HEAD~", "HEAD~1")
 
@@ -117,8 +117,8 @@ def name_meant(reference: str, *, git: GitState, ci: CiFacts) -> str:
 
 def default_of_origin(top: Path) -> str | None:
     """Return the name of the default branch of origin, as far as this clone knows it."""
-    found = ask(top, "symbolic-ref", "--quiet", f"{_ORIGIN}HEAD")
-    return None if found is None else found.removeprefix(_ORIGIN)
+    found = ask(top, "symbolic-ref", "--quiet", f"{ORIGIN}HEAD")
+    return None if found is None else found.removeprefix(ORIGIN)
 
 
 def without_prefix(name: str) -> str:
@@ -156,7 +156,7 @@ def _as_on_a_laptop(name: str, *, head: str, top: Path) -> WantedCommit:
     if ref.full_name is None:
         return WantedCommit(commit=ref.commit, exact=True)
     base = _base(ref.commit, head=head, top=top)
-    is_tip, is_branch = base.commit == ref.commit, ref.full_name.startswith((_HEADS, _ORIGIN))
+    is_tip, is_branch = base.commit == ref.commit, ref.full_name.startswith((_HEADS, ORIGIN))
     branch = without_prefix(ref.full_name) if is_branch else None
     wanted = WantedCommit(commit=base.commit, is_tip=is_tip, branch=branch, tips=(ref.commit,))
     is_local = ref.full_name.startswith(_HEADS)
@@ -166,7 +166,7 @@ def _as_on_a_laptop(name: str, *, head: str, top: Path) -> WantedCommit:
 def _or_that_of_origin(wanted: WantedCommit, base: _Base, *, head: str, top: Path) -> WantedCommit:
     """Take the merge-base with a local branch, or with origin's of that name if that is nearer."""
     branch, own_tip = wanted.branch or "", wanted.tips[0]
-    tip = ask(top, "rev-parse", "--verify", "--quiet", f"{_ORIGIN}{branch}^{{commit}}")
+    tip = ask(top, "rev-parse", "--verify", "--quiet", f"{ORIGIN}{branch}^{{commit}}")
     if tip is None:
         return replace(wanted, notes=_note_of_lost_branch(branch, top=top))
     theirs, wanted = _base(tip, head=head, top=top), replace(wanted, tips=(own_tip, tip))

@@ -14,11 +14,11 @@ from pytest_llmeval.errors import (
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState
 from pytest_llmeval.runs.lookup.for_commands import (
+    commits_meant,
     draws_of_baselines,
     draws_of_every_run,
     find_candidate,
     find_reference,
-    run_named,
 )
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from tests.runs.builders import COMMIT, make_call, make_run, make_trials
@@ -84,14 +84,54 @@ def test_a_run_of_an_outage_is_no_candidate_of_a_branch(project: Project) -> Non
     assert candidate(project, outage).run.id == outage
 
 
-def test_a_candidate_is_of_that_very_commit(project: Project) -> None:
-    project.record()
+def test_a_branch_without_a_run_means_the_nearest_one_before_it(project: Project) -> None:
+    run_id, first = project.record(), project.head
     project.commit()
     project.record(complete=False)
 
-    with pytest.raises(BaselineNotFound, match=r"main: no complete run of a clean tree .* in "):
-        candidate(project, "main")
-    assert candidate(project, "HEAD~1").run.commit != project.head
+    found = candidate(project, "main")
+    assert (found.run.id, found.substitute, found.distance) == (run_id, True, 1)
+    (note,) = (note for note in found.notes if "has no run" in note)
+    assert note == f"main: {project.head[:7]} has no run, this is that of {first[:7]}, 1 behind"
+    assert candidate(project, "HEAD~1").run.id == run_id
+    for name in ("HEAD~0", project.head):
+        with pytest.raises(BaselineNotFound, match=r"no complete run of a clean tree .* in "):
+            candidate(project, name)
+
+
+def test_what_is_judged_is_of_that_very_commit_or_of_its_files(project: Project) -> None:
+    run_id, first = project.record(), project.head
+    project.commit()
+    with pytest.raises(BaselineNotFound, match="main: no complete run of a clean tree"):
+        find_candidate("main", project.refs, exact=True)
+    project.git("reset", "--quiet", "--hard", first)
+    project.git("commit", "--quiet", "--amend", "--message=reworded")
+
+    found = find_candidate("main", project.refs, exact=True)
+
+    assert found.run.id == run_id
+    assert found.notes[-1].endswith("with the same files")
+
+
+def test_a_branch_that_is_at_origin_alone_is_found(project: Project) -> None:
+    run_id = project.record()
+    project.git("update-ref", "refs/remotes/origin/shared", "HEAD")
+
+    assert candidate(project, "shared").run.id == run_id
+
+
+def test_runs_of_a_name_are_those_of_its_own_commit_and_of_a_session(project: Project) -> None:
+    base = project.head
+    project.git("switch", "--quiet", "--create", "feature")
+    project.commit()
+    project.git("switch", "--quiet", "main")
+    tip = project.commit()
+    project.git("switch", "--quiet", "feature")
+
+    assert commits_meant("main", project.refs, among={base, tip}) == {base, tip}
+    assert commits_meant("main", project.refs, among={base}) == {base}
+    assert commits_meant("nothing", project.refs, among={base}) == set()
+    assert commits_meant(tip, project.refs, among={base}) == set()
 
 
 def test_a_candidate_is_the_newest_run_that_is_no_part_of_another(project: Project) -> None:
@@ -195,20 +235,6 @@ def record(project: Project, draw: int) -> str:
 
 def draw(index: int) -> str:
     return f"{index:032x}"
-
-
-def test_a_run_is_named_by_file_id_and_last(project: Project) -> None:
-    first, last = record(project, 1), record(project, 2)
-    file = project.store.by_id(first)
-    assert run_named(str(file), project.refs).id == first
-    assert run_named(first, project.refs).id == first
-    assert run_named("last", project.refs).id == last
-
-
-@pytest.mark.parametrize("name", ["last", "main", "20261121T084100-000000"])
-def test_a_name_without_a_run_is_refused(project: Project, name: str) -> None:
-    with pytest.raises(BaselineNotFound, match=f"no run '{name}'"):
-        run_named(name, project.refs)
 
 
 def test_the_draws_of_every_run_are_those_that_got_a_reply(project: Project) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.records import Case, Outcome, Run, Trial
-from pytest_llmeval.runs.lookup.standing import draws_of, draws_of_line, standing
+from pytest_llmeval.runs.lookup.standing import draws_of_line, standing
 from tests.runs.builders import make_call, make_run
 
 if TYPE_CHECKING:
@@ -88,10 +88,3 @@ def test_before_the_first_commit_nothing_is_named(project: Project) -> None:
     refs.git = replace(refs.git, commit=None)
 
     assert draws_of_line(refs, root=".") == frozenset()
-
-
-def test_the_draws_of_some_functions_or_of_all_can_be_had() -> None:
-    run = run_of({A: 1, B: 2})
-
-    assert {int(draw, 16) for draw in draws_of(run)} == {1, 2}
-    assert {int(draw, 16) for draw in draws_of(run, {B})} == {2}
