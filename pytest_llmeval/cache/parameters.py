@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.reply import MAX_HEADER, deflate, inflate, parse_object
@@ -22,6 +24,22 @@ if TYPE_CHECKING:
 _AT_A_TIME = 100  # rows of a query
 
 Parameters = Mapping[str, Any]  # by the names of the arguments
+
+
+def plain(value: object) -> object:
+    """Write what JSON has no form of: a record by its fields, a member of an enum by its value.
+
+    Raises:
+        TypeError: it is neither; of other objects nobody knows what they hold.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in fields(value) if each.compare}
+    if isinstance(value, Enum):
+        return value.value
+    dump = getattr(type(value), "model_dump", None)  # pydantic's
+    if callable(dump):
+        return dump(value, mode="json")
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
 def parameters_name(digest: str) -> str:
@@ -48,7 +66,8 @@ def keep_parameters(store: Store, by_digest: Mapping[str, Parameters]) -> None:
 def _rows(by_digest: Mapping[str, Parameters]) -> Iterator[NewRow]:
     for digest, parameters in by_digest.items():
         with suppress(TypeError, ValueError, RecursionError):  # a test has changed them since
-            text = json.dumps(trimmed(parameters), separators=(",", ":")).encode("ascii")
+            known = json.loads(json.dumps(dict(parameters), default=plain))
+            text = json.dumps(trimmed(known), separators=(",", ":")).encode("ascii")
             if len(text) <= MAX_HEADER:
                 yield parameters_name(digest), deflate(text)
 

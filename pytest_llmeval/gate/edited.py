@@ -79,8 +79,7 @@ def edits_of(baseline: Side, current: Side, *, rule: EditedCases) -> Edits:
 
 def _is_edited(one: Case, other: Case) -> bool:
     """Tell whether an id stands for other parameters; those that have no digest tell nothing."""
-    is_known = one.parameters is not None and other.parameters is not None
-    return one.parameters != other.parameters and (is_known or one.positional or other.positional)
+    return None not in (one.parameters, other.parameters) and one.parameters != other.parameters
 
 
 def _under_another_id(baseline: Side, current: Side) -> Iterator[tuple[str, str]]:

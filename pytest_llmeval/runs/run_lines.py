@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
+from pytest_llmeval.cache.parameters import plain
 from pytest_llmeval.records import Call, Collected, Outcome, Parameter, Run, Trial
 from pytest_llmeval.runs.json_lines import (
     Line,
@@ -136,17 +137,18 @@ def parameters_digest(parameters: Mapping[str, object]) -> str | None:
 
     Returns:
         sha256 of their canonical JSON (sorted keys, no whitespace, ASCII) in hex;
-        None where a value cannot be put as JSON, such as an object or NaN.
+        None where a value cannot be put as JSON, such as NaN, or an object that is no record.
     """
     try:
         canonical = json.dumps(
             dict(parameters),
+            default=plain,
             sort_keys=True,
             ensure_ascii=True,
             allow_nan=False,
             separators=(",", ":"),
         )
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # whatever the classes of the project raise
         return None
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 

@@ -179,6 +179,16 @@ def test_the_ini_file_may_ask_for_all_to_be_compared() -> None:
         assert len(found.inputs_changed) == 8
 
 
+def test_a_gone_case_and_a_new_one_that_share_a_draw_alone_are_no_edit() -> None:
+    first = a_case("c0", "ppp").trials
+    calls = lambda at: first[0].calls if at == 0 else ()  # noqa: E731
+    other = a_case("d0", "mmm", parameters="new", calls=calls)
+    silent = a_case("quiet", "ppp", parameters="old", calls=lambda _: ())
+    before = a_run(*(a_case(f"c{at}", "ppp", parameters="old") for at in range(20)), silent)
+    found = compared(before, suite(other))
+    assert (found.edited, len(found.only_in_baseline)) == ((), 2)
+
+
 @pytest.mark.parametrize("digests", [(None, "new"), ("old", None), (None, None)])
 def test_parameters_without_a_digest_tell_no_edit(digests: tuple[str | None, str | None]) -> None:
     before, after = (

@@ -54,9 +54,9 @@ def test_trials_without_a_value_do_not_make_a_case_common() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "is_paired"),
-    [("d1", "d1", True), ("d1", "d2", False), ("d1", None, False), (None, None, True)],
+    [("d1", "d1", True), ("d1", "d2", False), ("d1", None, True), (None, None, True)],
 )
-def test_ids_made_from_positions_are_paired_only_if_the_parameters_agree(
+def test_ids_made_from_positions_are_paired_unless_the_parameters_are_known_to_differ(
     before: str | None, after: str | None, is_paired: bool
 ) -> None:
     baseline = a_run(a_case("ticket0", "pp", positional=True, parameters=before))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import enum
 import hashlib
 
 import pytest
@@ -45,3 +47,48 @@ def test_what_is_nested_too_deeply_has_none():
 
 def test_a_lone_surrogate_is_json_too():
     assert parameters_digest({"path": "\udcff"}) is not None
+
+
+@dataclasses.dataclass
+class Ticket:
+    mail: str
+    label: object
+    seen: int = dataclasses.field(default=0, compare=False)
+
+
+class Label(enum.Enum):
+    LEGAL = "legal"
+    SALES = "sales"
+
+
+class Model:  # as pydantic has it
+    def __init__(self, label):
+        self.label = label
+
+    def model_dump(self, *, mode):
+        assert mode == "json"
+        return {"label": self.label}
+
+
+class Failing(Model):
+    def model_dump(self, *, mode):
+        raise RuntimeError(mode)
+
+
+@pytest.mark.parametrize("make", [lambda one: Ticket("a", one), lambda one: [one], Model])
+def test_records_are_told_apart_by_what_they_hold(make):
+    digests = {parameters_digest({"row": make(label)}) for label in ("legal", "sales")}
+    assert len(digests) == 2
+    assert None not in digests
+    assert parameters_digest({"row": make("sales")}) in digests
+
+
+def test_enums_have_their_values_and_fields_that_are_not_compared_count_for_nothing():
+    assert parameters_digest({"row": Label.SALES}) == parameters_digest({"row": "sales"})
+    both = (Ticket("a", Label.LEGAL, seen=seen) for seen in (1, 2))
+    assert len({parameters_digest({"row": one}) for one in both}) == 1
+
+
+@pytest.mark.parametrize("value", [Ticket, Ticket("a", object()), Failing("x")])
+def test_records_that_hold_more_than_json_have_none(value):
+    assert parameters_digest({"row": value}) is None
