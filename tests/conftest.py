@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import pkgutil
 import signal
@@ -19,6 +21,9 @@ from tests.project import Project, make_project
 from tests.warm_python import warm_python
 
 pytest_plugins = ["pytester"]
+
+# A quarter of the time until all tests are found went into garbage of which there is none yet.
+gc.disable()
 
 settings.register_profile("patient", deadline=None)  # other processes may have the cores
 settings.load_profile("patient")
@@ -98,6 +103,7 @@ def installed() -> Iterator[None]:
     found = [Installed(one) for one in metadata.distributions()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metadata, "distributions", lambda: found)
+        patch.setattr(metadata, "version", functools.cache(metadata.version))
         yield
 
 
@@ -170,6 +176,12 @@ def pytest_configure() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but not among the tests and all that they import."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
