@@ -100,7 +100,8 @@ class Replies:
         self._kept_keys: set[str] = set()
         self._explained_keys: set[str] = set()
         self.patience = patience
-        self._new_courses: set[tuple[str, Callable[[], Steps | None]]] = set()
+        self._new_courses: list[tuple[str, Steps]] = []  # of trials that have ended
+        self._keeping = fork_safe_lock()
         self._has_courses: bool | None = None  # whether any are stored; None if nobody has looked
         self._preferred: Sequence[Collection[str]] = ()
         self._parameters: Mapping[str, Parameters] = {}
@@ -201,18 +202,21 @@ class Replies:
         """
         if not trial or self._mode not in ("auto", "replay"):
             return []
-        own = (steps() for name, steps in list(self._new_courses) if name == trial)
-        return self._stored_courses(trial) + [steps for steps in own if steps]
+        if self._has_courses is False and not self._new_courses:
+            return []
+        own = [steps for name, steps in self._new_courses if name == trial]
+        return self._stored_courses(trial) + own
 
-    def keep_course(self, trial: str, steps: Callable[[], Steps | None]) -> None:
-        """Keep the course of a trial once it has ended: beside the next reply, or at the end.
+    def keep_course(self, trial: str, steps: Steps) -> None:
+        """Keep the course of a trial that has ended: beside the next reply, or at the end.
 
         Args:
             trial: its name, "" for none.
-            steps: returns what is to be kept, None as long as the trial goes on.
+            steps: nothing where none is needed.
         """
-        if trial and self._mode in ("auto", "refresh"):
-            self._new_courses.add((trial, steps))
+        if trial and steps and self._mode in ("auto", "refresh"):
+            with self._keeping:
+                self._new_courses.append((trial, steps))
 
     def _stored_courses(self, trial: str) -> list[Steps]:
         found: list[Steps] = []
@@ -229,14 +233,12 @@ class Replies:
         return found
 
     def _course_rows(self) -> list[NewRow]:
-        """Take the courses that have come to their end."""
+        """Take the courses that are to be kept."""
         rows: list[NewRow] = []
-        for trial, steps in list(self._new_courses):
-            taken = steps()
-            if taken is None:
-                continue
-            self._new_courses.discard((trial, steps))
-            value = encode_course(taken) if taken else None
+        with self._keeping:
+            taken, self._new_courses = self._new_courses, []
+        for trial, steps in taken:
+            value = encode_course(steps)
             if value is not None:
                 rows.append((f"{course_name(trial)}{len(self._stored_courses(trial))}", value))
                 rows.append((SOME_COURSE, value))
@@ -272,6 +274,8 @@ class Replies:
             if self._mode == "replay":
                 raise
             self._warn_unusable(exc)
+            return None
+        if not rows:
             return None
         found = [(row, self._replayable(row.name, row.value, accepts)) for row in rows]
         replies = {row.name[len(name) + 1 :]: reply for row, reply in found if reply}
@@ -317,7 +321,8 @@ class Replies:
             if canonical is not None and key not in self._kept_keys:
                 self._kept_keys.add(key)
                 beside += request_rows(key, canonical, session=self._session)
-            beside += self._course_rows()
+            if self._new_courses:
+                beside += self._course_rows()
             winner = self._file(store, name, value, beside=beside, accepts=request.accepts)
             if winner is None:
                 return reply

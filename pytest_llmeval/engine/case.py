@@ -194,18 +194,18 @@ class CaseTrials:
 
     def _take_in(self, trial: RunningTrial) -> None:
         ended = trial.ended()
-        new = sum(call.was_paid for call in ended.record.calls)
-        calls = tuple(self._as_bought(call, trial.index) for call in ended.record.calls)
-        if calls != ended.record.calls:
+        asked = ended.record.calls
+        calls = tuple([self._as_bought(call, trial.index) for call in asked])
+        if calls != asked:
             ended = replace(ended, record=replace(ended.record, calls=calls))
-        made, replayed = sum(c.was_paid for c in calls), sum(c.replayed for c in calls)
-        self.calls[trial.index] = made, replayed
+        made, replayed = [call.was_paid for call in calls], [call.replayed for call in calls]
+        self.calls[trial.index] = sum(made), sum(replayed)
         self._ended[trial.index] = ended
         first = self._recorded.get(trial.index)
         if first is not None and first.record.outcome is Outcome.ERRORED:
             del self._recorded[trial.index]
         elif first is not None:
-            self._unrecorded += new
+            self._unrecorded += sum(call.was_paid for call in asked)
 
     def refuse_made_once(self) -> None:
         """Take the trials as errored where a fixture can be made for one of them alone."""

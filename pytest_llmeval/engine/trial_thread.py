@@ -267,13 +267,13 @@ class TrialThread(InlineThread):
         self._ready.baton.pass_on(self)
         self._to_trial.acquire()
         self.raise_if_cancelled()
-        if self._runs_test:
+        if self._runs_test and self._ready.blocking:
             self._run_free()
 
     def enter_test(self) -> None:
         """Begin the test's own code, without the baton if it is known to block."""
         self._runs_test = not self.in_teardown
-        if self._runs_test:
+        if self._runs_test and self._ready.blocking:
             self._run_free()
 
     def leave_test(self) -> None:
@@ -283,8 +283,7 @@ class TrialThread(InlineThread):
             self.check_in()
 
     def _run_free(self) -> None:
-        is_known = self._ready.blocking and self._is_entered() and self.trial.may_run_free
-        if is_known:
+        if self._is_entered() and self.trial.may_run_free:
             self._ready.baton.let_run(self)
 
     def be_alone(self) -> None:

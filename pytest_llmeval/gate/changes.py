@@ -156,8 +156,8 @@ def kind_of_change(baseline: Scored, current: Scored, calls: CallsOfBoth) -> Cha
     called = [bool(trial.calls) for trial in before.trials]
     if any(map(operator.ne, *(itertools.compress(s.values, called) for s in (before, after)))):
         return "score"
-    pairs = zip(before.trials, after.trials, strict=True)
-    return None if all(one.calls or _crashed_alike(one, two) for one, two in pairs) else "unseen"
+    silent = (pair for pair in zip(before.trials, after.trials, strict=True) if not pair[0].calls)
+    return None if all(called) or all(itertools.starmap(_crashed_alike, silent)) else "unseen"
 
 
 def are_replays(baseline: Sequence[Trial], current: Sequence[Trial]) -> bool:

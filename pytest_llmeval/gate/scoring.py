@@ -153,7 +153,9 @@ class FunctionScores:
         self.side, self.metric, self.scale = side, metric, scale
         self.better = better or side.better(metric)
         trials = side.every_trial()
-        is_least = self.better == "higher" and not _falls_below_zero(metric, side, beside)
+        is_least = self.better == "higher" and not (
+            metric != PASS_METRIC and _falls_below_zero(metric, side, beside)
+        )
         worthless = 0.0 if is_least else None
         passed = any(trial.outcome is Outcome.PASSED for trial in trials)
         unrecorded = worthless if records(trials, metric) or not passed else None

@@ -134,12 +134,11 @@ class CachedCalls:
     def _begin(self, request: Request, slot: Slot) -> OpenCall:
         def leave(draw: str, reason: str) -> None:
             self.trial.record(_given_up_call(request, slot, draw, reason))
-            self.replies.keep_course(self.trial.course.trial, self.trial.course.new_steps)
 
         return self.trial.course.begin(request.key, slot, self.replies, leave)
 
     def _stored(self, request: Request, slot: Slot, opened: OpenCall) -> StoredReply | None:
-        if opened.is_late_again(request.patience):
+        if opened.given_up and opened.is_late_again(request.patience):
             raise ClientLate
         try:
             reply = self.replies.lookup(request, slot)
@@ -168,11 +167,7 @@ class CachedCalls:
     def _note_reply(
         self, request: Request, slot: Slot, opened: OpenCall, reply: StoredReply
     ) -> None:
-        course = self.trial.course
-        is_awaited = course.end(opened, reply.draw)
-        if course.had_race:  # also where all replies were there, but not the order
-            self.replies.keep_course(course.trial, course.new_steps)
-        if is_awaited and not opened.draw:
+        if self.trial.course.end(opened, reply.draw) and not opened.draw:
             self.trial.record(_answered_call(request, slot, reply))
 
     def _note_loss(
@@ -195,7 +190,6 @@ class CachedCalls:
         if opened.given_up and not course.is_open(opened):
             raise CallAbandoned
         course.pay(opened)
-        self.replies.keep_course(course.trial, course.new_steps)
         with charging(None):  # a model is not intercepted while it answers
             reply = self.replies.pay(request, slot)
         if course.others:

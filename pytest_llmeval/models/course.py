@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import inf
 from time import monotonic  # by name: a test may mock those of the module
 from typing import TYPE_CHECKING, Any
@@ -52,6 +51,7 @@ class OpenCall:
         expired: how many waits of the trial had run out by then.
         recorded: the courses of the trial in which there was this call.
         leave: is given its draw and the reason where the application gives it up.
+        given_up: how the call was given up, if it was.
         draw: of the reply that is stored, "" for none.
         is_paid: it is under way, and takes what time it takes.
         miss: why it cannot be made if it is not given up.
@@ -62,15 +62,10 @@ class OpenCall:
     expired: int
     recorded: Sequence[Steps]
     leave: Leave
+    given_up: Step | None = None
     draw: str = ""
     is_paid: bool = False
     miss: ReplayMiss | None = None
-
-    @property
-    def given_up(self) -> Step | None:
-        """How the call was given up, if it was."""
-        steps = (steps[self.place] for steps in self.recorded)
-        return next((step for step in steps if step.given_up), None)
 
     def is_late_again(self, patience: float | None) -> bool:
         """Whether its client gave the call up by a timeout of its own, and has no more patience.
@@ -95,7 +90,6 @@ class Course:
         has_ended: the trial has, and nobody waits for its calls any more.
         events: how many calls ended, and waits ran out.
         expired: how many waits ran out.
-        had_race: two of its calls were open at once.
     """
 
     trial: str = ""
@@ -103,14 +97,16 @@ class Course:
     others: int = 0
     events: int = 0
     expired: int = 0
-    had_race: bool = False
     has_ended: bool = False
+    _had_race: bool = False  # two of its calls were open at once
+    _is_plain: bool = True  # its calls came one after the other, and nothing ran out
+    _is_new: bool = False  # a call was paid for or given up, or others were open beside it
     _recorded: Sequence[Steps] | None = None
     _most: float = 0.0  # seconds that a replay waits
     _started: float = field(default_factory=monotonic)
-    _changed: threading.Condition = field(
-        default_factory=lambda: threading.Condition(fork_safe_lock())
-    )
+    _lock: threading.Lock = field(default_factory=fork_safe_lock)
+    _changed: threading.Condition | None = None  # made once somebody waits, as few trials do
+    _keep: Callable[[str, Steps], None] | None = None
     _last: float = -inf  # when a call ended, or a wait ran out
     _rang: list[float] = field(default_factory=list)  # for each that ran out, when its timer did
     _begun: set[str] = field(default_factory=set)
@@ -122,29 +118,41 @@ class Course:
         """Begin a call; one that was given up before in its slot is another call."""
         if self._recorded is None:
             self._recorded, self._most = replies.courses(self.trial), replies.patience
-        with self._changed:
+        with self._lock:
             place = f"{key}/{slot}"
             while place in self._begun:
                 place += "~"
-            recorded = [steps for steps in self._recorded if place in steps]
-            # What another session gave up, or waited for, is nothing to the run that is replayed.
-            if named := replies.named(recorded, lambda one: one[place].draw):
-                recorded = named
-            elif recorded and replies.has_named(f"{key}/{slot}"):
-                recorded = [steps for steps in recorded if not steps[place].given_up]
+            recorded = self._courses_of(place, f"{key}/{slot}", replies) if self._recorded else ()
             call = OpenCall(place, self._now(), self.expired, recorded, leave)
-            self.had_race = self.had_race or bool(self._open)
+            for steps in recorded:
+                if call.given_up is None and steps[place].given_up:
+                    call.given_up = steps[place]
+            if self._open:
+                self._had_race = self._is_new = True
+                self._is_plain = False
+            self._keep = replies.keep_course
             self._begun.add(place)
             self._before[place] = asked_before()
             self._open[place] = call
-            self._changed.notify_all()
+            if self._changed is not None:
+                self._changed.notify_all()
         return call
+
+    def _courses_of(self, place: str, draw: str, replies: Replies) -> Sequence[Steps]:
+        recorded = [steps for steps in self._recorded or () if place in steps]
+        # What another session gave up, or waited for, is nothing to the run that is replayed.
+        if named := replies.named(recorded, lambda one: one[place].draw):
+            return named
+        if recorded and replies.has_named(draw):
+            return [steps for steps in recorded if not steps[place].given_up]
+        return recorded
 
     def pay(self, call: OpenCall) -> None:
         """Note that the call is made: what is replayed beside it takes as long as it took."""
-        with self._changed:
-            call.is_paid = True
-            self._changed.notify_all()
+        with self._lock:
+            call.is_paid = self._is_new = True
+            if self._changed is not None:
+                self._changed.notify_all()
 
     def end(self, call: OpenCall, draw: str = "", *, given_up: str = "") -> bool:
         """End a call; without a draw and not given up, it failed and is to be asked again.
@@ -157,7 +165,7 @@ class Course:
         Returns:
             Whether the trial still waited for it: what became of one left behind is noted.
         """
-        with self._changed:
+        with self._lock:
             is_awaited = self._open.pop(call.place, None) is not None
             if is_awaited and (draw or given_up):
                 self._note(call, draw, given_up=given_up)
@@ -173,47 +181,42 @@ class Course:
 
     def expire(self, *, by_timer: bool = False) -> None:
         """Note that a wait of the trial with a deadline ran out, or that a timer did."""
-        with self._changed:
+        with self._lock:
             self.expired += 1
             self._rang.append(self._now() if by_timer else -inf)
             self._happen()
 
     def close(self) -> None:
-        """End the trial: it has given up what is still open."""
-        with self._changed:
+        """End the trial: it has given up what is still open, and its course is kept."""
+        with self._lock:
             for call in self._open.values():
                 self._note(call, call.draw, given_up="" if call.draw else CANCELLED_REASON)
             self._open.clear()
             self.has_ended = True
-            self._changed.notify_all()
+            if self._changed is not None:
+                self._changed.notify_all()
+        if self._is_new and not self._is_plain and self._keep is not None:
+            self._is_new = False
+            self._keep(self.trial, self.new_steps())
 
-    def new_steps(self) -> Steps | None:
-        """Return what a replay needs and cannot find; None before the end.
-
-        It needs nothing where calls came one after the other.
-        """
-        if not self.has_ended:
-            return None
-        steps = sorted(self._ended.values(), key=lambda step: step.begun)
-        is_plain = not any(step.given_up or step.expired for step in steps) and all(
-            one.ended <= following.begun for one, following in pairwise(steps)
-        )
+    def new_steps(self) -> Steps:
+        """Return what a replay needs and cannot find: nothing where one call came after another."""
         is_known = any(
             all(place in old and _alike(old[place], step) for place, step in self._ended.items())
             for old in self._recorded or ()
         )
-        return {} if is_plain or is_known else self._ended
+        return {} if self._is_plain or is_known else self._ended
 
     def strands(self) -> dict[str, Strand]:
         """Return the strand of each call by key and slot, empty where no two were open at once."""
-        if not (self.has_ended and self.had_race):
+        if not (self.has_ended and self._had_race):
             return {}
         found = strands_of(self._ended, self._before)
         return {place.rstrip("~"): strand for place, strand in found.items()}
 
     def is_held(self, call: OpenCall, draw: str | None) -> bool:
         """Whether a replay is to wait; ``draw`` is that of the stored reply, if there is one."""
-        with self._changed:
+        with self._lock:
             return self._pause(call, draw) > 0
 
     def wait(self, call: OpenCall, draw: str | None) -> None:
@@ -223,7 +226,8 @@ class Course:
         may have begun to run long before the call. Beside a call that is paid for it waits exactly
         as long as the call took, so that neither is given a start.
         """
-        with charging(None), self._changed:
+        with charging(None), self._lock:
+            self._changed = self._changed or threading.Condition(self._lock)
             while (pause := self._pause(call, draw)) > 0:
                 started = self._now()
                 left = call.begun + self._longest(call) - started
@@ -250,18 +254,22 @@ class Course:
         if given_up:
             draw = call.given_up.draw if call.given_up else secrets.token_hex(16)
             call.leave(draw, given_up)
+            self._is_new, self._is_plain = True, False
         rang = self._rang[call.expired :]
         # A timer that rang just before the reply was heard did not end the call. In a replay, which
         # would wait for it, it might.
-        late = 0 if given_up else sum(self._now() - when < _CLOSE for when in rang)
+        is_reply = rang and not given_up
+        late = sum(self._now() - when < _CLOSE for when in rang) if is_reply else 0
         expired = len(rang) - late
+        self._is_plain = self._is_plain and not expired
         self._happen()
         self._ended[call.place] = Step(draw, call.begun, self._last, expired, given_up)
 
     def _happen(self) -> None:
         self._last = self._now()
         self.events += 1
-        self._changed.notify_all()
+        if self._changed is not None:
+            self._changed.notify_all()
 
     def _pause(self, call: OpenCall, draw: str | None) -> float:
         """Return after how many seconds a reply is due; inf if something must happen first."""

@@ -52,14 +52,12 @@ def test_a_row_that_was_refused_stays_so() -> None:
 
 
 def test_courses_are_kept_when_their_trials_have_ended(make_replies: Make) -> None:
-    ended: list[Steps] = []
     replies = make_replies()
-    replies.keep_course("trial 0", lambda: ended[0] if ended else None)
-    replies.keep_course("trial 1", dict)  # it needs none
-    answered(replies, KEY, SLOT, says("yes"))  # neither is stored beside it
+    replies.keep_course("trial 1", {})  # it needs none
+    answered(replies, KEY, SLOT, says("yes"))
     assert replies.courses("trial 0") == []
 
-    ended.append(STEPS)
+    replies.keep_course("trial 0", STEPS)
     assert replies.courses("trial 0") == [STEPS]
     replies.close()
 
@@ -69,7 +67,7 @@ def test_courses_are_kept_when_their_trials_have_ended(make_replies: Make) -> No
 
 def test_a_course_is_stored_beside_the_next_reply(make_replies: Make) -> None:
     replies = make_replies()
-    replies.keep_course("trial 0", lambda: STEPS)
+    replies.keep_course("trial 0", STEPS)
     answered(replies, KEY, SLOT, says("yes"))
 
     assert make_replies().courses("trial 0") == [STEPS]
@@ -80,7 +78,7 @@ def test_a_trial_has_a_course_for_each_version_of_it(make_replies: Make) -> None
     for mode, steps in (("auto", STEPS), ("refresh", other)):
         replies = make_replies(mode)
         answered(replies, KEY, SLOT, says("yes"))
-        replies.keep_course("trial 0", lambda steps=steps: steps)
+        replies.keep_course("trial 0", steps)
         replies.close()
 
     assert make_replies().courses("trial 0") == [STEPS, other]
@@ -90,7 +88,7 @@ def test_a_trial_has_a_course_for_each_version_of_it(make_replies: Make) -> None
 def test_what_is_drawn_anew_follows_no_course(make_replies: Make, mode: str) -> None:
     replies = make_replies()
     answered(replies, KEY, SLOT, says("yes"))
-    replies.keep_course("trial 0", lambda: STEPS)
+    replies.keep_course("trial 0", STEPS)
     replies.close()
 
     assert make_replies(mode).courses("trial 0") == []
@@ -101,7 +99,7 @@ def test_no_course_is_kept_where_nothing_is_stored(
     make_replies: Make, mode: str, trial: str
 ) -> None:
     replies = make_replies(mode)
-    replies.keep_course(trial, lambda: STEPS)
+    replies.keep_course(trial, STEPS)
     replies.close()
 
     assert make_replies().courses(trial) == []
@@ -109,7 +107,7 @@ def test_no_course_is_kept_where_nothing_is_stored(
 
 def test_a_course_that_is_too_long_leaves_no_row(make_replies: Make) -> None:
     replies = make_replies()
-    replies.keep_course("trial 0", lambda: {"p" * MAX_HEADER: Step("d", 0.0, 1.0)})
+    replies.keep_course("trial 0", {"p" * MAX_HEADER: Step("d", 0.0, 1.0)})
     answered(replies, KEY, SLOT, says("yes"))
     replies.close()
 
@@ -121,7 +119,7 @@ def test_a_course_that_somebody_else_wrote_is_passed_over(
 ) -> None:
     replies = make_replies()
     answered(replies, KEY, SLOT, says("yes"))
-    replies.keep_course("trial 0", lambda: STEPS)
+    replies.keep_course("trial 0", STEPS)
     replies.close()
     sql("UPDATE Cache SET value = ? WHERE key LIKE 'course/%'", b"odd")
 
@@ -136,7 +134,7 @@ def test_a_cache_that_cannot_be_used_has_no_courses(
     replies = make_replies()
     assert replies.courses("trial 0") == []
 
-    replies.keep_course("trial 0", lambda: STEPS)
+    replies.keep_course("trial 0", STEPS)
     replies.close()
 
     assert make_replies().courses("trial 0") == []

@@ -32,18 +32,16 @@ class Generators:
 
     Args:
         is_in_trial: whether a trial has its turn, and what it does is its own.
+
+    Attributes:
+        of_all: states of those that the trial in turn has seeded, as the others know them.
     """
 
     def __init__(self, is_in_trial: Callable[[], bool]) -> None:
         self._is_in_trial = is_in_trial
-        self._of_all: States = {}  # of generators that the trial in turn has seeded
+        self.of_all: States = {}
         self._watched: dict[str, tuple[Callable[[], object], Callable[[Any], object]]] = {}
         self._stack = ExitStack()
-
-    @property
-    def are_own(self) -> bool:
-        """Whether the trial in turn has seeded any."""
-        return bool(self._of_all)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -64,22 +62,22 @@ class Generators:
 
     def leave(self) -> States:
         """Put back those of all; return the states that the trial in turn had."""
-        own = {name: self._watched[name][0]() for name in self._of_all}
-        while self._of_all:
-            name, state = self._of_all.popitem()
+        own = {name: self._watched[name][0]() for name in self.of_all}
+        while self.of_all:
+            name, state = self.of_all.popitem()
             self._watched[name][1](state)
         return own
 
     def enter(self, own: States) -> None:
         """Put in place what a trial had."""
         for name, state in own.items():
-            self._of_all[name] = self._watched[name][0]()
+            self.of_all[name] = self._watched[name][0]()
             self._watched[name][1](state)
 
     def _seed(
         self, name: str, seed: Callable[..., object], *args: object, **more: object
     ) -> object:
         check_in(alone=True)
-        if name not in self._of_all and self._is_in_trial():
-            self._of_all[name] = self._watched[name][0]()
+        if name not in self.of_all and self._is_in_trial():
+            self.of_all[name] = self._watched[name][0]()
         return seed(*args, **more)

@@ -7,9 +7,9 @@ trial would give its turn up, with what was there when the last trial began.
 
 from __future__ import annotations
 
-import locale
 import os
 import sys
+from _locale import LC_ALL, setlocale  # below Python's own function, which may be replaced
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter, itemgetter
@@ -109,9 +109,9 @@ class Guard:
         if len(sys.modules) != self._modules or self._changed():
             self._modules = len(sys.modules)
             self._groups = [group for place in _PLACES if (group := _group(*place)) is not None]
-        self._umasks = None
-        self._limit = sys.getrecursionlimit()
-        self._locale = locale.setlocale(locale.LC_ALL)
+            self._umasks = None
+            self._limit = sys.getrecursionlimit()
+            self._locale = setlocale(LC_ALL)
         self._drift = Clock.wall() - Clock.seconds()
 
     def changed(self) -> str:
@@ -134,7 +134,7 @@ class Guard:
             return "sys.setrecursionlimit"
         if self._umasks is not None and self._umasks[0] != self._umasks[1]:
             return "os.umask"
-        return "locale" if locale.setlocale(locale.LC_ALL) != self._locale else ""
+        return "locale" if setlocale(LC_ALL) != self._locale else ""
 
     def _look_at_imports(self) -> None:
         """Add the places of what was imported since."""

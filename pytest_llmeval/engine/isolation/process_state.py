@@ -192,7 +192,7 @@ class Switch:
             show_warning=warnings._showwarnmsg_impl,  # type: ignore[attr-defined]
             patches=self._patches,
             output=self._output,
-            generators=self.generators.leave() if self.generators.are_own else {},
+            generators=self.generators.leave() if self.generators.of_all else {},
             out={"stdout": "", "stderr": ""},
         )
         self._drain(context)
@@ -203,7 +203,7 @@ class Switch:
         """Whether nothing is patched, and the state is like another: as ``Context.looks_like``."""
         return (
             not (self._patches is not None and self._patches.places)
-            and not self.generators.are_own
+            and not self.generators.of_all
             and getattr(sys, "stdout", None) is context.stdout
             and getattr(sys, "stderr", None) is context.stderr
             and _is_same_environ(_ENVIRON, context.environ)
@@ -212,7 +212,7 @@ class Switch:
 
     def is_plain_beside(self, context: Context) -> bool:
         """Likewise, for the state of the process now."""
-        if self.generators.are_own:
+        if self.generators.of_all:
             return False
         now = replace(
             context,

@@ -59,8 +59,8 @@ class Ledger:
         shared: calls of wider fixtures that the trial used.
         refusal: why we did not let it ask something, "" if we let it ask everything.
         denial: what else we did not let out, which the trial may get over; "" if nothing.
-        late: why a reply that was there came too late for the trial, "" if none did.
         reached_out: it opened a connection, or sent a request that is not kept.
+        had_trouble: something else came of a request than a reply; else no other field says why.
         has_ended: nothing asks on its behalf any more but what was left behind.
     """
 
@@ -81,12 +81,13 @@ class Ledger:
         self.scores: dict[str, float] = {}
         self.shared: tuple[Call, ...] = ()
         self.refusal = self.denial = ""
-        self.late = ""
         self.reached_out = False
+        self.had_trouble = False
         self.has_ended = False
         self.wait = wait  # runs a function that waits for the outside
         self.wait_async = wait_async  # awaits it, or a coroutine of the loop
         self._calls: dict[tuple[str, Slot], Call] = {}
+        self._late = ""  # why a reply that was there came too late
         self._uncached: dict[str, str] = {}  # requests that got no reply, and why
         self._setbacks: dict[tuple[str, Slot], str] = {}
         self._taken: defaultdict[str, int] = defaultdict(int)
@@ -126,7 +127,7 @@ class Ledger:
             for place, why in self._setbacks.items()
             if place not in self._calls or not _is_answered(self._calls[place])
         )
-        return next(unanswered, self.late)
+        return next(unanswered, self._late)
 
     @property
     def setback(self) -> str:
@@ -158,28 +159,34 @@ class Ledger:
         with self._lock:
             self._calls[call.key, call.slot] = call
             if call.failure is not None:
+                self.had_trouble = True
                 self._given_back[call.key].append(call.slot.occurrence)
 
     def refuse(self, refusal: LLMEvalError) -> None:
         """Note that we refused a call: the test may swallow the error."""
-        self.refusal = self.refusal or _line(refusal)
+        self.refusal, self.had_trouble = self.refusal or _line(refusal), True
 
     def deny(self, refusal: LLMEvalError) -> None:
         """Note that we let something not out that may be no question to a model."""
-        self.denial = self.denial or _line(refusal)
+        self.denial, self.had_trouble = self.denial or _line(refusal), True
 
     def note_uncached(self, request: str, *, lost: str) -> None:
         """Note that a request which is not kept got no reply; or that it did, asked again."""
         self.reached_out = True
         self._uncached.pop(request, None)
         if lost:
-            self._uncached[request] = lost
+            self._uncached[request], self.had_trouble = lost, True
 
     def note_setback(self, key: str, slot: Slot, *, why: str) -> None:
         """Note that a provider failed an attempt of a call that goes on, or wanted fewer calls."""
         call = self._calls.get((key, slot))
         if call is None or not _is_given_up(call):  # else it fails because it was given up
             self._setbacks.setdefault((key, slot), why)
+            self.had_trouble = True
+
+    def note_late(self, why: str) -> None:
+        """Note that a reply was there, and the trial had no turn until it did not want it."""
+        self._late, self.had_trouble = why, True
 
     def end(self) -> None:
         """Forget the trial, which has ended; a thread of the test may still make calls."""
@@ -278,13 +285,21 @@ class SharedCalls:
 
     def hand_out(self, trial: RunningTrial) -> None:
         """Give a trial the draws of the wider fixtures that it used; the first one paid."""
+        asked = {
+            definition: ledger
+            for definition, ledger in self._of_fixtures.items()
+            if ledger._calls or ledger.reached_out or ledger.had_trouble
+        }
+        if not asked:
+            return
         definitions = trial.clone._fixtureinfo.name2fixturedefs.values()
-        used = (self._of_fixtures.get(one) for several in definitions for one in several)
+        used = (asked.get(one) for several in definitions for one in several)
         for ledger in filter(None, used):
             trial.ledger.shared += self._calls_of(ledger)
             trial.ledger.refusal = trial.ledger.refusal or ledger.refusal
             trial.ledger.denial = trial.ledger.denial or ledger.denial
             trial.ledger.reached_out |= ledger.reached_out
+            trial.ledger.had_trouble |= ledger.had_trouble
 
     def around(self, *, intercepts: bool) -> AbstractContextManager[None]:
         """Run a case: calls meanwhile that no trial is known to make belong to no case."""

@@ -74,11 +74,14 @@ def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
 
 def _why_void(error: BaseException | None, ledger: Ledger) -> str:
     """Say why a trial is errored however it ended; "" if that counts."""
+    if not ledger.had_trouble:
+        return ""
     if refusal := _refusal(error, ledger):
         return refusal
-    if ledger.loss:
-        return f"a reply was lost: {ledger.loss}"
-    return ledger.hindrance and f"a call was given up, or left behind: {ledger.hindrance}"
+    if loss := ledger.loss:
+        return f"a reply was lost: {loss}"
+    hindrance = ledger.hindrance
+    return hindrance and f"a call was given up, or left behind: {hindrance}"
 
 
 def _refusal(error: BaseException | None, ledger: Ledger) -> str:

@@ -242,6 +242,7 @@ class RunningTrial:
         teardown = self._raised.get("teardown")
         ended = outcome(failure, self.ledger, in_setup="setup" in self._raised)
         scores = _PASSES[ended is Outcome.PASSED] if ended.is_scored else {}
+        told = headline(failure, self.ledger)
         record = Trial(
             case=self._case.spec.case.id,
             index=self.index,
@@ -258,7 +259,7 @@ class RunningTrial:
             in_setup="setup" in self._raised,
             fixture=self._failed_fixture,
             teardown_error=teardown.value if teardown else None,
-            headline=masked_keys(headline(failure, self.ledger), self._keys),
+            headline=masked_keys(told, self._keys) if told else "",
             longrepr=longrepr,
             sections=tuple(self.clone._report_sections),
             properties=tuple(self.clone.user_properties[len(self._inherited.properties) :]),
@@ -354,7 +355,7 @@ class RunningTrial:
 
         def came_late() -> None:
             if course.expired > expired:  # else the trial did not want it any more
-                self.ledger.late = LATE
+                self.ledger.note_late(LATE)
 
         return await wait_in_thread(
             function,
