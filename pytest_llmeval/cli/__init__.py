@@ -27,6 +27,7 @@ _MODULES = {
     "selfcheck": "run_commands",
     "diff": "reading_commands",
     "merge": "merge_command",
+    "prune": "prune_command",
     "push": "store_commands",
     "fetch": "store_commands",
     "comment": "comment_command",

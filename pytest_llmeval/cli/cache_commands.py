@@ -83,7 +83,7 @@ def why(nodeid: str, reference: str, home: Home) -> None:
 @home_option
 def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> None:
     """Delete replies that are old and that no run which is kept needs."""
-    before = (datetime.now(UTC) - _days(age)).strftime(TIME)
+    before = (datetime.now(UTC) - days(age, "--older-than")).strftime(TIME)
     _check(home)
     if references:
         kept = draws_of_baselines(references, home.refs)
@@ -156,8 +156,13 @@ def _opened(home: Home, *, must_exist: bool = True) -> closing[Store]:
     return closing(Store(home.path, warn=lambda text: warn([text])))
 
 
-def _days(age: str) -> timedelta:
+def days(age: str, option: str) -> timedelta:
+    """Read a number of days.
+
+    Raises:
+        click.UsageError: it is none.
+    """
     match = AGE.fullmatch(age)
     if match is None:
-        raise click.UsageError(f"--older-than={age}: write a number of days, such as 90d")
+        raise click.UsageError(f"{option}={age}: write a number of days, such as 90d")
     return timedelta(days=int(match[1]))

@@ -57,6 +57,7 @@ def test_a_scan_finds_what_a_whole_reading_finds(
     for case in means:
         assert means[case] == pytest.approx(expected[case], rel=1e-9, nan_ok=True)
     assert means_that_moved(scanned.tally(), scanned.tally()) == ({}, {})
+    assert scanned.means() == means
 
 
 def test_a_run_of_an_earlier_version_is_scanned() -> None:

@@ -38,6 +38,9 @@ def test_a_draw_is_found_by_its_id_among_those_of_its_slot(recorder: Recorder, h
 
     assert first.key == second.key
     assert (text_of(home, first), text_of(home, second)) == ("Lima", "Cusco")
+    with StoredTexts(home) as stored:
+        assert stored.has(first)
+        assert not stored.has(replace(first, draw="e" * 32))
 
 
 def test_nothing_else_stands_in_for_a_draw_that_is_not_here(recorder: Recorder, home: Path) -> None:

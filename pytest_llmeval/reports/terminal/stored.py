@@ -12,6 +12,7 @@ from pytest_llmeval.reports.formats import BOLD, Line, aligned, counted, ends_of
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import Scale
 from pytest_llmeval.runs.lookup.best_run import peculiarities
+from pytest_llmeval.runs.pruning import RunPruning, is_clean
 from pytest_llmeval.runs.run_lines import RunHeader
 
 if TYPE_CHECKING:
@@ -99,6 +100,26 @@ def contents(found: Contents, folder: Path) -> Iterator[str]:
         for (model, host), replies in sorted(found.replies.items())
     ]
     yield from aligned([("model", "host", "replies", "size"), *rows], left=range(2)) if rows else []
+
+
+def pruned_runs(planned: RunPruning) -> Iterator[str]:
+    """Say which runs would be deleted."""
+    rows = [
+        (
+            one.header.run.id,
+            (one.header.run.commit or "-")[:7],
+            one.header.run.ref or "-",
+            ", ".join(peculiarities(one.header.run, trials=one.header.trials)),
+        )
+        for one in planned.going
+    ]
+    yield from aligned(rows, left=range(4)) if rows else []
+    unfit = sum(not is_clean(one) for one in planned.going)
+    yield (
+        f"{counted(len(rows), 'run')} would go, {unfit} of them dirty or incomplete, "
+        f"{size(sum(one.path.stat().st_size for one in planned.going))}"
+    )
+    yield f"{counted(planned.left, 'run')} stay, {planned.spared} of them as old but needed"
 
 
 def pruning(planned: Pruning, *, before: str) -> Iterator[str]:

@@ -14,10 +14,12 @@ from pytest_llmeval.runs.lookup.best_run import Search, covers, in_order, peculi
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.standing import draws_of, standing_runs
 from pytest_llmeval.runs.lookup.wanted_commit import (
+    AUTO,
     ORIGIN,
     WantedCommit,
     find_wanted,
     name_meant,
+    without_prefix,
 )
 from pytest_llmeval.runs.run_lines import FULL_HASH
 from pytest_llmeval.runs.store import (
@@ -222,6 +224,35 @@ def _runs_behind(reference: str, refs: Refs) -> list[Run]:
             f"{store.folder}, so nothing would be kept for it"
         )
     return [store.load(path) for path in paths]
+
+
+def needed_runs(reference: str | None, refs: Refs) -> frozenset[str]:
+    """Find the ids of the runs that a comparison with a branch may need.
+
+    Args:
+        reference: names it; None for origin's default branch, or ``main``.
+        refs: resolves names.
+
+    Raises:
+        BaselineError: there is no such branch.
+    """
+    if reference is None and refs.git.commit is None:
+        return frozenset()
+    names = [AUTO, "main", "master"] if reference is None else [reference]
+    ref = next(filter(None, (_find_ref(name, refs) for name in names)), None)
+    if ref is None:
+        raise BaselineError(
+            f"{reference or 'main'}: no branch has that name, so the runs that it needs are not "
+            "known. Name another one:  --keep=REF"
+        )
+    branch = without_prefix(ref.full_name or "")
+    there = refs.git.top and branch and resolve(f"{ORIGIN}{branch}", top=refs.git.top)
+    needed: set[str] = set()
+    for tip in {ref.commit, there.commit if there else ref.commit}:
+        for step in refs.steps(WantedCommit(commit=tip), head=None, root=_root(refs)):
+            runs = (one for commit in step.commits for one in refs.store.at_commit(commit).runs)
+            needed.update(one.header.run.id for one in runs if not unfitness(one.header))
+    return frozenset(needed)
 
 
 def commits_meant(reference: str, refs: Refs, *, among: Collection[str]) -> set[str]:

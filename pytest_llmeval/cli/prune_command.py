@@ -1,0 +1,55 @@
+"""``llmeval prune``: delete old runs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import click
+
+from pytest_llmeval.cli.arguments import Home, home_option
+from pytest_llmeval.cli.cache_commands import days, yes_option
+from pytest_llmeval.cli.pages import echo, warn
+from pytest_llmeval.reports.terminal import stored
+from pytest_llmeval.runs.lookup.for_commands import needed_runs
+from pytest_llmeval.runs.pruning import plan_pruning
+from pytest_llmeval.runs.store import refuse_tracked
+
+
+@click.command("prune")
+@click.option("--older-than", "age", default="90d", metavar="DAYS", show_default=True,
+              help="Runs that are older than this go.")  # fmt: skip
+@click.option("--dirty-older-than", "dirty", default="7d", metavar="DAYS", show_default=True,
+              help="Dirty and incomplete ones, which are no baseline, go sooner.")  # fmt: skip
+@click.option("--keep", "reference", metavar="REF",
+              help="Whose baselines stay (default: origin's default branch, or main).")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would go, and delete nothing.")
+@yes_option
+@home_option
+def prune_command(
+    home: Home, *, age: str, dirty: str, reference: str | None, dry_run: bool, yes: bool
+) -> None:
+    """Delete old runs; those that can be no baseline go first.
+
+    The newest run stays, and so does each run that a comparison with main may need, however old.
+    Replies are not touched: llmeval cache prune deletes those that no run names any more.
+    """
+    refuse_tracked(home.path, git=home.refs.git)
+    now, whole = datetime.now(UTC), days(age, "--older-than")
+    listing = home.store.every()
+    warn(listing.notes)
+    planned = plan_pruning(
+        listing.runs,
+        before=now - whole,
+        dirty_before=now - min(whole, days(dirty, "--dirty-older-than")),
+        needed=needed_runs(reference, home.refs),
+    )
+    echo(stored.pruned_runs(planned))
+    if dry_run or not planned.going:
+        return
+    if not yes:
+        click.confirm("Delete them for good?", abort=True)
+    for run in planned.going:
+        run.path.unlink(missing_ok=True)
+        with suppress(OSError):  # others lie in it
+            run.path.parent.rmdir()

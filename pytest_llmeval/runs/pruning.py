@@ -1,0 +1,55 @@
+"""Which run files may go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pytest_llmeval.runs.store import StoredRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPruning:
+    """Runs that are to go.
+
+    Attributes:
+        going: those that can be no baseline first, each kind oldest first.
+        spared: how many are old enough, and stay because they are needed.
+        left: how many stay altogether.
+    """
+
+    going: tuple[StoredRun, ...]
+    spared: int
+    left: int
+
+
+def plan_pruning(
+    runs: Sequence[StoredRun],
+    *,
+    before: datetime,
+    dirty_before: datetime,
+    needed: Collection[str],
+) -> RunPruning:
+    """Work out which runs go; the newest one stays.
+
+    Args:
+        runs: newest first.
+        before: what was recorded before then goes.
+        dirty_before: likewise, for runs that are dirty or incomplete.
+        needed: ids of runs that stay.
+    """
+    old = [
+        stored
+        for stored in runs
+        if datetime.fromisoformat(stored.header.run.created)
+        < (before if is_clean(stored) else dirty_before)
+    ]
+    going = [one for one in old if one not in runs[:1] and one.header.run.id not in needed]
+    going.sort(key=lambda stored: (is_clean(stored), stored.header.run.id))
+    return RunPruning(going=tuple(going), spared=len(old) - len(going), left=len(runs) - len(going))
+
+
+def is_clean(stored: StoredRun) -> bool:
+    """Tell whether a run is complete and of a clean tree, as a baseline must be."""
+    return stored.header.run.complete and not stored.header.run.dirty
