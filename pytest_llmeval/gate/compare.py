@@ -63,7 +63,8 @@ def compare(
     Returns:
         A comparison for each test function and gated metric, and the verdict on all.
     """
-    both = _BothRuns(measured(baseline, cost_of=cost_of), measured(run, cost_of=cost_of), rules)
+    runs = measured(baseline, cost_of=cost_of), measured(run, cost_of=cost_of)
+    both = _BothRuns(*runs, rules, main=main)
     missing = Missing(
         both.sides,
         both.current,
@@ -116,7 +117,7 @@ class _BothRuns:
         baseline: the run that is compared with.
     """
 
-    def __init__(self, baseline: Run, run: Run, rules: GateRules) -> None:
+    def __init__(self, baseline: Run, run: Run, rules: GateRules, *, main: Run | None) -> None:
         self.sides, self.current = sides_of(baseline), sides_of(run)
         self.baseline = baseline
         self._rules = rules
@@ -127,8 +128,11 @@ class _BothRuns:
             for name, side in self.current.items()
             if name in self.sides
         }
+        of_main = {} if main is None else sides_of(main)
         self._edits = {
-            name: edits_of(self.sides[name], self.current[name], rule=rules.edited)
+            name: edits_of(
+                self.sides[name], self.current[name], rule=rules.edited, main=of_main.get(name)
+            )
             for name in self._calls
         }
 

@@ -19,6 +19,7 @@ class Edits:
         own: those whose requests and draws are the baseline's own: out of the test. The id here,
             and the id in the baseline, which may be another where it is made of the parameters.
         asked: those that ask otherwise: out of the test, and counted with the gone ones.
+        settled: likewise, but not counted: against an anchor, as they were edited on main.
         compared: those that are compared all the same.
         mismatched: ids made from positions at which another case stands: out of the test, and
             counted likewise.
@@ -26,13 +27,19 @@ class Edits:
 
     own: Mapping[str, str] = field(default_factory=dict)
     asked: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
     mismatched: tuple[str, ...] = ()
 
     @property
     def left_out(self) -> frozenset[str]:
         """The ids in the baseline that are not compared."""
-        return frozenset((*self.own.values(), *self.asked, *self.mismatched))
+        return frozenset((*self.not_lost, *self.asked, *self.mismatched))
+
+    @property
+    def not_lost(self) -> frozenset[str]:
+        """The ids in the baseline that are not compared, and count for nothing."""
+        return frozenset((*self.own.values(), *self.settled))
 
     @property
     def shown(self) -> dict[str, str]:
@@ -40,7 +47,9 @@ class Edits:
         return {**self.own, **{name: name for name in self.asked}}
 
 
-def edits_of(baseline: Side, current: Side, *, rule: EditedCases) -> Edits:
+def edits_of(
+    baseline: Side, current: Side, *, rule: EditedCases, main: Side | None = None
+) -> Edits:
     """Find the edited cases of a function, and say what becomes of each.
 
     Where the model was asked the same and gave the same draws it cannot have become worse. Where
@@ -50,6 +59,7 @@ def edits_of(baseline: Side, current: Side, *, rule: EditedCases) -> Edits:
         baseline: the function there.
         current: the function here, every case that was collected.
         rule: ``compare`` to compare them all.
+        main: the function in the baseline proper, where this one is an anchor.
     """
     matched = [name for name in baseline.cases if name in current.cases]
     edited = [name for name in matched if _is_edited(baseline.cases[name], current.cases[name])]
@@ -73,7 +83,14 @@ def edits_of(baseline: Side, current: Side, *, rule: EditedCases) -> Edits:
     mismatched = tuple(filter(is_another, others))
     rest = tuple(name for name in others if name not in mismatched)
     if are_few:
-        return Edits(own=own, asked=rest, mismatched=mismatched)
+        known = {} if main is None else main.cases
+        settled = tuple(
+            name
+            for name in rest
+            if name in known and known[name].parameters == current.cases[name].parameters
+        )
+        asked = tuple(name for name in rest if name not in settled)
+        return Edits(own=own, asked=asked, settled=settled, mismatched=mismatched)
     return Edits(own=own, compared=rest, mismatched=mismatched)
 
 

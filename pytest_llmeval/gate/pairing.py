@@ -79,8 +79,8 @@ class Pairing:
         )
         replays = {pair.case for pair in self.pairs if pair.kind is None}
         self.touched = frozenset(present - skipped - replays)
-        replayed = set(self.edits.own.values())
-        self.lost = frozenset(set(before.scored_cases) - known - replayed | skipped)
+        expected = set(before.scored_cases) - self.edits.not_lost
+        self.lost = frozenset(expected - known | skipped)
 
     @property
     def name(self) -> tuple[str, str]:

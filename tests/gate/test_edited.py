@@ -149,6 +149,17 @@ def test_draws_that_are_not_the_baselines_own_make_no_mended_label() -> None:
     assert compared(BASELINE, suite(*mended(3, draws="another day"))).row == 5
 
 
+def test_what_was_edited_on_main_counts_for_nothing_against_an_anchor() -> None:
+    edited = suite(*mended(5, request="v2"))
+    assert compare(BASELINE, edited, GateRules()).functions[0].row == 5
+    (found,) = compare(BASELINE, edited, GateRules(), main=edited).functions
+    assert (found.row, found.effect.cases, found.edited) == (6, CASES - 5, ())
+    elsewhere = a_run(a_case("c9", "ppp", function="test_g"))
+    assert compare(BASELINE, edited, GateRules(), main=elsewhere).functions[0].row == 5
+    more = suite(*mended(5, request="v2"), *mended(8, request="v3")[5:])
+    assert compare(BASELINE, more, GateRules(), main=edited).functions[0].row == 5
+
+
 # (c) the parameters hold what is under test
 
 
