@@ -344,13 +344,13 @@ thread.start()
 thread.join()
 child = os.fork()
 if child == 0:
-    os._exit(held.acquire(timeout=20) + 2 * free.acquire(timeout=20))
+    os._exit(held.acquire(timeout=300) + 2 * free.acquire(timeout=300))
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), held.locked(), free.locked())
 """
 
 
 def test_a_lock_that_a_thread_of_the_parent_held_is_free_in_a_forked_child(start: Start) -> None:
-    assert start(FORK_WHILE_HELD).communicate(timeout=100)[0].strip() == "3 True False"
+    assert start(FORK_WHILE_HELD).communicate(timeout=300)[0].strip() == "3 True False"
 
 
 def test_the_locks_of_a_forked_child_are_given_back_if_they_are_held() -> None:

@@ -111,7 +111,7 @@ def test_calls_of_one_coroutine_are_made_at_the_same_time(
 ) -> None:
     write(
         "import threading\nBARRIER = threading.Barrier(3)\n"
-        "def answer(messages):\n    BARRIER.wait(10)\n    return 'yes'\n"
+        "def answer(messages):\n    BARRIER.wait(300)\n    return 'yes'\n"
     )
 
     async def ask_three() -> list[str]:
@@ -179,7 +179,7 @@ def test_a_call_that_is_given_up_counts_as_lost_and_is_kept_all_the_same(
 ) -> None:
     write(
         "import threading\nSTARTED, RELEASED = threading.Event(), threading.Event()\n"
-        "def answer(messages):\n    STARTED.set()\n    RELEASED.wait(10)\n    return 'late'\n"
+        "def answer(messages):\n    STARTED.set()\n    RELEASED.wait(300)\n    return 'late'\n"
     )
 
     async def give_up() -> None:
@@ -228,7 +228,7 @@ def test_the_loop_goes_on_while_a_reply_is_being_stored(
     pay = session.replies.pay
 
     def slow_pay(*arguments: object, **more: object) -> object:
-        assert ticked.wait(10)
+        assert ticked.wait(300)
         stored.set()
         return pay(*arguments, **more)  # type: ignore[arg-type]
 

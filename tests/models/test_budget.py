@@ -168,7 +168,7 @@ def test_who_does_not_fit_now_waits_for_those_under_way() -> None:
 
     def slowly() -> str:
         under_way.set()
-        assert go_on.wait(30)
+        assert go_on.wait(300)
         return "slow"
 
     def ask_slowly() -> str:
@@ -177,7 +177,7 @@ def test_who_does_not_fit_now_waits_for_those_under_way() -> None:
 
     with ThreadPoolExecutor() as threads:
         slow = threads.submit(ask_slowly)
-        assert under_way.wait(30)
+        assert under_way.wait(300)
         waiting = threads.submit(ask, capped)
         assert not waiting.done()
         go_on.set()
@@ -204,11 +204,11 @@ def test_an_attempt_that_nobody_waits_for_any_more_counts_at_its_most() -> None:
 
             def hang() -> str:
                 started.set()
-                go_on.wait(30)
+                go_on.wait(300)
                 return "too late"
 
             late = threads.submit(meter.attempt, hang, wrote(0))
-            assert started.wait(30)
+            assert started.wait(300)
         with pytest.raises(BudgetExceeded):
             ask(capped)
         go_on.set()

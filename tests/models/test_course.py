@@ -80,7 +80,7 @@ def test_replies_come_back_in_the_order_in_which_they_came(
     quick_is_here = threading.Event()
 
     def slow(_slot: Slot) -> Answer:
-        assert quick_is_here.wait(30)
+        assert quick_is_here.wait(300)
         return Answer(b"slow")
 
     session, trial = begin(), CountingTrial(0)
@@ -103,7 +103,7 @@ def late(begin: Callable[..., Session], pool: ThreadPoolExecutor) -> Iterator[Ca
     has_waited = threading.Event()
 
     def slow(_slot: Slot) -> Answer:
-        assert has_waited.wait(30)
+        assert has_waited.wait(300)
         return Answer(b"slow")
 
     def run() -> bool:
@@ -153,7 +153,7 @@ def test_a_call_that_a_trial_left_behind_is_given_up_and_not_made_again(
     has_ended = threading.Event()
 
     def fail(_slot: Slot) -> Answer:
-        assert has_ended.wait(30)
+        assert has_ended.wait(300)
         raise ProviderFailed("HTTP 500")
 
     def leave(session: Session) -> tuple[str | None, Future[StoredReply]]:
@@ -161,7 +161,7 @@ def test_a_call_that_a_trial_left_behind_is_given_up_and_not_made_again(
         trial.course = course
         with charging(trial):
             work = pool.submit(session.calls(trial).call, asking(SLOW, fail))
-        assert course.has_begun.wait(30)
+        assert course.has_begun.wait(300)
         course.close()
         (left,) = trial.calls
         return left.draw, work
@@ -184,7 +184,7 @@ def test_what_comes_after_its_trial_changes_nothing_that_was_recorded(
     has_ended = threading.Event()
 
     def late(_slot: Slot) -> Answer:
-        assert has_ended.wait(30)
+        assert has_ended.wait(300)
         return Answer(b"late")
 
     recorded = []
@@ -193,7 +193,7 @@ def test_what_comes_after_its_trial_changes_nothing_that_was_recorded(
         trial.course = course
         with charging(trial):
             work = pool.submit(session.calls(trial).call, asking(SLOW, late))
-        assert course.has_begun.wait(30)
+        assert course.has_begun.wait(300)
         course.close()
         has_ended.set()
         assert work.result().body == b"late"  # it is stored, and the first session paid for it
@@ -210,7 +210,7 @@ def test_replies_that_come_together_to_threads_come_apart(
     both_are_there = threading.Barrier(2)
 
     def answer(_slot: Slot) -> Answer:
-        both_are_there.wait(30)
+        both_are_there.wait(300)
         return Answer(b"now")
 
     trial = CountingTrial(0)
@@ -315,7 +315,7 @@ def test_what_a_run_gave_up_is_given_up_though_a_refresh_was_answered(
     may_answer = threading.Event()
 
     def slow(_slot: Slot) -> Answer:
-        assert may_answer.wait(30)
+        assert may_answer.wait(300)
         return Answer(b"slow")
 
     def run(session: Session, *, leaves: bool) -> list[str | None]:
@@ -324,7 +324,7 @@ def test_what_a_run_gave_up_is_given_up_though_a_refresh_was_answered(
         calls = session.calls(trial)
         with charging(trial):
             work = pool.submit(calls.call, asking(SLOW, slow))
-            assert course.has_begun.wait(30)
+            assert course.has_begun.wait(300)
             calls.call(asking(QUICK, lambda _: Answer(b"quick")))
         if leaves:
             wait([work], timeout=0.3)  # it shall not end

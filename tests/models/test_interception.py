@@ -407,7 +407,7 @@ def test_a_call_that_takes_too_long_ends_as_a_timeout(
     send: Callable[..., Any],
 ) -> None:
     place = Place(begin(timeout=0.05))
-    server.then(Scripted(delay=0.3))
+    server.then(Scripted(delay=NEVER))
 
     with place.trial(), pytest.raises(library.ReadTimeout, match="--llm-timeout"):
         send(library, f"{server.url}/chat/completions", json=ASKED)

@@ -95,7 +95,7 @@ def test_the_connection_of_a_closed_client_that_lives_on_is_closed(library: Modu
     def answer(connection: socket.socket) -> None:
         head_of(connection)
         connection.sendall(REPLY)
-        connection.settimeout(10)
+        connection.settimeout(300)
         ended.append(connection.recv(1))
 
     with answering_once(answer) as url, library.Client() as client:

@@ -319,7 +319,7 @@ def test_trials_overlap_while_the_application_waits_for_its_model(
     together = threading.Barrier(3)
 
     def answer(_body: object, number: int) -> str:
-        together.wait(timeout=30)  # breaks unless three are on their way at once
+        together.wait(timeout=300)  # breaks unless three are on their way at once
         return f"reply {number}"
 
     pytester.makepyfile(

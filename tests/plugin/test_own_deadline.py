@@ -21,7 +21,7 @@ async def answer(messages):
     return "yes"
 
 def blocks(messages):
-    NEVER.wait(1)
+    NEVER.wait(5)
     return "yes"
 """
 INI = "[pytest]\nllm_model = function/model:answer\npythonpath = .\n"

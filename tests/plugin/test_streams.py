@@ -58,7 +58,7 @@ def test_the_chunks_of_other_trials_come_in_meanwhile(
 
     class Meeting(OpenAIServer):
         def take(self, received: Received) -> Scripted:
-            together.wait(30)  # broken, and no reply, unless all three trials ask at once
+            together.wait(300)  # broken, and no reply, unless all three trials ask at once
             return super().take(received)
 
     with Meeting() as server:

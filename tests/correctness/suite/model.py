@@ -27,7 +27,7 @@ def _meet(prompt):
     with CHANGED:
         WAITING[prompt] = WAITING.get(prompt, 0) + 1
         CHANGED.notify_all()
-        met = CHANGED.wait_for(lambda: WAITING[prompt] >= 2, timeout=10)
+        met = CHANGED.wait_for(lambda: WAITING[prompt] >= 2, timeout=300)
     time.sleep(0.005)
     return met
 

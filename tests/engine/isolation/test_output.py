@@ -104,7 +104,7 @@ def test_a_trial_in_turn_meets_nothing_of_the_call_of_another(pytester: pytest.P
         GO, SAID = threading.Event(), threading.Event()
 
         def answer(messages):
-            GO.wait(20)
+            GO.wait(300)
             print("called")
             print("failing", file=sys.stderr)
             sys.stderr.write("written\\n")

@@ -193,10 +193,10 @@ import time
 ALL_WAIT = threading.Barrier(3)
 
 def answer(messages):
-    ALL_WAIT.wait(10)
+    ALL_WAIT.wait(300)
     time.sleep(0.05)  # until the last of them has handed its turn back
     seen = f"{os.environ.get('LLMEVAL_MINE')} {os.getcwd()} {type(sys.stdout).__name__}"
-    ALL_WAIT.wait(10)
+    ALL_WAIT.wait(300)
     return seen
 """
 SEEN = """
@@ -295,7 +295,7 @@ def test_calls_of_others_do_not_see_what_a_step_on_the_loop_patched(
         PATCHED = threading.Event()
 
         def answer(messages):
-            assert PATCHED.wait(10)
+            assert PATCHED.wait(300)
             time.sleep(0.05)  # until the trial waits
             return time.ctime()
         """,

@@ -17,7 +17,7 @@ BEGUN, BLOCKED = threading.Event(), threading.Event()
 
 def answer(messages):
     if messages[-1]["content"] == "when the other one is blocked":
-        BLOCKED.wait(30)
+        BLOCKED.wait(300)
     return "yes"
 """
 HEAD = """
@@ -81,7 +81,7 @@ def block(index):
             pass
     else:
         app.BEGUN.set()
-        ALL.wait(30)
+        ALL.wait(300)
     print(f"met {{index}}")
 
 INDICES = iter(range(4))
@@ -115,7 +115,7 @@ def test_what_a_trial_prints_without_the_baton_is_its_own(project: pytest.Pytest
         + """
 @llm_eval(repeats=1, min_score=1)
 def test_blocking(llm):
-    assert app.BEGUN.wait(30)
+    assert app.BEGUN.wait(300)
     print("printed beside another one")
     app.BLOCKED.set()
     assert False
@@ -123,7 +123,7 @@ def test_blocking(llm):
 @llm_eval(repeats=1, min_score=1)
 def test_other(llm):
     app.BEGUN.set()
-    assert app.BLOCKED.wait(30)
+    assert app.BLOCKED.wait(300)
     print("printed in turn")
     assert False
 """
@@ -145,7 +145,7 @@ def test_what_a_trial_patches_is_not_seen_by_those_that_run_beside_it(
         + """
 @llm_eval(repeats=1, min_score=1)
 def test_blocking():
-    assert app.BEGUN.wait(30)
+    assert app.BEGUN.wait(300)
     seen = {app.MODE for _ in range(100_000)}
     assert seen == {"real"}
 
@@ -227,10 +227,10 @@ def test_it(llm, tmp_path):
     home = os.getcwd()
     n = next(INDICES)
     if n == 1:
-        assert app.BEGUN.wait(30)
+        assert app.BEGUN.wait(300)
     else:
         app.BEGUN.set()
-        MEETING.wait(30)
+        MEETING.wait(300)
     with ExitStack() as stack:
         {change}
         time.sleep(0.01)  # who runs beside it has the time to change it, too

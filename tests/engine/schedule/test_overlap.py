@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -393,28 +392,6 @@ def test_a_lock_held_across_a_call_delays_but_does_not_hang(pytester: pytest.Pyt
     result = run_forked(pytester, "-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=3)
-
-
-def test_a_client_that_we_do_not_know_overlaps_all_the_same(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import time
-        import pytest
-        from pytest_llmeval import llm_eval
-
-        @pytest.mark.parametrize("n", range(4))
-        @llm_eval(repeats=3)
-        def test_it(n):
-            time.sleep(1.5)
-        """
-    )
-
-    start = time.perf_counter()
-    result = pytester.runpytest("-p", "no:cacheprovider")
-
-    result.assert_outcomes(passed=4)
-    assert time.perf_counter() - start < 12  # one after the other: 18 s
-    result.stdout.fnmatch_lines(["note: *blocked outside a model call*concurrency=*serial*"])
 
 
 def test_asyncio_run_in_a_sync_body(pytester: pytest.Pytester) -> None:

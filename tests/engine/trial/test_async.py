@@ -114,7 +114,7 @@ def test_a_sync_body_has_no_running_loop(llm, n):
 async def test_timeouts_and_groups(n):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await asyncio.sleep(10)
+            await asyncio.sleep(3600)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(asyncio.sleep(0.001, k)) for k in range(3)]
     assert [task.result() for task in tasks] == [0, 1, 2]
@@ -605,7 +605,7 @@ def test_an_exit_in_a_task_ends_its_own_trial_alone(
                 sys.exit(3)
 
             try:
-                await asyncio.gather(leave(), asyncio.sleep(10))
+                await asyncio.gather(leave(), asyncio.sleep(3600))
             finally:
                 ENDED.append("body")
 
@@ -658,7 +658,7 @@ def test_an_exit_in_a_task_that_nobody_awaits_ends_the_trial(
         async def test_while_the_body_waits():
             task = asyncio.create_task(leave())
             try:
-                await asyncio.sleep(10)
+                await asyncio.sleep(3600)
             except asyncio.CancelledError:
                 pass  # as with asyncio.run, that does not keep the trial
 
@@ -702,7 +702,7 @@ def test_a_trial_sees_the_tasks_of_its_own_alone(
         @pytest.mark.parametrize("n", range(3))
         @llm_eval(repeats=2, min_score=1)
         async def test_cancels_all(n):
-            task = asyncio.create_task(asyncio.sleep(10))
+            task = asyncio.create_task(asyncio.sleep(3600))
             await asyncio.sleep(0.01 * n)
             for other in asyncio.tasks.all_tasks(asyncio.get_running_loop()):
                 if other is not asyncio.current_task():
@@ -716,7 +716,7 @@ def test_a_trial_sees_the_tasks_of_its_own_alone(
             seen = []
 
             async def leaves_a_task():
-                asyncio.create_task(asyncio.sleep(10))
+                asyncio.create_task(asyncio.sleep(3600))
                 seen.append(len(asyncio.all_tasks()))
 
             await asyncio.to_thread(asyncio.run, leaves_a_task())

@@ -189,7 +189,7 @@ def test_a_host_that_cannot_be_reached_in_time_is_given_up(
     line: PlainHttp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
-    monkeypatch.setattr(HTTPConnection, "connect", lambda _connection: ended.wait(30))
+    monkeypatch.setattr(HTTPConnection, "connect", lambda _connection: ended.wait(300))
 
     with pytest.raises(TimeIsUp):
         line.post(
