@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.errors import SettingsError, listed_names
 from pytest_llmeval.gate.changes import replaced_calls
-from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription, Why
+from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, FunctionDescription, Why
 from pytest_llmeval.gate.scoring import CostOf
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, distinct_names
@@ -167,7 +167,8 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
             absent=_absent(judgement),
             edited=_edited(judgement),
         )
-        return replace(judgement, notes=(*judgement.notes, *_notes_on_lines(judgement)))
+        notes = (*judgement.notes, *_notes_on_lines(judgement), *_varying(judgement))
+        return replace(judgement, notes=notes)
     except Exception as exc:
         return replace(judgement, could_not_judge=Fact(Why.RAISED, (type(exc).__name__, str(exc))))
 
@@ -261,6 +262,27 @@ def _edited(judgement: Judgement) -> dict[str, tuple[Parameters | None, Paramete
             one.case: (stored.parameters(old[one.was]), stored.parameters(new[one.case]))
             for one in cases
         }
+
+
+def _varying(judgement: Judgement) -> Iterator[Fact]:
+    """Name the functions of which each request differs from the baseline's in a date or an id."""
+    from pytest_llmeval.transcripts.transcript import StoredTexts
+    from pytest_llmeval.transcripts.varying import differ_in_varying
+
+    comparison, names = judgement.comparison, dict[str, None]()
+    with StoredTexts(judgement.settings.directory) as stored:
+        for one in comparison.functions if comparison else ():
+            if not one.compared or any(case.kind != "request" for case in one.compared):
+                continue
+            case = one.compared[0]
+            sides = [side.trials[0].calls for side in (case.every_baseline, case.every_current)]
+            pairs = ((old.key, new.key) for old, new in zip(*sides, strict=False))
+            parted = next((pair for pair in pairs if pair[0] != pair[1]), ())
+            asked = [found for key in parted if (found := stored.request(key))]
+            if len(asked) > 1 and differ_in_varying(*asked):
+                names[one.name] = None
+    if names:
+        yield Fact(Why.VARYING, (listed_names([*names], MOST_NAMED),))
 
 
 def _notes_on_lines(judgement: Judgement) -> Iterator[Fact | str]:

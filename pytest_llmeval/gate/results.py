@@ -75,6 +75,7 @@ class Why(StrEnum):
     ACCEPTED_NOTHING = "accepted for nothing"
     ACCEPTED_SEVERAL = "accepted for several functions"
     MISSED_THROUGHOUT = "missed in every trial"
+    VARYING = "requests vary by themselves"
     TURNS_NOTHING = "turns nothing"
     # of a function: by what the user typed, and before the session ended
     DESELECTED = "deselected"

@@ -27,7 +27,7 @@ from pytest_llmeval.reports.entries import (
 )
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
-from pytest_llmeval.reports.remarks import nothing_matched, scope
+from pytest_llmeval.reports.remarks import scope
 from pytest_llmeval.reports.unseen import unseen, unseen_cases, unseen_connections
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -83,7 +83,7 @@ def document(judgement: Judgement) -> Entry:
         ungated = list(map(ungated_function, comparison.ungated))
         names = comparison.names
         missing = [_not_judged(one, names) for one in comparison.not_judged]
-        notes += [*comparison.notes, *filter(None, [nothing_matched(judgement)])]
+        notes += comparison.notes
     report = {
         "schema_version": SCHEMA_VERSION,
         "verdict": _verdict(judgement),

@@ -90,6 +90,8 @@ _SENTENCES: Mapping[Why, str] = {
     "so here: correct the line",
     Why.ACCEPTED_SEVERAL: "llm_accept names {!r}, which fits {} test functions and so accepts "
     "none: name one, as in {}",
+    Why.VARYING: "each request of {} differs from the baseline's in a date, a time or a random id "
+    "alone: if it is another one in each build, each pays for all calls. Hold it still in the test",
     Why.TURNS_NOTHING: '{}: better="lower" turns nothing, as no score was recorded: what is gated '
     "is pass, of which higher is always better",
     Why.MISSED_THROUGHOUT: "cases that missed in every trial: {} ({})",

@@ -225,22 +225,3 @@ def first_errored(
             seen = judgement.headlines.get(trial.case) or ", ".join(reasons) or trial.message
             yield f"first of them  {case_name(trial.case, one.function, short(one))}  {seen}"
             return
-
-
-def nothing_matched(judgement: Judgement) -> str:
-    """Wonder why every case sent requests that the baseline never sent; "" if one did not.
-
-    An edited prompt is the usual reason. The other one makes every build pay for all calls.
-
-    Two conditions of one run ask unlike things on purpose.
-    """
-    run, baseline, comparison = judgement.run, judgement.baseline, judgement.comparison
-    if run is None or baseline is None or comparison is None or run.id == baseline.run.id:
-        return ""
-    effects = [function.effect for function in comparison.functions if function.effect.cases]
-    if not effects or any(one.changed_kinds.get("request") != one.cases for one in effects):
-        return ""
-    return (
-        "every request differs from the baseline's: unless a prompt was edited, does one contain "
-        "a date or a random id?"
-    )

@@ -79,12 +79,28 @@ def test_a_worse_prompt_fails_the_session(main: Project) -> None:
             "test_says_yes fell by 0.* chance alone would do this in *",
             "  fell most *",
             "holds for these 20 cases and this wording",
-            "every request differs from the baseline's: unless a prompt was edited, does one *",
             "read both replies:  llmeval diff 'test_says_yes[[]*]'",
             "!* llm evals: test_says_yes fell by 0.* chance alone would do this in *!",
         ]
     )
     assert "Traceback" not in str(result.stdout) + str(result.stderr)
+    assert "random id" not in str(result.stdout)  # a prompt was edited
+
+
+def test_a_date_in_each_request_is_told(project: Project) -> None:
+    dated = APP.replace("Say yes", "It is 2026-11-{day}. Say yes")
+    project.write(app=dated.replace("{day}", "25"))
+    project.commit()
+    project.run()
+    project.git("switch", "-qc", "tomorrow")
+    project.write(app=dated.replace("{day}", "26"))
+    project.commit()
+
+    result, report = project.gate("--llm-baseline=main")
+
+    (note,) = (note for note in report["notes"] if "random id" in note)
+    assert note.startswith("each request of test_says_yes differs from the baseline's in a date")
+    result.stdout.fnmatch_lines([f"note: {note}"])
 
 
 def test_a_better_prompt_is_improved(main: Project) -> None:

@@ -74,8 +74,6 @@ def circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
     if comparison.not_judged:
         yield Line(remarks.not_judged(comparison), YELLOW)
-    if unmatched := remarks.nothing_matched(judgement):
-        yield Line(unmatched, YELLOW)
 
 
 def anchored_lines(against: Judgement, page: Page) -> Iterator[Line]:
