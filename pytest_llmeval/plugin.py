@@ -127,7 +127,11 @@ def pytest_configure(config: pytest.Config) -> None:
             intercept_imports(config, fixtures.model_session)
     except (SettingsError, BaselineError) as exc:
         raise _usage_error(config, exc) from None
-    config.pluginmanager.register(hooks, "llmeval-session")
+    if config.pluginmanager.register(hooks, "llmeval-session") is None:
+        raise pytest.UsageError(
+            "-p no:llmeval-session takes the gate away and leaves its options: each eval would run "
+            "once, as an ordinary test. Take it out of addopts, or write -p no:llmeval"
+        )
 
 
 def _marked(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:

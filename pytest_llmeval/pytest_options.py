@@ -69,8 +69,7 @@ def add_options(parser: pytest.Parser) -> None:
             group.addoption(option.flag, action="store_true", **settings)
             if option.ini:
                 settings["help"] = f"undo {option.flag} of the ini file"
-                undoing = option.flag.replace("--", "--no-", 1)
-                group.addoption(undoing, action="store_false", **settings)
+                group.addoption(option.flags[1], action="store_false", **settings)
         if option.ini:
             parser.addini(option.key, option.help, type=option.ini, default=None)
     for key in REMOVED:
@@ -119,10 +118,13 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
         _check_removed(config)
     given = _given(config, GateRules)
     rules = GateRules(**given)
+    typed = _typed_options(config)
     checks.check_rules(rules, is_typed="target" in given, prefix="--llm-")
     given = _given(config, Settings)
     if baseline_of is not None:
         given = {name: value for name, value in given.items() if name not in _OF_COMPARISONS}
+    if given.get("on_missing") == "warn":
+        _check_origin_of_warn(config, typed)
     if "store" in given:
         _check_origin_of_store(config, given["store"])
     if "anchor" in given and "baseline" not in given:
@@ -133,6 +135,12 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
     # alone among all, this is one value on the command line and another in the ini file
     repeats = next(option for name, option in options_of(Settings) if name == "repeats")
     given |= {
+        "typed": frozenset(
+            name
+            for kind in (GateRules, Settings)
+            for name, option in options_of(kind)
+            if typed.intersection(option.flags)
+        ),
         "session": baseline_of or _session_id(config),
         "makes_baseline": baseline_of is not None,
         "repeats": _typed(config, repeats),
@@ -175,6 +183,18 @@ def _check_origin_of_store(config: pytest.Config, named: str) -> None:
     except ValueError as exc:
         source = "llm_store in the ini file, or addopts"
         raise SettingsError(f"{source}: {without_user(named)}: {exc}") from None
+
+
+def _check_origin_of_warn(config: pytest.Config, typed: set[str]) -> None:
+    """Refuse to go on ungated in CI where only a file says so: a branch may change it."""
+    from pytest_llmeval.runs.ci import read_ci
+
+    if "--llm-on-missing" in typed or read_ci(environ_of(config)).provider is None:
+        return
+    raise SettingsError(
+        "--llm-on-missing=warn was set by addopts, PYTEST_ADDOPTS or a file of arguments: a branch "
+        "could end its own gate by it. Type it in the job's command"
+    )
 
 
 def _typed_options(config: pytest.Config) -> set[str]:

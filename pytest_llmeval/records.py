@@ -386,6 +386,8 @@ class Run:
             for a run of its own.
         compared_with: id of the baseline that the session had; None without one.
         typed_model: the model that was typed for this session alone (``--llm-model``).
+        typed: what of the selection was typed, ``--lf`` and ``--stepwise`` too, as only that was
+            meant by a person; None where an earlier version did not record it.
     """
 
     id: str
@@ -415,6 +417,7 @@ class Run:
     made: str | None = None
     compared_with: str | None = None
     typed_model: str | None = None
+    typed: tuple[str, ...] | None = None
 
 
 def only_functions(run: Run, functions: Container[str]) -> Run:

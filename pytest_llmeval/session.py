@@ -16,6 +16,7 @@ from typing import Any
 
 from pytest_llmeval.errors import BaselineNotFound, listed_names
 from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, Why
+from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run, Slowdown, Trial, distinct_names, first_failed
@@ -233,6 +234,9 @@ def planned_judgement(
     baseline, not_gated = _found(find, settings.baseline, "--llm-baseline", goes_on=goes_on)
     anchor, not_anchored = _found(find, settings.anchor, "--llm-anchor", goes_on=goes_on)
     notes: list[Fact | str] = [Fact(Why.NOT_ANCHORED, (not_anchored,))] if not_anchored else []
+    if baseline is not None:
+        rules, loosened = stricter_rules(settings.gate, baseline.run.rules, typed=settings.typed)
+        settings, notes = replace(settings, gate=rules), [*notes, *loosened]
     recorded = baseline, anchor
     notes += idle_renames([one.run for one in recorded if one], settings.renamed)
     baseline, anchor = (one and under_new_names(one, settings.renamed) for one in recorded)

@@ -66,6 +66,12 @@ class Option(NamedTuple):
         return self.usage.partition("=")[0] if self.usage.startswith("--") else ""
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """All ways to begin it on the command line: one that takes no value can be undone."""
+        undoing = () if self.metavar else (self.flag.replace("--", "--no-", 1),)
+        return (self.flag, *undoing) if self.flag else ()
+
+    @property
     def metavar(self) -> str:
         """The word that stands for its value; empty if it takes none."""
         return self.usage.partition("=")[2]
@@ -181,6 +187,7 @@ class Settings(_Frozen):
 
     Attributes:
         session: id that all processes of the session share.
+        typed: names of the options, those of the gate too, that were typed on the command line.
         makes_baseline: the run is the baseline of another session, whose id this one has.
         repeats: from the command line, None if not given there.
         default_repeats: for cases whose marker names no number.
@@ -195,6 +202,7 @@ class Settings(_Frozen):
     """
 
     session: str
+    typed: frozenset[str] = field(default_factory=frozenset)
     makes_baseline: bool = field(default_factory=bool)
     baseline: str | None = Option("--llm-baseline=REF", checks.not_blank).says(
         "compare with the run recorded for REF: a branch, tag or commit, a run id, a run file "

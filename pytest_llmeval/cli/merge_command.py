@@ -24,7 +24,7 @@ from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError, SettingsError
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement, judged
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import Run, filters_of
 from pytest_llmeval.reports.for_others import append_summary, refused, write_reports
 from pytest_llmeval.reports.formats import RED, Line
 from pytest_llmeval.reports.json import document
@@ -177,8 +177,9 @@ def _over_paths(merged: Merged, home: Home) -> tuple[Merged, Fact | None]:
     if lacking:
         run = replace(run, complete=False, collected=None)
         return replace(merged, run=run), Fact(Why.FILES_MISSING, (first_of(lacking),))
-    ignored = tuple(one for one in run.selection if one.startswith("-"))
-    return replace(merged, run=replace(run, selection=ignored)), None
+    # The paths of the shards were typed to deal the suite out, not to choose of it.
+    chosen, typed = (tuple(sorted(filters_of(of))) for of in (run.selection, run.typed or ()))
+    return replace(merged, run=replace(run, selection=chosen, typed=typed)), None
 
 
 def _settings(run: Run, asked: Settings) -> Settings:
@@ -222,5 +223,5 @@ def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run])
     except BaselineError as exc:
         line = exc.line if isinstance(exc, BaselineNotFound) else str(exc)
         raise BaselineError(" ".join(line.split())) from None
-    # What a shard lacks, that is missing, was not given up.
-    return replace(planned, typed=None)
+    # What a missing shard has was not given up.
+    return replace(planned, typed=(run.typed or ()) if run.complete else None)

@@ -97,6 +97,7 @@ def open_run(
         # pytest may drop whole files before they are collected
         collected=None if _by_last(config.option) else collected_cases(choice.collected),
         made=choice.made,
+        typed=tuple(choice.typed),
     )
 
 

@@ -77,6 +77,7 @@ class Why(StrEnum):
     MISSED_THROUGHOUT = "missed in every trial"
     VARYING = "requests vary by themselves"
     TURNS_NOTHING = "turns nothing"
+    LOOSENED = "a rule that is laxer than the baseline's"
     # of a function: by what the user typed, and before the session ended
     DESELECTED = "deselected"
     NOT_RUN = "not run"

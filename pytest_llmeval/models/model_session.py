@@ -279,7 +279,7 @@ def _retry_policy(settings: Settings, processes: int, worker: str, clock: Clock)
     budget = Budget(
         max_calls=settings.max_calls,
         max_cost=settings.max_cost,
-        prices=Prices(settings.prices),
+        prices=Prices(settings.prices, at_least_listed="max_cost" in settings.typed),
         journal=journal if is_shared else None,
         process=process_name(worker, makes_baseline=settings.makes_baseline),
     )

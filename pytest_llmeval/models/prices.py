@@ -55,10 +55,13 @@ class Prices:
 
     Args:
         own: prices that the user gave, by ``provider/model``; they win.
+        at_least_listed: they win where they are not below the listed ones. Under a cap that was
+            typed a branch could else spend without end by a price of 0 in the ini file.
     """
 
-    def __init__(self, own: Mapping[str, TokenPrice]) -> None:
+    def __init__(self, own: Mapping[str, TokenPrice], *, at_least_listed: bool = False) -> None:
         self._own = own
+        self._at_least_listed = at_least_listed
         self._tariffs: dict[str, Tariff | None] = {}
 
     def tariff(self, model: str | None) -> Tariff | None:
@@ -101,7 +104,13 @@ class Prices:
 
     def _find(self, model: str) -> Tariff | None:
         if model in self._own:
-            return Tariff(price=self._own[model])
+            own, listed = self._own[model], None
+            if self._at_least_listed and not _is_local(model):
+                listed = _listed(model)
+            if listed is None or (own.input >= listed.price.input
+                                  and own.output >= listed.price.output):  # fmt: skip
+                return Tariff(price=own)
+            return listed
         if _is_local(model):
             return Tariff(price=FREE)
         return _listed(model)

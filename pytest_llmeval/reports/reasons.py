@@ -94,6 +94,8 @@ _SENTENCES: Mapping[Why, str] = {
     "alone: if it is another one in each build, each pays for all calls. Hold it still in the test",
     Why.TURNS_NOTHING: '{}: better="lower" turns nothing, as no score was recorded: what is gated '
     "is pass, of which higher is always better",
+    Why.LOOSENED: "{} = {} was not followed: the baseline was recorded with {}, and only what is "
+    "typed makes a rule laxer",
     Why.MISSED_THROUGHOUT: "cases that missed in every trial: {} ({})",
     Why.ORDINARY_TESTS: "cases that made no call, opened no connection and missed in every trial "
     "alike: {} ({}). They fail as ordinary tests do: take their mark off, or see docs/clients.md "

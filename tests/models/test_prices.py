@@ -121,3 +121,21 @@ def test_the_tables_are_imported_when_they_are_needed_and_not_before() -> None:
     )
 
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@listed
+@pytest.mark.parametrize(("own", "wins"), [("0", False), ("1000", True)])
+def test_under_a_typed_cap_no_price_is_below_the_listed_one(own: str, wins: bool) -> None:
+    """A branch could else spend what it likes by a price of 0 in its ini file."""
+    model = "anthropic/claude-haiku-4-5"
+    price = TokenPrice(input=D(own), output=D("1000"))
+    known = Prices({}).tariff(model)
+    assert known is not None
+
+    found = Prices({model: price}, at_least_listed=True).tariff(model)
+
+    assert found is not None
+    assert found.price == (price if wins else known.price)
+    free = Prices({"ollama/x": OWN}, at_least_listed=True).tariff("ollama/x")
+    assert free is not None
+    assert free.price == OWN

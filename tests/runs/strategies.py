@@ -100,5 +100,6 @@ def runs(draw):
         places=draw(st.dictionaries(texts, texts, max_size=2)),
         made=draw(maybe(st.just("rerun"))),
         compared_with=draw(maybe(st.just("20261121T084100-1a2b3c"))),
+        typed=draw(maybe(st.lists(texts, max_size=2).map(tuple))),
         rules=draw(st.dictionaries(texts, finite | texts | st.lists(texts).map(tuple), max_size=2)),
     )

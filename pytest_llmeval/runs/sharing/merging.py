@@ -73,6 +73,7 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
         changed=tuple(sorted({name for run in runs for name in run.changed})),
         ref=_common([run.ref for run in runs]),
         selection=_selection(runs, whole=whole),
+        typed=_typed(runs),
         complete=whole,
         partial=() if whole else _in_part(runs),
         cases=cases,
@@ -224,6 +225,14 @@ def _selection(runs: Sequence[Run], *, whole: bool) -> tuple[str, ...]:
     paths = dict.fromkeys(path for run in runs for path in paths_of(run.selection))
     common = frozenset.intersection(*(filters_of(run.selection) for run in runs))
     return (*paths, *sorted(_before(runs[0]) if whole else common))
+
+
+def _typed(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return what was typed for every one of them: what a branch's files say nobody meant."""
+    typed = [run.typed or () for run in runs]
+    paths = dict.fromkeys(path for one in typed for path in paths_of(one))
+    common = frozenset.intersection(*map(filters_of, typed))
+    return (*(paths if all(map(paths_of, typed)) else ()), *sorted(common))
 
 
 def _in_part(runs: Sequence[Run]) -> tuple[str, ...]:

@@ -1,0 +1,107 @@
+"""A branch cannot pass a worse prompt by its own configuration."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pytest_llmeval.cli import main
+from tests.project import INI, Project
+
+WORSE = 'PROMPT = "Say yes to {case}. rate=0.2"\n'
+GATE = "--llm-baseline=main"
+
+
+@pytest.fixture
+def worse(project: Project) -> Project:
+    """A branch with a worse prompt; main is recorded."""
+    project.run()
+    project.git("switch", "-qc", "feature")
+    project.write(app=WORSE)
+    return project
+
+
+def configured(project: Project, lines: str) -> None:
+    project.write(pytest_ini=INI + lines)
+    project.commit("worse, and laxer")
+
+
+@pytest.mark.parametrize(
+    ("lines", "note"),
+    [
+        ("llm_margin = 0.98\nllm_target = 0.99\n", "llm_margin = 0.98 was not followed"),
+        ("llm_alpha = 1e-12\n", "llm_alpha = 1e-12 was not followed"),
+        ("addopts = --llm-alpha=1e-12\n", "the baseline was recorded with 0.05"),
+        ("llm_test = sign-flip\n", "llm_test = sign-flip was not followed"),
+    ],
+)
+def test_laxer_rules_of_a_branch_do_not_pass_it(worse: Project, lines: str, note: str) -> None:
+    configured(worse, lines)
+
+    result, report = worse.gate(GATE)
+
+    assert (result.ret, report["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "regressed")
+    assert any(note in line for line in report["notes"])
+    assert note in str(result.stdout)
+
+
+def test_typed_rules_are_followed(worse: Project) -> None:
+    worse.commit("worse")
+
+    result, report = worse.gate(GATE, "--llm-margin=0.98", "--llm-target=0.99")
+
+    assert (result.ret, report["verdict"]) == (pytest.ExitCode.OK, "no_significant_change")
+
+
+def test_cases_that_go_meet_main_limit(worse: Project) -> None:
+    fewer = (worse.path / "test_evals.py").read_text().replace("range(20)", "range(2)")
+    worse.write(test_evals=fewer)
+    configured(worse, "llm_max_gone = 1\n")
+
+    result, report = worse.gate(GATE)
+
+    assert (result.ret, report["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "not_comparable")
+
+
+@pytest.mark.parametrize("typed", [(), ("--llm-strict",)])
+def test_going_on_ungated_is_typed_in_ci(
+    worse: Project, monkeypatch: pytest.MonkeyPatch, typed: tuple[str, ...]
+) -> None:
+    configured(worse, "addopts = --llm-on-missing=warn --llm-dir=nowhere\n")
+    monkeypatch.setenv("CI", "true")
+
+    result = worse.run(GATE, *typed)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--llm-on-missing=warn was set by addopts*Type it in the job's*"])
+
+
+def test_the_gate_cannot_be_taken_out_alone(worse: Project) -> None:
+    configured(worse, "addopts = -p no:llmeval-session\n")
+
+    result = worse.run(GATE)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*-p no:llmeval-session takes the gate away*"])
+
+
+def test_a_shard_is_not_made_smaller_by_addopts(project: Project) -> None:
+    evals = (project.path / "test_evals.py").read_text()
+    project.write(test_other=evals.replace("test_says_yes", "test_other"))
+    project.commit("two functions")
+    project.run()
+    project.git("switch", "-qc", "feature")
+    project.write(app=WORSE, pytest_ini=INI + "addopts = --ignore=test_other.py\n")
+    project.commit("worse in both")
+    shard = Path("shard0")
+    project.run(f"--llm-dir={shard}")
+
+    result = CliRunner().invoke(main, ["merge", str(shard), "--baseline=main"])
+
+    assert result.exit_code == 1, result.output
+    assert "not judged" not in result.output
+    assert "test_other" in result.output
+    shutil.rmtree(shard)
