@@ -166,7 +166,8 @@ class Trial:
         index: from 0; also the trial part of the slots of its calls.
         scores: value for each metric that the trial recorded itself, or that its
             outcome gives it. Empty for an errored or skipped trial.
-        calls: in the order in which they were made.
+        calls: in the order in which they were made; of those that were open at once in that of
+            their strands.
         message: type of the exception and ``path:line``; never a reply or a prompt.
         seconds: wall time of setup, call and teardown.
         in_setup: it never came to its body, as a fixture raised.

@@ -6,9 +6,10 @@ by vendor, model, settings, tools and words together, at the same turn of a conv
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from pytest_llmeval.records import Call
@@ -16,7 +17,7 @@ from pytest_llmeval.transcripts.messages import ASSISTANT, Asked, Message
 from pytest_llmeval.transcripts.word_diff import first_difference, words_of
 
 _NOT_HERE = (Message("request", "not here", "missing"),)
-_LOOKED_THROUGH = 20_000  # characters of a request
+_LOOKED_THROUGH = 2_000  # characters of a request, from its begin and from its end
 _QUOTED = 20  # characters of a reply that no request holds by chance
 
 
@@ -39,16 +40,19 @@ class CallTexts:
     known: int | None = None
 
     @property
+    def messages(self) -> tuple[Message, ...]:
+        """What it asks; nothing where that is not here."""
+        return () if self.asked is None else self.asked.messages
+
+    @property
     def begins(self) -> tuple[Message, ...]:
         """What it asks, if it begins anew."""
-        if self.known is not None:
-            return ()
-        return _NOT_HERE if self.asked is None else self.asked.messages
+        return () if self.known is not None else self.messages or _NOT_HERE
 
     @property
     def said(self) -> tuple[Message, ...]:
         """What was said besides what was known, or asked anew; the reply comes last."""
-        new = () if self.asked is None or self.known is None else self.asked.messages[self.known :]
+        new = () if self.known is None else self.messages[self.known :]
         return (*new, *self.answer)
 
     @property
@@ -58,10 +62,9 @@ class CallTexts:
 
     def carries(self, earlier: CallTexts) -> bool:
         """Whether its request holds a reply of the trial: as a turn does, or what is judged."""
-        messages = () if self.asked is None else self.asked.messages
         return any(
-            said in messages
-            or (len(said.text) >= _QUOTED and any(said.text in one.text for one in messages))
+            said in self.messages
+            or (len(said.text) >= _QUOTED and any(said.text in one.text for one in self.messages))
             for said in earlier.answer
             if said.kind not in ("thought", "missing")
         )
@@ -77,46 +80,37 @@ def in_order(calls: Sequence[CallTexts], like: Sequence[CallTexts] = ()) -> tupl
         calls: as they were recorded.
         like: those of another trial, in order.
     """
-    plain = _sorted(calls, [_content(one) for one in calls])
-    places = _places(like, plain)
-    ranks = [(places.get(at, len(like)), _content(one)) for at, one in enumerate(plain)]
+    plain = _by_strand(calls, [_content(one) for one in calls])
+    places = _places(like, plain) if like else {}
     found: list[CallTexts] = []
-    for one in _sorted(plain, ranks) if like else plain:
+    for one in _by_strand(plain, [(places.get(at, len(like)), at) for at in range(len(plain))]):
         found.append(replace(one, known=_known(one, found)))
     return tuple(found)
 
 
-def _sorted(calls: Sequence[CallTexts], ranks: Sequence[Any]) -> list[CallTexts]:
+def _by_strand(calls: Sequence[CallTexts], ranks: Sequence[Any]) -> list[CallTexts]:
     """Sort by strand; strands that are beside each other by the rank of their first call."""
     first: dict[tuple[int, ...], Any] = {}
-    strands = [one.call.strand for one in calls]
-    for strand, rank in zip(strands, ranks, strict=True):
-        for end in range(2, len(strand) + 1, 2):
-            first.setdefault(strand[:end], rank)
-    keys = [
-        [
-            (strand[end - 2], first[strand[:end]], strand[end - 1])
-            for end in range(2, len(strand) + 1, 2)
-        ]
-        for strand in strands
-    ]
+    keys = []
+    for one, rank in zip(calls, ranks, strict=True):
+        strand = one.call.strand
+        ends = range(2, len(strand) + 1, 2)
+        keys.append([(strand[end - 2], first.setdefault(strand[:end], rank)) for end in ends])
     return [calls[at] for at in sorted(range(len(calls)), key=keys.__getitem__)]
 
 
 def _content(one: CallTexts) -> tuple[object, ...]:
-    texts = () if one.asked is None else tuple(message.text for message in one.asked.messages)
-    return texts, one.call.key, one.call.slot.occurrence
+    return [message.text for message in one.messages], one.call.key, one.call.slot.occurrence
 
 
 def _known(one: CallTexts, earlier: Sequence[CallTexts]) -> int | None:
     """Count the messages of a request that an earlier one and its reply have, if it goes on."""
-    messages = () if one.asked is None else one.asked.messages
     for other in reversed(earlier):
-        asked = () if other.asked is None else other.asked.messages
-        if asked and len(asked) < len(messages) and messages[: len(asked)] == asked:
+        length = len(other.messages)
+        if 0 < length < len(one.messages) and one.messages[:length] == other.messages:
             # A thought is not sent back to the model.
             answer = (said for said in other.answer if said.kind != "thought")
-            return first_difference((*asked, *answer), messages)
+            return first_difference((*other.messages, *answer), one.messages)
     return None
 
 
@@ -130,56 +124,35 @@ def pairs(baseline: Sequence[CallTexts], current: Sequence[CallTexts]) -> list[P
 
 def _places(others: Sequence[CallTexts], own: Sequence[CallTexts]) -> dict[int, int]:
     """Find for each call of a trial its pair in another one, by their places."""
-    waiting: defaultdict[str, list[int]] = defaultdict(list)
-    for at in _by_occurrence(others):
-        waiting[others[at].call.key].append(at)
+    marks = [[_marks(one) for one in side] for side in (others, own)]
+    alike: list[tuple[float, int, int]] = []  # the likest first
+    for (other, one), (at, two) in product(enumerate(others), enumerate(own)):
+        if one.call.key == two.call.key:
+            alike.append((-3.0 + (one.call.slot != two.call.slot), other, at))
+        elif _turn(one) == _turn(two):
+            alike.append((-_likeness(marks[0][other], marks[1][at]), other, at))
     found: dict[int, int] = {}
-    for at in _by_occurrence(own):
-        if waiting[own[at].call.key]:
-            found[at] = waiting[own[at].call.key].pop(0)
-    left: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for at in sorted({*range(len(others))} - {*found.values()}):
-        left[_turn(others[at])][0].append(at)
-    for at in sorted({*range(len(own))} - {*found}):
-        left[_turn(own[at])][1].append(at)
-    for theirs, ours in left.values():
-        for other, at in _likest_first(others, own, theirs, ours):
-            if at not in found and other not in found.values():
-                found[at] = other
+    for _, other, at in sorted(alike):
+        if at not in found and other not in found.values():
+            found[at] = other
     return found
-
-
-def _by_occurrence(calls: Sequence[CallTexts]) -> list[int]:
-    return sorted(range(len(calls)), key=lambda at: calls[at].call.slot.occurrence)
 
 
 def _turn(one: CallTexts) -> int:
     """Count the replies that a conversation holds by then."""
-    messages = () if one.asked is None else one.asked.messages
-    return sum(message.role == ASSISTANT for message in messages)
-
-
-def _likest_first(
-    others: Sequence[CallTexts], own: Sequence[CallTexts], theirs: list[int], ours: list[int]
-) -> Iterator[tuple[int, int]]:
-    if len(theirs) == len(ours) == 1:  # no words need be counted
-        yield theirs[0], ours[0]
-        return
-    marks = [{at: _marks(of[at]) for at in some} for of, some in ((others, theirs), (own, ours))]
-    likeness = {
-        (other, at): 2 * (one & two).total() / (one.total() + two.total() or 1)
-        for other, one in marks[0].items()
-        for at, two in marks[1].items()
-    }
-    yield from sorted(likeness, key=lambda pair: (-likeness[pair], pair))
+    return sum(message.role == ASSISTANT for message in one.messages)
 
 
 def _marks(one: CallTexts) -> Counter[str]:
     """Count what makes a request like another: its model, settings, tools and words."""
-    asked = one.asked or Asked((), {})
-    text = " ".join(message.text for message in asked.messages)[:_LOOKED_THROUGH]
-    settings = (f"{name}={value}" for name, value in asked.settings.items())
-    return Counter([one.call.model or "", *settings, *map(str.strip, words_of(text))])
+    text = " ".join(message.text for message in one.messages)
+    settings = one.asked.settings.items() if one.asked else ()
+    words = words_of(text[:_LOOKED_THROUGH] + text[_LOOKED_THROUGH:][-_LOOKED_THROUGH:])
+    return Counter([one.call.model or "", *map("=".join, settings), *map(str.strip, words)])
+
+
+def _likeness(one: Counter[str], other: Counter[str]) -> float:
+    return 2 * (one & other).total() / (one.total() + other.total())
 
 
 def judged_last(calls: Sequence[CallTexts]) -> list[list[CallTexts]]:

@@ -248,12 +248,8 @@ def changed_requests(
     Returns:
         None where the requests of one side are not here.
     """
-    asking = [next((one for one in side if one.calls), None) for side in (baseline, current)]
-    tried = _same_trials(baseline, current)
-    if asking[0] and asking[1] and not any(one.asked and two.asked for one, two in tried):
-        tried = [(asking[0], asking[1])]
-    found = [each for one, two in tried if (each := _changed(one, two)) is not None]
-    return max(found, key=len, default=None)
+    tried = (_changed(one, other) for one, other in _same_trials(baseline, current))
+    return max((found for found in tried if found is not None), key=len, default=None)
 
 
 def _changed(baseline: Transcript, current: Transcript) -> tuple[ChangedRequest, ...] | None:

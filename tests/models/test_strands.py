@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmeval.cache.course import Step
+from pytest_llmeval.models.attribution import (
+    asked_before,
+    charging,
+    inherited_by_threads,
+    note_asked,
+)
+from pytest_llmeval.models.course import Course
 from pytest_llmeval.models.strands import strands_of
 from pytest_llmeval.records import Call, Slot
 
@@ -104,3 +115,31 @@ def test_no_race_decides_which_calls_are_beside_each_other(
     )
 
     assert first == second
+
+
+class Trial:
+    """What attribution needs of a trial."""
+
+    def __init__(self) -> None:
+        self.course = Course("trial")
+
+
+def test_threads_and_pools_go_on_where_they_were_begun() -> None:
+    trial: Any = Trial()
+    seen: list[str] = []
+
+    def ask(place: str) -> None:
+        seen.append(asked_before())
+        note_asked(place)
+
+    with inherited_by_threads(), charging(trial), ThreadPoolExecutor(1) as pool:
+        note_asked("main")
+        pool.submit(ask, "a").result()
+        pool.submit(ask, "b").result()
+        thread = Thread(target=ask, args=("c",))
+        thread.start()
+        thread.join()
+        ask("d")
+
+    assert seen == ["main"] * 4
+    assert asked_before() == ""

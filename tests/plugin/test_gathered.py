@@ -100,7 +100,9 @@ def test_two_calls_in_either_order_give_the_same_explanation(
     for line in (
         "| `test_route[0]` | 2/2 | 0/2 | `legal` | `sales` |",
         "| `test_write[6]` | 2/2 | 0/2 | `To legal` | `To sales` |",
-        "  user      Is it urgent ? {+In short.+} 0",
+        "request of call 1, [-only in the baseline-] {+only here+}\n"
+        "  user      Is it urgent ? {+In short.+} 0\n"
+        "request of call 2, [-only in the baseline-] {+only here+}\n"
         "  user      Which department ? {+In short.+} 0",
         "the same words changed in all 5 other cases of test_route looked at",
         "  baseline  assistant: legal\n  here      assistant: sales",

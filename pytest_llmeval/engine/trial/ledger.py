@@ -96,14 +96,14 @@ class Ledger:
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """One call a slot, as it ended, in the order in which they were noted."""
+        """One call a slot, as it ended; no race decides their order once the trial has ended."""
         strands = {} if self.index is None else self.course.strands()
         own = (
             replace(call, strand=strands[place]) if strands.get(place) else call
             for call in self._calls.values()
             for place in [f"{call.key}/{call.slot}"]
         )
-        return (*self.shared, *own)
+        return (*self.shared, *sorted(own, key=lambda call: call.strand))
 
     @property
     def loss(self) -> str:
