@@ -28,6 +28,7 @@ from pytest_llmeval.pytest_options import (
     asks_only,
     check_questions,
     environ_of,
+    is_toml,
     read_settings,
     readable_settings,
 )
@@ -152,8 +153,9 @@ def _marked(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytes
 def _usage_error(config: pytest.Config, error: Exception) -> pytest.UsageError:
     """Make pytest's error of ours; the report files are written all the same."""
     from pytest_llmeval.models.http.masking import masked_keys  # a model that cannot be imported
+    from pytest_llmeval.reports.formats import in_form
 
-    message = printable_message(masked_keys(str(error)))
+    message = printable_message(in_form(masked_keys(str(error)), toml=is_toml(config)))
     return pytest.UsageError("\n".join([message, *_report_refusal(config, message)]))
 
 

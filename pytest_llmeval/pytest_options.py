@@ -143,6 +143,7 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
         ),
         "session": baseline_of or _session_id(config),
         "makes_baseline": baseline_of is not None,
+        "toml": is_toml(config),
         "repeats": _typed(config, repeats),
         "default_repeats": _stored(config, repeats) or REPEATS,
         "reports": _report_files(config, given.get("reports", ())),
@@ -249,6 +250,11 @@ def _stored(config: pytest.Config, option: Option) -> Any:
             raise SettingsError(f"{source}: {exc}") from None
         value = quoted[1]
     return None if value in (None, "", []) else checks.checked(source, option.check, value)
+
+
+def is_toml(config: pytest.Config) -> bool:
+    """Tell whether the ini file is one of TOML, whose lines look otherwise."""
+    return config.inipath is not None and config.inipath.suffix == ".toml"
 
 
 def _directory(config: pytest.Config, named: str | None) -> Path:

@@ -192,6 +192,7 @@ class Settings(_Frozen):
         repeats: from the command line, None if not given there.
         default_repeats: for cases whose marker names no number.
         directory: where cache and runs live, absolute.
+        toml: the ini file is one of TOML, such as pyproject.toml.
         directory_is_typed: else it was found, or stands in a file that a branch may change.
         typed_model: the model, if it was typed on the command line.
         prices: the user's own, by ``provider/model``.
@@ -204,6 +205,7 @@ class Settings(_Frozen):
     session: str
     typed: frozenset[str] = field(default_factory=frozenset)
     makes_baseline: bool = field(default_factory=bool)
+    toml: bool = field(default_factory=bool)
     baseline: str | None = Option("--llm-baseline=REF", checks.not_blank).says(
         "compare with the run recorded for REF: a branch, tag or commit, a run id, a run file "
         "(./FILE), 'last', or 'auto' for the branch that this is to be merged into, else origin's "

@@ -207,12 +207,13 @@ def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:
 
 
 def ini_settings(*names: str) -> dict[str, Any]:
-    """Read some ``Settings`` of such a session that stand in its ini file, by their names.
+    """Read some ``Settings`` of such a session that stand in its ini file, and of which form it is.
 
     Raises:
         SettingsError: a value will not do.
     """
-    found: dict[str, Any] = {}
+    _, ini = root_and_ini(Path.cwd())
+    found: dict[str, Any] = {"toml": ini is not None and ini.suffix == ".toml"}
     for name, option in options_of(Settings):
         is_list = option.ini == "linelist"
         words = ini_words(option.key, by_line=is_list) if name in names else ()

@@ -89,7 +89,7 @@ def show_command(
     found = home.find_run(reference)
     warn(found.notes)
     run = found.run
-    settings = Settings(directory=home.path, session="")
+    settings = Settings(directory=home.path, session="", **ini_settings())
     planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")
     echo_lines(shown_lines(judged(planned, run), run, page_of_output(verbose=verbose)))
 

@@ -86,7 +86,7 @@ class Prices:
     def remedy(self, model: str | None) -> str:
         """Say what to type where a model has no price."""
         return (
-            f"Type a line of llm_prices in the ini file:  {model or 'openai/model'} = INPUT, OUTPUT"
+            f"Say in the ini file  llm_prices = {model or 'openai/model'} = INPUT, OUTPUT"
             "  in dollars per million tokens"
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, fields
+from functools import partial
 from posixpath import normpath
 from typing import Any
 
@@ -11,7 +12,7 @@ from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComp
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Trial, first_failed, trials_by_case
 from pytest_llmeval.reports.edits import edited_entries
-from pytest_llmeval.reports.formats import label, short
+from pytest_llmeval.reports.formats import in_form, label, short
 from pytest_llmeval.reports.reasons import unjudgeable, worded
 from pytest_llmeval.reports.remarks import accepting_line, remarks
 from pytest_llmeval.reports.sentences import most_moved, sentence
@@ -32,7 +33,7 @@ Trials = dict[str, list[Trial]]  # by case
 
 def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Entry]:
     """Write a comparison, in words and figures, with the cases that moved most."""
-    functions = comparison.functions
+    functions, said = comparison.functions, partial(in_form, toml=judgement.settings.toml)
     moved = [most_moved_both_ways(one) for one in functions]
     names = {case.case for cases in moved for case in cases}
     trials = trials_of_both(judgement, names)
@@ -42,8 +43,9 @@ def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Ent
             "name": short(one),
             **place_of(judgement, one.function),
             "label": label(one),
-            "sentence": sentence(one, judgement.settings.gate),
-            "remarks": list(remarks(judgement, one)),
+            "why": said(worded(one.why)),
+            "sentence": said(sentence(one, judgement.settings.gate)),
+            "remarks": [*map(said, remarks(judgement, one))],
             "accepting_line": accepting_line(judgement, one) or None,
             "pass_hat": one.pass_hat and one.pass_hat._asdict(),
             "edited": edited_entries(judgement, one),
@@ -56,7 +58,7 @@ def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Ent
 
 def described_functions(judgement: Judgement) -> list[Entry]:
     """Write the descriptions of a run that is compared with nothing."""
-    descriptions = judgement.descriptions
+    descriptions, said = judgement.descriptions, partial(in_form, toml=judgement.settings.toml)
     names = {case.case for one in descriptions for case in one.worst[:MOST]}
     trials = trials_of_both(judgement, names)
     return [
@@ -65,7 +67,7 @@ def described_functions(judgement: Judgement) -> list[Entry]:
             "name": short(one),
             **place_of(judgement, one.function),
             "label": label(one),
-            "why": unjudgeable(one.why),
+            "why": said(unjudgeable(one.why)),
             "verdict": "not_gated",
             "pass_hat": one.pass_hat and one.pass_hat._asdict(),
             "moved": _moved(judgement, one.function, map(asdict, one.worst[:MOST]), trials),

@@ -15,7 +15,7 @@ from pytest_llmeval.models.http.masking import masked_keys
 from pytest_llmeval.records import GateFailure
 from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.entries import place_of
-from pytest_llmeval.reports.formats import ends, label
+from pytest_llmeval.reports.formats import ends, in_form, label
 from pytest_llmeval.reports.json import json_text
 from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.reasons import why_failed
@@ -116,7 +116,7 @@ def _of_function(
         name=f"{_SUITE}::{printable(function)}",
         word=worst.replace("_", " "),
         title=f"llm evals: {label(failed[0][1])}: {verdict_words(worst)}",
-        lines=tuple(map(printable, lines)),
+        lines=tuple(printable(in_form(line, toml=judgement.settings.toml)) for line in lines),
         properties=tuple(properties),
         **place_of(judgement, function),
     )

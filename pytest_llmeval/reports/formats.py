@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 
 CENT = Decimal("0.01")
 _LEAST_SUM = 1e-8  # of dollars; of less not all digits are told
+_LISTS = ("renamed", "accept", "accept_gone", "origin_alias", "prices")
+_OF_WORDS = ("llm_intercept_hosts", "llm_replay_allow", "llm_base_files")
+_PASTED = re.compile(
+    rf"(?<=  )((?:llm_(?:{'|'.join(_LISTS)}))|{'|'.join(_OF_WORDS)}) = ([^\[\s].*?)(?=  |$)"
+)
 _LEAST_HASH = 4  # digits, as git has it
 _LARGE = 1e6  # from here on not all digits are told
 _NOISE = 1e-9  # up to here a figure is an error of rounding
@@ -134,6 +141,21 @@ def decimals(value: float, places: int = 3, *, signed: bool = False) -> str:
 def number(value: float, *, signed: bool = False) -> str:
     """Write a figure of the suite with three decimals; a 0 as ``0``."""
     return "0" if abs(value) <= _NOISE else decimals(value, signed=signed)
+
+
+def pasted(key: str, value: str, *, toml: bool) -> str:
+    """Write a line of the ini file; in TOML entries are a list, and several words several."""
+    if not toml:
+        return f"{key} = {value}"
+    entries = value.split() if key in _OF_WORDS else [value]
+    return f"{key} = {json.dumps(entries, ensure_ascii=False)}"
+
+
+def in_form(text: str, *, toml: bool) -> str:
+    """Write the lines in a sentence as the user's own file has them; they stand between blanks."""
+    if not toml or "ini file" not in text:
+        return text
+    return _PASTED.sub(lambda line: pasted(line[1], line[2], toml=True), text)
 
 
 def limit(value: float) -> str:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from pytest_llmeval.reports.entries import (
     described_functions,
     ungated_function,
 )
+from pytest_llmeval.reports.formats import in_form
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.remarks import scope
@@ -70,7 +72,7 @@ def _indented(value: Any, margin: str = "") -> str:
 def document(judgement: Judgement) -> Entry:
     """Make the JSON report of a judgement: no NaN in it, lists and texts alone."""
     comparison, run, keyless = judgement.comparison, judgement.run, judgement.keyless
-    prices = Prices(judgement.settings.prices)
+    prices, said = Prices(judgement.settings.prices), partial(in_form, toml=judgement.settings.toml)
     why = unjudgeable(judgement.could_not_judge)
     functions, lines = described_functions(judgement), list[str]()
     ungated, missing = [], []
@@ -88,7 +90,7 @@ def document(judgement: Judgement) -> Entry:
         "schema_version": SCHEMA_VERSION,
         "verdict": _verdict(judgement),
         "fails": judgement.fails,
-        "why": why or without_key(judgement) or worded(judgement.unsaved),
+        "why": said(why or without_key(judgement) or worded(judgement.unsaved)),
         "settings": asdict(judgement.settings.gate),
         "run": None if run is None else _run(run, prices, path=judgement.path),
         "baseline": _baseline(judgement.baseline, run, prices),
@@ -101,7 +103,7 @@ def document(judgement: Judgement) -> Entry:
         "anchor": _anchor(judgement, prices),
         "connections": _connections(judgement),
         "unseen_cases": unseen_cases(run),
-        "notes": list(map(worded, notes)),
+        "notes": [said(worded(note)) for note in notes],
     }
     return {key: _finite(value) for key, value in report.items()}
 

@@ -12,7 +12,7 @@ from pytest_llmeval.records import (
     SECONDS_METRIC,
     TOKENS_METRIC,
 )
-from pytest_llmeval.reports.formats import counted
+from pytest_llmeval.reports.formats import counted, pasted
 from pytest_llmeval.runs.keyless import ElsewhereAsked
 from pytest_llmeval.settings import GateRules
 
@@ -28,7 +28,7 @@ _SENTENCES: Mapping[Why, str] = {
     Why.MISMATCHED: "{} ids are made from positions and stand for other parameters than in the "
     "baseline: give ids=",
     Why.NO_COMMON_ID: "no id of the {} cases here is among the {} of the baseline: if they were "
-    "renamed say so in the ini file, a line each, or one with * for what they share, as in "
+    "renamed say so in the ini file, a line each, or one with * for what they share, as in  "
     "llm_renamed = {} -> {}",
     Why.NOT_MEASURED: "no case has {0} on both sides: {how}",
     Why.NOT_RECORDED: "{0} is gated in the baseline and no trial recorded it here: record it, or "
@@ -180,7 +180,9 @@ def without_key(judgement: Judgement) -> str:
         return ""
     count = len(keyless.cases)
     unset = f"{' and '.join(keyless.variables)} {'is' if len(keyless.variables) == 1 else 'are'}"
-    why = "; ".join([f"{unset} not set", *map(_asked_elsewhere, keyless.elsewhere)])
+    toml = judgement.settings.toml
+    elsewhere = [_asked_elsewhere(one, toml=toml) for one in keyless.elsewhere]
+    why = "; ".join([f"{unset} not set", *elsewhere])
     if judgement.is_deferred:
         cases = counted(count, "case")
         return f"deferred to the merge queue: {cases} (they ask something new: {why})"
@@ -188,11 +190,11 @@ def without_key(judgement: Judgement) -> str:
     return f"{cases} something new and there is no key: {why}{_not_deferred(judgement)}"
 
 
-def _asked_elsewhere(asked: ElsewhereAsked) -> str:
+def _asked_elsewhere(asked: ElsewhereAsked, *, toml: bool) -> str:
+    line = pasted("llm_origin_alias", f"{asked.here} = {asked.baseline}", toml=toml)
     return (
         f"{asked.variable} is not set either, and the host is part of what is asked: the baseline "
-        f"asked {asked.baseline}. Set it, or say in the ini file  llm_origin_alias = {asked.here} "
-        f"= {asked.baseline}"
+        f"asked {asked.baseline}. Set it, or say in the ini file  {line}"
     )
 
 

@@ -21,7 +21,15 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.edits import compared_remark, edited_remarks
-from pytest_llmeval.reports.formats import case_name, counted, decimals, figure, label, short
+from pytest_llmeval.reports.formats import (
+    case_name,
+    counted,
+    decimals,
+    figure,
+    label,
+    pasted,
+    short,
+)
 from pytest_llmeval.reports.provenance import first_new_call
 from pytest_llmeval.settings import GateRules
 
@@ -210,7 +218,8 @@ def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
     is_failing = function.fails and function.verdict is Verdict.REGRESSED
     if not is_failing or baseline is None or comparison is None or baseline.how == "table":
         return ""
-    return f"llm_accept = {accepting(short(function), function, baseline=baseline.run)}"
+    line = accepting(short(function), function, baseline=baseline.run)
+    return pasted("llm_accept", line, toml=judgement.settings.toml)
 
 
 def first_errored(

@@ -57,7 +57,7 @@ def _cures(judgement: Judgement) -> Iterator[str]:
         by = "".join(f", which {one} names," for one in _variables_with(others))
         yield (
             f"if a model is at {listed_names(others, _LISTED_HOSTS)}{by} add its host in the ini "
-            f"file, and it is seen: llm_intercept_hosts = {named}"
+            f"file, and it is seen:  llm_intercept_hosts = {named}"
         )
     if hosts:
         places = list(dict.fromkeys(chain.from_iterable(hosts.values())))

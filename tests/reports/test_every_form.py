@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 from itertools import chain
 
@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run, distinct_names
 from pytest_llmeval.reports.for_others import failures, github_annotations
-from pytest_llmeval.reports.formats import decimals, limit, number, p_value, percent
+from pytest_llmeval.reports.formats import decimals, in_form, limit, number, p_value, percent
 from pytest_llmeval.reports.html.rendering import render_page
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
+from pytest_llmeval.settings import Settings
 from tests.reports.judgements import (
     BRANCH,
     BROKEN,
@@ -359,3 +360,47 @@ def test_a_commit_that_was_named_by_its_hash_is_named_once(
     text = WRITERS[form](replace(judgement, baseline=named))
     assert shown in text
     assert not re.search(rf"{shown}\w*`?(@| at )`?{shown}", text)
+
+
+# lines to paste
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "say in the ini file  llm_renamed = a.py::x -> b.py::y  if it was renamed",
+            'say in the ini file  llm_renamed = ["a.py::x -> b.py::y"]  if it was renamed',
+        ),
+        (
+            "add it in the ini file:  llm_intercept_hosts = a b:8080",
+            'add it in the ini file:  llm_intercept_hosts = ["a", "b:8080"]',
+        ),
+        (
+            'the ini file:  llm_accept_gone = t.py::x["q"]',
+            'the ini file:  llm_accept_gone = ["t.py::x[\\"q\\"]"]',
+        ),
+        ("it says  llm_renamed = a -> b", "it says  llm_renamed = a -> b"),
+        ("more than llm_max_gone: raise it in the ini file", None),
+    ],
+)
+def test_a_line_to_paste_has_the_form_of_the_file(text: str, expected: str | None) -> None:
+    assert in_form(text, toml=False) == text
+    assert in_form(text, toml=True) == (expected or text)
+    assert in_form(in_form(text, toml=True), toml=True) == in_form(text, toml=True)
+
+
+@each_form
+@pytest.mark.parametrize("name", ["regressed", "gone"])
+def test_each_line_that_is_told_can_be_pasted(name: str, form: str) -> None:
+    judgement = FORMS[name]()
+    judgement = replace(judgement, settings=_with_toml(judgement))
+    text = WRITERS[form](judgement)
+    told = re.findall(r"(llm_(?:accept|accept_gone|renamed)) = (\S[^\n]*)", text)
+    assert told or form == "json_words"
+    assert all(value.startswith("[") for _, value in told)
+
+
+def _with_toml(judgement: Judgement) -> Settings:
+    known = {each.name: getattr(judgement.settings, each.name) for each in fields(Settings)}
+    return Settings(**{**known, "toml": True})

@@ -99,7 +99,7 @@ def test_the_cost_of_a_case_of_which_nothing_was_answered_is_not_known() -> None
 def test_a_model_without_a_price_is_named_with_what_to_type() -> None:
     line = told(run_of(*[1] * 4, model="openai/bar"), model=None)[1]
 
-    assert line.startswith("at most: n/a, no price for openai/bar. Type ")
+    assert line.startswith("at most: n/a, no price for openai/bar. Say ")
 
 
 def test_token_counts_that_are_missing_are_said_to_be() -> None:

@@ -12,6 +12,7 @@ from pytest_llmeval.reports.formats import (
     YELLOW,
     Line,
     counted_comparisons,
+    in_form,
     is_own_hash,
     label,
 )
@@ -50,6 +51,10 @@ def headlines(judgement: Judgement) -> list[Line]:
 
 def failure_line(judgement: Judgement) -> str:
     """Say in one plain line why the session fails."""
+    return in_form(_failure(judgement), toml=judgement.settings.toml)
+
+
+def _failure(judgement: Judgement) -> str:
     if judgement.could_not_judge:
         return f"llm evals: could not judge: {unjudgeable(judgement.could_not_judge)}"
     if judgement.keyless and not (judgement.found_worse or judgement.is_deferred):

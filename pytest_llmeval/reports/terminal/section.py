@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.judgement import Judgement
@@ -21,6 +22,7 @@ from pytest_llmeval.reports.formats import (
     counted,
     ends_of,
     hits,
+    in_form,
     short,
 )
 from pytest_llmeval.reports.reasons import worded
@@ -149,7 +151,13 @@ def section(judgement: Judgement, page: Page, *, shown_as_m: int = 0) -> Iterato
     if shown_as_m:
         ways = "-rm shows them, --llm-fail-on-miss fails such a case"
         lines.append(Line(f"m: {counted(shown_as_m, 'case')} passed with missed trials; {ways}"))
-    return page.fitted([*lines, *_next_command(judgement)])
+    return _fitted([*lines, *_next_command(judgement)], judgement, page)
+
+
+def _fitted(lines: Iterable[Line], judgement: Judgement, page: Page) -> Iterator[Line]:
+    """Fit lines to a page, with what is to be pasted as the ini file has it."""
+    toml = judgement.settings.toml
+    return page.fitted(replace(line, text=in_form(line.text, toml=toml)) for line in lines)
 
 
 def _next_command(judgement: Judgement) -> Iterator[Line]:
@@ -217,7 +225,7 @@ def compared_lines(judgement: Judgement, candidate: Baseline, page: Page) -> Ite
     # a table has no replies, and of a condition the cases have other names
     if text and not any(one.how == "table" or "::" in one.reference for one in sides):
         lines.append(Line(text, BOLD))
-    return page.fitted(lines)
+    return _fitted(lines, judgement, page)
 
 
 def shown_lines(judgement: Judgement, run: Run, page: Page) -> Iterator[Line]:
