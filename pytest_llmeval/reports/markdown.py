@@ -40,7 +40,7 @@ from pytest_llmeval.reports.formats import (
     is_own_hash,
     percent,
 )
-from pytest_llmeval.reports.sentences import ALL_REPLAYED, verdict_words
+from pytest_llmeval.reports.sentences import ALL_REPLAYED, BOTH_REPLAYED, verdict_words
 from pytest_llmeval.safe_text import code_span, html_code, prose
 
 MOST = 64_000  # characters; a comment on GitHub has at most 65,536, and begins with more
@@ -132,7 +132,9 @@ def _extent(report: Entry, side: Entry) -> str:
     )
     shown = [f"{count} {word}" for word, count in counts.items() if word != "unchanged"]
     if counts["unchanged"]:
-        shown.append(f"{counts['unchanged']} {ALL_REPLAYED}")
+        unchanged = (one for one in side["functions"] if one["verdict"] == "unchanged")
+        has_new = any(one["only_here"] for one in unchanged)
+        shown.append(f"{counts['unchanged']} {BOTH_REPLAYED if has_new else ALL_REPLAYED}")
     names = [one["function"] for one in side["functions"]]
     keyless = report["keyless"]["cases"] if report["keyless"] else ()
     cases = report["run"]["cases"] - len(keyless) if report["run"] else 0

@@ -40,6 +40,7 @@ _WHY_REDRAWN: Mapping[CacheMode, str] = {
     "off": "--llm-cache=off replays nothing",
 }
 _NOT_HERE = "the baseline's cache is not here"
+_MADE_FROM_FILES = "new on this branch, or made from files that are not in the commit?"
 _HERE = "those of the baseline are here, too"
 # what the statistic of each test that can be chosen is called
 _STATISTICS: Mapping[Method, str] = {
@@ -201,6 +202,9 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
         parts = [f"{counted(added, 'case')} new here{mean}"] if added else []
         parts += [f"{counted(gone, 'case')} only in the baseline"] if gone else []
         yield f"not compared: {', '.join(parts)}"
+    if added and judgement.baseline is not None and judgement.baseline.how == "rerun":
+        of = added + function.effect.cases
+        yield f"the base, run now, lacks {added} of {of} cases: {_MADE_FROM_FILES}"
     if function.mismatched:
         yield (
             f"{len(function.mismatched)} cases bear the same position but other parameters: "

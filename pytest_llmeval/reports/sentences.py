@@ -39,6 +39,7 @@ from pytest_llmeval.settings import GateRules
 WITHIN_CASES = "these very cases fell beyond chance"
 NOT_THE_MODEL = "the test or the application changed, not the model"
 ALL_REPLAYED = "unchanged (all replayed, nothing new was measured)"
+BOTH_REPLAYED = "unchanged (what both runs have was replayed)"
 _VERDICTS = {
     "regressed": "REGRESSED",
     "not_comparable": "NOT COMPARABLE",
@@ -60,7 +61,8 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
         case Verdict.REGRESSED | Verdict.IMPROVED:
             text = f"{name} {_moved(comparison)}{_beyond(comparison, rules)}; {_odds(comparison)}"
         case Verdict.UNCHANGED:
-            text = ALL_REPLAYED + _uncompared(comparison)
+            text = BOTH_REPLAYED if comparison.only_here else ALL_REPLAYED
+            text += _uncompared(comparison)
         case Verdict.NO_SIGNIFICANT_CHANGE:
             text = f"no significant change: {_ruled_out(comparison, rules)}"
         case Verdict.INCONCLUSIVE:

@@ -287,7 +287,7 @@ FILLED = {
 # commands that a sentence names without what they need
 _INCOMPLETE = re.compile(
     r"llmeval (until|comment)\b|llmeval (compare --test|cache import|cache export)$|\.\.\."
-    r"|llmeval diff( CASE| --full)?$"  # they need a run that was compared with another
+    r"|llmeval diff( CASE| FUNCTION| --full)?$"  # they need a run that was compared with another
 )
 
 

@@ -101,6 +101,28 @@ def test_an_unchanged_prompt_costs_nothing_twice(project: Project, asked: Path) 
     assert (report["run"]["calls"]["made"], report["run"]["calls"]["replayed"]) == (0, 24)
 
 
+def test_cases_that_the_base_lacks_are_counted_and_said(project: Project, asked: Path) -> None:
+    more = "import os\nMORE = 12 if os.path.exists('out/more') else 0\n"
+    project.write(test_evals=more + SMALL.replace("range(8)", "range(8 + MORE)"))
+    project.commit("more cases where there is a file that git ignores")
+    project.git("branch", "-f", "main")
+    branch_off(project)
+    (project.path / "out").mkdir()
+    (project.path / "out" / "more").touch()
+
+    result, report = project.gate(*RERUN)
+
+    assert (report["verdict"], report["run"]["calls"]["made"]) == ("unchanged", 36)
+    result.stdout.fnmatch_lines(
+        [
+            "unchanged (what both runs have was replayed): 1 function vs main@*",
+            "test_says_yes: unchanged (what both runs have was replayed), with 12 cases only here*",
+            "  the base, run now, lacks 12 of 20 cases: new on this branch, or made from files *",
+        ]
+    )
+    assert "nothing new was measured" not in str(result.stdout)
+
+
 def test_what_both_runs_ask_is_refreshed_once(project: Project, asked: Path) -> None:
     project.gate(*RERUN)
     shutil.rmtree(project.path / ".llmeval" / "runs")

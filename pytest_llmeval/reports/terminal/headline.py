@@ -17,7 +17,13 @@ from pytest_llmeval.reports.formats import (
     label,
 )
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
-from pytest_llmeval.reports.sentences import ALL_REPLAYED, sentence, verdict_words, with_name
+from pytest_llmeval.reports.sentences import (
+    ALL_REPLAYED,
+    BOTH_REPLAYED,
+    sentence,
+    verdict_words,
+    with_name,
+)
 from pytest_llmeval.reports.terminal.tables import by_severity, style
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
@@ -95,7 +101,7 @@ def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator
     first = min(having, key=lambda one: not one.fails)
     word = verdict_words(verdict, accepted=first.accepted)
     if verdict is Verdict.UNCHANGED:
-        word = ALL_REPLAYED
+        word = BOTH_REPLAYED if any(one.only_here for one in having) else ALL_REPLAYED
     count = counted_comparisons([one.function for one in functions])
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"
