@@ -114,7 +114,7 @@ def stored(folder: Path) -> set[str]:
     if not database.exists():
         return set()
     with contextlib.closing(sqlite3.connect(database)) as connection:
-        sql = "SELECT value FROM Cache WHERE key NOT LIKE 'request/%'"
+        sql = "SELECT value FROM Cache WHERE key LIKE '%/%/%/%'"
         rows = connection.execute(sql).fetchall()
     texts = [json.loads(decode(value).body)["text"] for (value,) in rows]
     names = [text.partition(" ")[0] for text in texts]
