@@ -149,7 +149,6 @@ class InlineThread:
         self.ready_since = 0.0
         self.waits_since = 0.0
 
-    @property
     def waits_for_turn(self) -> bool:
         """Whether the trial could go on, and others run first."""
         return self.ready_since > self.waits_since

@@ -12,6 +12,7 @@ import sys
 from _locale import LC_ALL, setlocale  # below Python's own function, which may be replaced
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -26,7 +27,7 @@ _FILES = (
     "open close read write stat lstat listdir scandir mkdir makedirs remove unlink rename replace "
     "rmdir environ getenv urandom system popen"
 )
-# Module, the class in it or "", and names there. Those of other packages count once imported.
+# Modules, the classes in each or "", and names there. Those of other packages count once imported.
 _PLACES = (
     ("time", "", _CLOCKS),
     ("datetime", "", "datetime date"),
@@ -45,35 +46,25 @@ _PLACES = (
     ("http.client", "HTTPConnection", "request connect getresponse"),
     ("urllib.request", "", "urlopen _opener"),
     ("urllib.request", "OpenerDirector", "open"),
-    ("urllib3.connectionpool", "HTTPConnectionPool", "urlopen ConnectionCls"),
-    ("urllib3.connectionpool", "HTTPSConnectionPool", "urlopen ConnectionCls"),
+    ("urllib3.connectionpool", "HTTPConnectionPool HTTPSConnectionPool", "urlopen ConnectionCls"),
     ("requests", "", "request get post Session"),
     ("requests.sessions", "Session", "request send get_adapter"),
     ("requests.adapters", "HTTPAdapter", "send"),
     ("httpx", "", "get post request Client AsyncClient"),
-    ("httpx", "Client", "send request _transport_for_url"),
-    ("httpx", "AsyncClient", "send request _transport_for_url"),
-    ("httpx", "HTTPTransport", "handle_request"),
-    ("httpx", "AsyncHTTPTransport", "handle_async_request"),
-    ("httpx2", "Client", "send request _transport_for_url"),
-    ("httpx2", "AsyncClient", "send request _transport_for_url"),
-    ("httpx2", "HTTPTransport", "handle_request"),
-    ("httpx2", "AsyncHTTPTransport", "handle_async_request"),
-    ("httpcore", "ConnectionPool", "handle_request"),
-    ("httpcore", "AsyncConnectionPool", "handle_async_request"),
-    ("httpcore2", "ConnectionPool", "handle_request"),
-    ("httpcore2", "AsyncConnectionPool", "handle_async_request"),
+    ("httpx httpx2", "Client AsyncClient", "send request _transport_for_url"),
+    ("httpx httpx2", "HTTPTransport", "handle_request"),
+    ("httpx httpx2", "AsyncHTTPTransport", "handle_async_request"),
+    ("httpcore httpcore2", "ConnectionPool", "handle_request"),
+    ("httpcore httpcore2", "AsyncConnectionPool", "handle_async_request"),
     ("aiohttp", "ClientSession", "_request"),
     ("aiohttp", "TCPConnector", "connect"),
     ("botocore.httpsession", "URLLib3Session", "send"),
     ("botocore.client", "BaseClient", "_make_api_call"),
     ("grpc", "", "insecure_channel secure_channel"),
     ("openai", "", "OpenAI AsyncOpenAI"),
-    ("openai.resources.chat.completions", "Completions", "create"),
-    ("openai.resources.chat.completions", "AsyncCompletions", "create"),
+    ("openai.resources.chat.completions", "Completions AsyncCompletions", "create"),
     ("anthropic", "", "Anthropic AsyncAnthropic"),
-    ("anthropic.resources.messages", "Messages", "create"),
-    ("anthropic.resources.messages", "AsyncMessages", "create"),
+    ("anthropic.resources.messages", "Messages AsyncMessages", "create"),
 )
 _LARGEST_DRIFT = 1.0  # seconds; a clock that jumps is frozen, or was set
 
@@ -108,7 +99,7 @@ class Guard:
         """Take what is there now for what all trials are to find."""
         if len(sys.modules) != self._modules or self._changed():
             self._modules = len(sys.modules)
-            self._groups = [group for place in _PLACES if (group := _group(*place)) is not None]
+            self._groups = list(_groups())
             self._umasks = None
             self._limit = sys.getrecursionlimit()
             self._locale = setlocale(LC_ALL)
@@ -140,8 +131,14 @@ class Guard:
         """Add the places of what was imported since."""
         self._modules = len(sys.modules)
         known = {id(names) for names, *_ in self._groups}
-        found = [group for place in _PLACES if (group := _group(*place)) is not None]
-        self._groups += [group for group in found if id(group[0]) not in known]
+        self._groups += [group for group in _groups() if id(group[0]) not in known]
+
+
+def _groups() -> Iterator[Group]:
+    for modules, owners, names in _PLACES:
+        for module, owner in product(modules.split(), owners.split() or [""]):
+            if (group := _group(module, owner, names)) is not None:
+                yield group
 
 
 def _group(module: str, owner: str, names: str) -> Group | None:

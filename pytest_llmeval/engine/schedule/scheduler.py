@@ -124,9 +124,9 @@ class Scheduler:
         if head.serial and not self._flight:
             self._run_inline(head)
         else:
-            if self._is_loop_due() and self._ready.pump is not None:
+            if (pump := self._ready.pump) is not None and pump.is_due:
                 self.turns.put_back()  # a loop runs others' callbacks as well
-                self._ready.pump.breathe()
+                pump.breathe()
             thread = self._startable_or_ready(head) or self._wait_for_one()
             if thread is not None:
                 self._step(thread)
@@ -146,7 +146,8 @@ class Scheduler:
             if self._baton.is_wanted or head is None or until is None or self._escaped:
                 return None
             is_away_for_long = self._baton.seconds_away > LONGEST_AWAY
-            if self._is_loop_due() or (is_away_for_long and until()):
+            is_loop_due = self._ready.pump is not None and self._ready.pump.is_due
+            if is_loop_due or (is_away_for_long and until()):
                 return None
             if self.display is not None:
                 self.display.turn()
@@ -160,9 +161,6 @@ class Scheduler:
             self._failures.append(exc)
             return None
         return following
-
-    def _is_loop_due(self) -> bool:
-        return self._ready.pump is not None and self._ready.pump.is_due
 
     def _startable_or_ready(self, head: CaseTrials) -> TrialThread | None:
         """Find the trial that is next: a new one, or one that can go on; None if all wait.

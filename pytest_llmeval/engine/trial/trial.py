@@ -129,8 +129,7 @@ class RunningTrial:
             wait=self._wait,
             wait_async=self._wait_async,
         )
-        thread = self.thread
-        self.ledger.course.waits_for_turn = lambda: thread.waits_for_turn
+        self.ledger.course.waits_for_turn = self.thread.waits_for_turn
         self._inherited = case.inherited
         self.clone = clone_item(
             self.item, inherited=self._inherited, hooks=case.hooks, parameters=case.parameters
