@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.errors import listed_names
-from pytest_llmeval.gate.changes import chained, draws_of
+from pytest_llmeval.gate.changes import all_repeats_identical, chained, draws_of
 from pytest_llmeval.gate.results import (
     MOST_NAMED,
     CaseDescription,
@@ -28,7 +28,7 @@ from pytest_llmeval.gate.scoring import (
     scores_of,
     sides_of,
 )
-from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, Outcome, Run
+from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, SECONDS_METRIC, Outcome, Run
 from pytest_llmeval.stats.expected import DRIFT_LEVEL, expect_mean
 from pytest_llmeval.stats.intervals import (
     MeanInterval,
@@ -164,6 +164,8 @@ def _describe(scores: FunctionScores, *, alpha: float) -> FunctionDescription:
         prediction_by_repeats=later.by_repeats if later else None,
         prediction_level=1 - 2 * alpha if later and later.interval else None,
         drift_p=later.drift_p if later else None,
+        identical_repeats=scores.metric != SECONDS_METRIC
+        and all_repeats_identical(scores.of_case.values()),
         why=never_recorded([scores.side], scores.metric),
         pass_hat=pass_hat(scores.samples) if scores.is_pass else None,
     )

@@ -388,6 +388,7 @@ class FunctionDescription:
         drift_p: chance that the repeats differ as much without drift, None where that cannot
             be told. Below .01 the prediction is by repeats.
         drifts: it is below .01 also when adjusted for all functions and metrics of the run.
+        identical_repeats: all repeats were one draw (a fixed seed, say).
         why: the reason where the gate could never judge the metric, else None.
         worst: the scored cases that fell short, worst first: for ``pass`` those that did
             not pass every time, for other scores those worse than the best one.
@@ -411,6 +412,7 @@ class FunctionDescription:
     prediction_level: float | None = None
     drift_p: float | None = None
     drifts: bool = False
+    identical_repeats: bool = False
     why: Fact | None = None
     pass_hat: PassHat | None = None
 

@@ -40,7 +40,14 @@ from pytest_llmeval.reports.formats import (
     is_own_hash,
     percent,
 )
-from pytest_llmeval.reports.sentences import ALL_REPLAYED, BOTH_REPLAYED, verdict_words
+from pytest_llmeval.reports.sentences import (
+    ALL_REPLAYED,
+    BOTH_REPLAYED,
+    CAUGHT,
+    CAUGHT_IN_A_THIRD,
+    MANY_CASES,
+    verdict_words,
+)
 from pytest_llmeval.safe_text import code_span, html_code, prose
 
 MOST = 64_000  # characters; a comment on GitHub has at most 65,536, and begins with more
@@ -155,7 +162,9 @@ def _missed(side: Entry) -> Iterator[str]:
     if missed:
         yield ""
         text = f"**What would have been missed:** {'; '.join(missed)}. "
-        text += "Drops of that size are found in 4 of 5 such builds, smaller ones less often."
+        text += f"Drops of that size are found {CAUGHT}, smaller ones less often"
+        few = any(0 < one["changed"] < MANY_CASES for one in side["functions"])
+        text += f"; those of fewer than {MANY_CASES} cases {CAUGHT_IN_A_THIRD}." if few else "."
         same = [one["function"] for one in side["functions"] if one["verdict"] == "unchanged"]
         if same:
             text += (

@@ -125,7 +125,7 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     if place := first_new_call(judgement, function):
         yield _where_requests_part(*place)
     if function.evidence.identical_repeats:
-        yield "all repeats are identical: they are one draw"
+        yield sentences.ONE_DRAW
     if effect.method == rules.test in _STATISTICS:
         yield _chosen_test(effect.method, function.evidence)
     if remark := sentences.within_case_remark(function, rules):

@@ -19,6 +19,7 @@ from pytest_llmeval.reports.formats import decimals, in_form, limit, number, p_v
 from pytest_llmeval.reports.html.rendering import render_page
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.markdown import render
+from pytest_llmeval.reports.sentences import how_often_caught
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.settings import Settings
@@ -404,3 +405,31 @@ def test_each_line_that_is_told_can_be_pasted(name: str, form: str) -> None:
 def _with_toml(judgement: Judgement) -> Settings:
     known = {each.name: getattr(judgement.settings, each.name) for each in fields(Settings)}
     return Settings(**{**known, "toml": True})
+
+
+# what the words promise
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "page"])
+def test_what_would_be_caught_holds_where_all_cases_fall_alike(form: str) -> None:
+    text = " ".join(WRITERS[form](FORMS["no_significant_change"]()).split())
+    assert "4 of 5 builds if all cases fall alike" in text
+    assert ("in 2 to 3 of 5 if a third of them bears all" in text) is (form != "page")
+
+
+def test_with_many_cases_a_third_of_them_is_no_matter() -> None:
+    assert "third" in how_often_caught(29)
+    assert "third" not in how_often_caught(30)
+
+
+@pytest.mark.parametrize("form", ["terminal", "page"])
+def test_a_recorded_run_whose_repeats_are_one_draw_says_so(form: str) -> None:
+    run = suite(MAIN)
+    trials = [
+        replace(one, calls=tuple(replace(call, reply_sha256="0" * 64) for call in one.calls))
+        for one in run.trials
+    ]
+    same = judgement_of(replace(run, trials=tuple(trials)))
+    told = "test_label: all repeats are one draw: repeating adds nothing"
+    assert told in WRITERS[form](same)
+    assert told not in WRITERS[form](judgement_of(run))

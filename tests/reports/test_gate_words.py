@@ -98,11 +98,12 @@ OPEN = altered(
         (
             {"difference": 0.0},
             "no case moved; a change by a factor of 1.11 or more would have been caught in 4 of 5 "
-            "builds",
+            "builds if all cases fall alike, in 2 to 3 of 5 if a third of them bears all",
         ),
         (
             {"scale": "linear", "ratio": None, "smallest_detectable_drop": 0.174},
-            "all cases moved alike; a drop of 0.17 or more would have been caught in 4 of 5 builds",
+            "all cases moved alike; a drop of 0.17 or more would have been caught in 4 of 5 builds "
+            "if all cases fall alike, in 2 to 3 of 5 if a third of them bears all",
         ),
         (
             {"method": "exact-within-case", "smallest_detectable_drop": None},

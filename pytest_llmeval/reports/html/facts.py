@@ -11,6 +11,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import PASS_METRIC
 from pytest_llmeval.reports.document import Entry, not_seen, part_judged, undetected_drops
 from pytest_llmeval.reports.formats import counted, dollars, ends, figure, is_own_hash
+from pytest_llmeval.reports.sentences import CAUGHT, ONE_DRAW
 
 _DAY = 86_400
 
@@ -27,7 +28,8 @@ def facts(report: Entry, side: Entry) -> Facts:
         found.append(("Here", _place(run)))
     if baseline is not None and (drops := undetected_drops(side)):
         missed = (f"{label}: {drop}" for label, drop in drops)
-        found.append(("Could be missed, in 1 of 5 builds or more", "; ".join(missed)))
+        told = f"{'; '.join(missed)} (what is larger is found {CAUGHT})"
+        found.append(("Could be missed, in 1 of 5 builds or more", told))
     if parts := part_judged(report):
         found.append(("Only a part was judged", parts))
     unseen = not_seen(report)
@@ -146,7 +148,7 @@ def _planned(point: MeanOfRun) -> set[tuple[str, int]]:
 
 def _of_entry(one: Entry) -> Iterator[str]:
     if one.get("identical_repeats"):
-        yield f"{one['label']}: all repeats are identical, so they are one draw"
+        yield f"{one['label']}: {ONE_DRAW}"
     cases = one.get("compared", [])
     if one["metric"] != PASS_METRIC or not one.get("changed"):
         return

@@ -23,11 +23,12 @@ from pytest_llmeval.reports.formats import (
     ends_of,
     hits,
     in_form,
+    label,
     short,
 )
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import first_errored
-from pytest_llmeval.reports.sentences import shortfall
+from pytest_llmeval.reports.sentences import ONE_DRAW, shortfall
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.gated import (
     anchored_lines,
@@ -248,6 +249,8 @@ def _described(judgement: Judgement, page: Page) -> Iterator[Line]:
             why = "its repeats differ by more than chance explains"
             question = "did the provider change meanwhile?"
             yield Line(f"{short(one)}: {why}: {question}", YELLOW)
+        if one.identical_repeats:
+            yield Line(f"{label(one)}: {ONE_DRAW}", YELLOW)
     fell_short = [(one, case) for one in judgement.descriptions for case in one.worst]
     fell_short.sort(key=lambda each: shortfall(each[0].better, each[1].mean))
     for one, case in fell_short[:_LISTED_CASES]:

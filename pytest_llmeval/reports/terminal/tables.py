@@ -37,7 +37,7 @@ from pytest_llmeval.reports.formats import (
     number,
     percent,
 )
-from pytest_llmeval.reports.sentences import drop_as_factor, scored_otherwise
+from pytest_llmeval.reports.sentences import drop_as_factor, how_often_caught, scored_otherwise
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.settings import GateRules
 
@@ -50,9 +50,9 @@ _ORDER = (
     *(("verdict",), ("test function",), ("difference",), ("bar",), ("baseline", "here")),
     *(("interval",), ("changed",), ("could catch",), ("p",)),
 )
-_BELOW = {"could catch": "a drop caught in 4 of 5 builds:"}  # titles of cells without a column
 _NEXT_RUN, _PASS_HAT = 5, 6
 _ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (7,), (_NEXT_RUN,), (_PASS_HAT,), (2,))
+_NO_DROP = "none"
 _NAME_WIDTH = 12  # of a side
 _LEAST_NAME = 16  # of a function
 _SEVERITY = list(Verdict)
@@ -116,7 +116,9 @@ def compared_table(
         lines.append(Line(f"{counted_comparisons(folded)} unchanged, all replayed"))
     left_out = {
         (one.function, one.metric): [
-            f"{_BELOW.get(_COLUMNS[at], heading[at])} {row[at]}"
+            f"a drop caught {how_often_caught(one.effect.changed)}: {row[at]}"
+            if _COLUMNS[at] == "could catch" and row[at] != _NO_DROP
+            else f"{heading[at]} {row[at]}"
             for at in dropped
             if row[at] and _COLUMNS[at] != "bar"
         ]
@@ -169,7 +171,7 @@ def _cells(function: FunctionComparison, page: Page) -> dict[str, str]:
 def _could_catch(function: FunctionComparison) -> str:
     drop = function.evidence.smallest_detectable_drop
     if drop is None:
-        return "none"
+        return _NO_DROP
     return drop_as_factor(drop, function.better) if function.scale == "log" else number(drop)
 
 
