@@ -77,10 +77,13 @@ def explained(project: Project, monkeypatch: pytest.MonkeyPatch, orders: tuple[s
     ):
         monkeypatch.setenv("FIRST", first)
         project.write(model=MODEL, test_evals=EVALS.format(words=words))
-        result = project.run(*options, "--llm-report=out/report.md")
+        reports = [f"--llm-report=out/report.{ending}" for ending in ("md", "html")]
+        result = project.run(*options, *reports)
         told.append(result.stdout.str())
     told = told[1:]
     told.append((project.path / "out" / "report.md").read_text())
+    page = (project.path / "out" / "report.html").read_text()
+    told += ["PAGE", *re.findall(r"<pre>.*?</pre>", page, re.DOTALL)]
     for case in ("test_route[0]", "test_write[6]"):
         done = CliRunner().invoke(main, ["diff", case])
         assert done.exit_code == 0, done.output
@@ -99,6 +102,8 @@ def test_two_calls_in_either_order_give_the_same_explanation(
     assert "fell most  test_route[0]  2/2 -> 0/2  AssertionError: assert 'sales' == 'legal'" in one
     for line in (
         "| `test_route[0]` | 2/2 | 0/2 | `legal` | `sales` |",
+        "<pre>Is it urgent ?<ins> In short.</ins> 0</pre>\n"
+        "<pre>Which department ?<ins> In short.</ins> 0</pre>\n<pre>maybe</pre>",
         "| `test_write[6]` | 2/2 | 0/2 | `To legal` | `To sales` |",
         "request of call 1, [-only in the baseline-] {+only here+}\n"
         "  user      Is it urgent ? {+In short.+} 0\n"
