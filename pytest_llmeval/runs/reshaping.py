@@ -250,7 +250,12 @@ def under_new_names(found: Baseline, renames: Renames, *, here: Collection[str] 
         cases=tuple(cases),
         trials=tuple(replace(trial, case=ids[trial.case]) for trial in run.trials),
     )
-    note = f"{moved} cases are paired under new names, as llm_renamed says"
+    told = (
+        "1 case is paired under a new name"
+        if moved == 1
+        else (f"{moved} cases are paired under new names")
+    )
+    note = f"{told}, as llm_renamed says"
     return replace(found, run=renamed, notes=(*notes, note))
 
 

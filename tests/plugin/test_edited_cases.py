@@ -60,9 +60,10 @@ def test_mended_labels_are_shown_before_and_after_and_fail_nothing(
     main: Project, workers: tuple[str, ...]
 ) -> None:
     write_rows(main, mended(3, 7))
-    page = main.path / "out" / "page.md"
+    pages = [main.path / "out" / f"page.{kind}" for kind in ("md", "html")]
 
-    result, report = main.gate("--llm-baseline=main", f"--llm-report={page}", *workers)
+    named = [f"--llm-report={page}" for page in pages]
+    result, report = main.gate("--llm-baseline=main", *named, *workers)
 
     assert (result.ret, report["verdict"]) == (0, "unchanged")
     line = (
@@ -72,7 +73,8 @@ def test_mended_labels_are_shown_before_and_after_and_fail_nothing(
     )
     assert line in result.stdout.str()
     assert line in report["functions"][0]["remarks"]
-    assert "2 cases were edited" in page.read_text()
+    for page in pages:
+        assert "2 cases were edited: test" in page.read_text().replace("\\_", "_")
     (first, _) = report["functions"][0]["edited"]
     assert first == {
         "case": "test_evals.py::test_c[c3]",

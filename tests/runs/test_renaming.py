@@ -44,7 +44,9 @@ def test_it_is_said_how_many_cases_have_new_names() -> None:
 
 
 def test_one_case_can_be_renamed() -> None:
-    run = under_new_names(found(), [(f"{FUNCTION}[Peru]", f"{FUNCTION}[PE]")]).run
+    renamed = under_new_names(found(), [(f"{FUNCTION}[Peru]", f"{FUNCTION}[PE]")])
+    run = renamed.run
+    assert renamed.notes == ("1 case is paired under a new name, as llm_renamed says",)
     assert [case.id for case in run.cases] == [f"{FUNCTION}[PE]", f"{FUNCTION}[Chad]"]
 
 
