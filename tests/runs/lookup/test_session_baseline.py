@@ -376,6 +376,25 @@ def test_these_models_and_others_go_before_other_models(project):
     assert (baseline.run.id, baseline.notes) == (more, ())
 
 
+def test_a_run_for_which_another_model_was_typed_goes_last_and_is_named(project):
+    alone = project.record(models=("a/new",), typed_model="a/new")
+    branch_off(project)
+    new = frozenset({"a/new"})
+    baseline = find(project, "main", models=new)
+    note = "--llm-model=a/new was typed for the baseline's run, and is not here"
+    assert (baseline.run.id, baseline.notes) == (alone, (note,))
+
+    project.git("switch", "--quiet", "main")
+    own = project.record(models=("a/old",))
+    project.record(models=("a/new",), typed_model="a/new")
+    project.git("switch", "--quiet", "-")
+
+    assert find(project, "main", models=new).run.id == own
+    typed = find(project, "main", models=new, typed_model="a/new")
+    assert typed.run.id not in (alone, own)
+    assert typed.notes == ()
+
+
 def test_the_newest_run_of_other_models_comes_with_a_warning(project):
     project.record(models=("b/y",))
     newest = project.record(models=("b/y", "b/judge"))
