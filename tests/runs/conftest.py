@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,12 +17,12 @@ from tests.runs.builders import make_run
 class Project:
     """A git repository with a store of runs in it."""
 
-    def __init__(self, top: Path) -> None:
+    def __init__(self, top: Path, *, commits: int = 0) -> None:
         self.top = top
         self.store = RunStore(top / ".llmeval")
         self.ci = ON_LAPTOP
         self._seconds = 0
-        self._commits = 0
+        self._commits = commits
 
     def git(self, *arguments: str) -> str:
         done = subprocess.run(
@@ -31,8 +32,10 @@ class Project:
 
     def begin(self) -> Project:
         self.top.mkdir(exist_ok=True)
-        self.git("init", "--quiet", "--initial-branch=main")
-        (self.top / ".git" / "info" / "exclude").write_text(".llmeval\n")
+        self.git("init", "--quiet", "--initial-branch=main", "--template=")
+        info = self.top / ".git" / "info"
+        info.mkdir()
+        (info / "exclude").write_text(".llmeval\n")
         return self
 
     def commit(self) -> str:
@@ -78,12 +81,16 @@ def _own_git(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(tmp_path, monkeypatch, originals):
     """A repository with one commit on main; the working directory is its top."""
-    project = Project(tmp_path / "project").begin()
-    (project.top / "prompt.txt").write_text("Name the capital.\n")
-    (project.top / "test_evals.py").write_text("from pytest_llmeval import llm_eval\n")
-    project.commit()
+    first = Project(originals / "runs")
+    if not first.top.exists():
+        first.begin()
+        (first.top / "prompt.txt").write_text("Name the capital.\n")
+        (first.top / "test_evals.py").write_text("from pytest_llmeval import llm_eval\n")
+        first.commit()
+    project = Project(tmp_path / "project", commits=1)
+    shutil.copytree(first.top, project.top)
     monkeypatch.chdir(project.top)
     return project
 
