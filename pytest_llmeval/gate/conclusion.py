@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.decision_table import (
+    OPEN,
     VERDICTS,
     Decision,
     cannot_test,
-    decide,
+    judge,
     nothing_to_compare,
     too_much_lost,
     turns_red,
@@ -19,6 +20,7 @@ from pytest_llmeval.gate.decision_table import (
 from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases, never_recorded
 from pytest_llmeval.gate.family import Family
 from pytest_llmeval.gate.pairing import Pairing
+from pytest_llmeval.gate.remedies import remedies
 from pytest_llmeval.gate.results import (
     EditedCase,
     Effect,
@@ -31,23 +33,14 @@ from pytest_llmeval.gate.results import (
     off_scale,
 )
 from pytest_llmeval.gate.scoring import FunctionScores, Side
-from pytest_llmeval.gate.significance import (
-    sensitivity,
-    shrunk,
-    significance,
-    tied_repeats,
-    too_few_draws,
-)
+from pytest_llmeval.gate.significance import shrunk, significance, tied_repeats
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.detection import Sensitivity, fewest
 from pytest_llmeval.stats.sample import SignificanceResult
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T, paired_test
 
 # independent units, repeats or wordings are lacking, which neither remedy adds
 WITHOUT_REMEDY: tuple[Method, ...] = ("sign-flip", "crossed", "whole-repeats")
 T_TESTS: tuple[Method, ...] = ("paired-t", "log-ratio", "crossed")
-MOST_TIMES_THE_CASES = 100
-MOST_REPEATS = 1000
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
 
 
@@ -139,10 +132,8 @@ def conclude(
         rules: what the run is held against.
     """
     adapted, adjusted = pairing.on_scale(rules), family[pairing.name]
-    seen = sensitivity(pairing, method, found, alpha=rules.alpha)
-    blunt = too_few_draws(pairing, method, found, penalty=len(family), alpha=rules.alpha)
-    drop = None if blunt else seen.smallest_drop()
-    row, ruled_out_by = decide(pairing, found, adjusted, smallest_drop=drop, rules=adapted)
+    penalty = len(family)
+    judged = judge(pairing, method, found, adjusted, penalty=penalty, rules=adapted)
     # below six units sign-flip is run where the exact test does not fit, or was not wanted
     within = None if (method, found.interval) == ("sign-flip", None) else pairing.within_case
     evidence = Evidence(
@@ -153,48 +144,20 @@ def conclude(
         p_improved=found.tails.better,
         p_adjusted=adjusted.worse,
         p_improved_adjusted=adjusted.better,
-        family_size=len(family),
-        interval=found.interval,
-        interval_level=1 - 2 * rules.alpha if found.interval else None,
-        smallest_detectable_drop=drop,
-        ruled_out_by=ruled_out_by,
+        family_size=penalty,
+        interval=judged.interval,
+        interval_level=1 - 2 * rules.alpha if judged.interval else None,
+        smallest_detectable_drop=judged.smallest_drop,
+        ruled_out_by=judged.ruled_out_by,
         p_within_case=within.worse if within else None,
         identical_repeats=pairing.identical_repeats,
     )
-    if VERDICTS[row] is Verdict.INCONCLUSIVE and method not in WITHOUT_REMEDY:
-        evidence = with_remedies(evidence, pairing, seen, adapted)
+    if judged.row == OPEN and method not in WITHOUT_REMEDY:
+        cases, repeats = remedies(pairing, penalty=penalty, rules=adapted)
+        evidence = replace(evidence, settle_cases=cases, settle_repeats=repeats)
     effect = replace(_effect(pairing, rules), method=method)
-    return _written(pairing, (row, None), effect, _with_ratios(pairing, evidence), rules)
-
-
-def with_remedies(
-    evidence: Evidence, pairing: Pairing, seen: Sensitivity, rules: GateRules
-) -> Evidence:
-    """Add about how many more cases, or repeats instead, would settle a comparison.
-
-    Each is one number, decided once: repeating the look until it pleases adds false alarms.
-    """
-    cases = len(pairing.pairs)
-
-    def settles(planned: Sensitivity) -> bool:
-        return planned.settles(
-            difference=pairing.difference, margin=rules.margin, target=rules.target
-        )
-
-    wanted = fewest(
-        lambda number: settles(seen.with_cases(number / cases)),
-        above=cases,
-        limit=MOST_TIMES_THE_CASES * cases,
-    )
-    repeats = None
-    if not pairing.identical_repeats:
-        repeats = fewest(
-            lambda number: settles(seen.with_repeats(number)),
-            above=seen.repeats,
-            limit=MOST_REPEATS,
-        )
-    return replace(
-        evidence, settle_cases=None if wanted is None else wanted - cases, settle_repeats=repeats
+    return _written(
+        pairing, (judged.row, judged.why), effect, _with_ratios(pairing, evidence), rules
     )
 
 

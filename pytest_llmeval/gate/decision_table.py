@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 
 from pytest_llmeval.checks import MARGIN_TESTS
 from pytest_llmeval.gate.describe import never_recorded
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.results import Fact, RuledOutBy, Verdict, Why
+from pytest_llmeval.gate.results import Fact, Interval, Method, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores
-from pytest_llmeval.gate.significance import are_enough, sample_of
+from pytest_llmeval.gate.significance import Limits, are_enough, least_p, limits_of, sensitivity
 from pytest_llmeval.records import MEASURED_METRICS, Outcome, crashed_too_soon, too_many_errored
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.detection import chance_of_so_few
+from pytest_llmeval.stats.ends import highest_rate
 from pytest_llmeval.stats.exact import fewest_repeats
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.sample import CaseScores, SignificanceResult, Tails
@@ -25,6 +25,8 @@ MOST_UNSCORED = 0.10
 # 10 % of 30 is a little more than 3 in floating point
 ROUNDING = 1e-9
 
+# the rows of what was tested
+REGRESSED, IMPROVED, RULED_OUT, OPEN = 8, 9, 10, 11
 VERDICTS = {
     1: Verdict.NEW,
     3: Verdict.NOT_COMPARABLE,
@@ -32,12 +34,11 @@ VERDICTS = {
     5: Verdict.NOT_COMPARABLE,
     6: Verdict.UNCHANGED,
     7: Verdict.INCONCLUSIVE,
-    8: Verdict.REGRESSED,
-    9: Verdict.IMPROVED,
-    10: Verdict.NO_SIGNIFICANT_CHANGE,
-    11: Verdict.INCONCLUSIVE,
+    REGRESSED: Verdict.REGRESSED,
+    IMPROVED: Verdict.IMPROVED,
+    RULED_OUT: Verdict.NO_SIGNIFICANT_CHANGE,
+    OPEN: Verdict.INCONCLUSIVE,
 }
-
 
 # a row of the table, and the reason where its verdict needs one
 Decision = tuple[int, Fact | None]
@@ -101,40 +102,94 @@ def cannot_test(
             return 7, Fact(Why.ONE_UNIT, (cases,))
         return 7, Fact(Why.ONE_UNIT_FEW_REPEATS, (cases, fewest))
     if pairing.test not in MARGIN_TESTS:
-        unfit = TESTS[pairing.test].why_not(sample_of(pairing))
+        unfit = TESTS[pairing.test].why_not(pairing.sample)
         return (4, Fact(Why.DOES_NOT_FIT, (pairing.test, unfit))) if unfit else None
     return None
 
 
-def decide(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What rows 8 to 11 make of a tested comparison; but for the row as its record has it."""
+
+    row: int
+    why: Fact | None
+    interval: Interval | None
+    ruled_out_by: RuledOutBy | None
+    smallest_drop: float | None
+
+
+def judge(
     pairing: Pairing,
+    method: Method,
     found: SignificanceResult,
     adjusted: Tails,
     *,
-    smallest_drop: float | None,
+    penalty: int,
     rules: GateRules,
-) -> tuple[int, RuledOutBy | None]:
-    """Go through rows 8 to 11; say which part of row 10 held.
+) -> Judged:
+    """Go through rows 8 to 11.
 
     Args:
         pairing: one that passed rows 3 to 7.
-        found: the result of its test.
+        method: the test that was run.
+        found: its result.
         adjusted: the p-values of it among all comparisons.
-        smallest_drop: that could have been caught, beyond the margin.
-        rules: level, margin and target.
+        penalty: by what a p-value is multiplied where all others show nothing.
+        rules: level, margin and target, on the scale of the comparison.
     """
+    least = least_p(pairing, method)
+    # below six units signs lack independent units, however small their p
+    is_blunt = (method, found.interval) == ("sign-flip", None)
+    if least is not None:
+        is_blunt = is_blunt or penalty * least >= rules.alpha
+    seen = sensitivity(pairing, method, found, alpha=rules.alpha)
+    drop = None if is_blunt else seen.smallest_drop()
+    row = RULED_OUT
     if adjusted.worse < rules.alpha and _beyond_margin(pairing, rules=rules):
-        return 8, None
-    if adjusted.better < rules.alpha:
-        return 9, None
-    if _interval_excludes_target(pairing, found, rules=rules):
-        return 10, "interval"
-    # an interval says more: it may reach below a target that would show
-    if found.interval is None and _target_would_show(pairing, found, smallest_drop, rules=rules):
-        return 10, "smallest_drop"
+        row = REGRESSED
+    elif adjusted.better < rules.alpha:
+        row = IMPROVED
+    interval = _agreeing(limits_of(pairing, method, found, alpha=rules.alpha), row, rules=rules)
+    reason = None
+    if row != REGRESSED:
+        reason = _ruled_out_by(pairing, found, interval, drop, rules=rules)
+    if row == RULED_OUT and reason is None:
+        row = OPEN
+    why = None
+    if row == OPEN and is_blunt and least is not None and method == "exact-within-case":
+        repeats = max(len(case.current) for case in pairing.samples)
+        why = Fact(Why.TOO_FEW_TRIALS, (repeats, len(pairing.changed), round(1 / least), penalty))
+    return Judged(row=row, why=why, interval=interval, ruled_out_by=reason, smallest_drop=drop)
+
+
+def _agreeing(limits: Limits | None, row: int, *, rules: GateRules) -> Interval | None:
+    """Let the interval end where the verdict says that it does: no fall found means 0 is in it."""
+    if limits is None:
+        return None
+    lower, upper = min(limits.lower, 0.0), max(limits.upper, 0.0)
+    if row == REGRESSED:
+        upper = min(limits.upper, 0.0 - rules.margin)
+    elif row == IMPROVED:
+        lower = max(limits.lower_by_spread, 0.0)
+    return lower, upper
+
+
+def _ruled_out_by(
+    pairing: Pairing,
+    found: SignificanceResult,
+    interval: Interval | None,
+    smallest_drop: float | None,
+    *,
+    rules: GateRules,
+) -> RuledOutBy | None:
+    """Tell what rules out a drop as large as the target, None if nothing does."""
+    if interval is not None:  # it says more: it may reach below a target that would show
+        return "interval" if interval[0] > -rules.target else None
+    if _target_would_show(pairing, found, smallest_drop, rules=rules):
+        return "smallest_drop"
     if _too_small_to_matter(pairing, rules=rules):
-        return 10, "share"
-    return 11, None
+        return "share"
+    return "ends" if _cannot_fall_so_far(pairing, rules=rules) else None
 
 
 def _beyond_margin(pairing: Pairing, *, rules: GateRules) -> bool:
@@ -142,14 +197,6 @@ def _beyond_margin(pairing: Pairing, *, rules: GateRules) -> bool:
     if pairing.whole_units >= FEWEST_UNITS_FOR_T:
         return True
     return pairing.difference + rules.margin < -pairing.zero
-
-
-def _interval_excludes_target(
-    pairing: Pairing, found: SignificanceResult, *, rules: GateRules
-) -> bool:
-    if found.interval is None or found.interval[0] <= -rules.target:
-        return False
-    return not pairing.baseline.is_pass or _so_few_misses_exclude_target(pairing, rules=rules)
 
 
 def _target_would_show(
@@ -164,24 +211,27 @@ def _target_would_show(
     )
 
 
-def _so_few_misses_exclude_target(pairing: Pairing, *, rules: GateRules) -> bool:
-    """Tell whether a drop as large as the target would have shown as more misses.
+def _cannot_fall_so_far(pairing: Pairing, *, rules: GateRules) -> bool:
+    """Tell whether so few passed in the baseline, or miss here, that no drop is the target.
 
-    Near the ceiling a handful of trials without a miss has no spread, and so an interval
-    that is far too narrow: ten cases of three trials "rule out" a true drop of 0.10 in
-    .15 of builds.
+    A mean cannot fall by more than it was, nor by more than what misses now.
     """
-    cases = pairing.samples
-    missed = math.fsum(case.baseline.count(0.0) / len(case.baseline) for case in cases) / len(cases)
-    current = [score for case in cases for score in case.current]
-    rate = min(1.0, missed + rules.target / pairing.share)
-    chance = chance_of_so_few(current.count(0.0), trials=len(current), rate=rate)
-    return chance <= rules.alpha
+    if not pairing.are_hits:
+        return False
+    worst = 0.0 if pairing.sign > 0 else 1.0
+    hits = [abs(pair.baseline.mean - worst) for pair in pairing.changed]
+    misses = [1 - abs(pair.current.mean - worst) for pair in pairing.changed]
+    trials = (sum(map(len, side)) for side in pairing.sample.sides)
+    highest = (
+        highest_rate(rates, pairing.units, trials=number, alpha=rules.alpha)
+        for rates, number in zip((hits, misses), trials, strict=True)
+    )
+    return pairing.share * min(highest) < rules.target
 
 
 def _too_small_to_matter(pairing: Pairing, *, rules: GateRules) -> bool:
     """Tell whether even a total failure of the changed cases would stay below the target."""
-    return pairing.baseline.is_pass and pairing.share < rules.target
+    return pairing.are_hits and pairing.share < rules.target
 
 
 def _without_logarithm(pairing: Pairing) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
@@ -21,9 +22,15 @@ from pytest_llmeval.gate.results import CaseComparison
 from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts
 from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.exact import exact_within_case
+from pytest_llmeval.stats.exact import ExactTails, exact_within_case
 from pytest_llmeval.stats.intervals import UnitMean, negligible, unit_mean
-from pytest_llmeval.stats.sample import CaseScores, Tails, are_binary, totals_of_repeats
+from pytest_llmeval.stats.sample import (
+    HITS,
+    CaseScores,
+    Sample,
+    are_binary,
+    totals_of_repeats,
+)
 
 # of scores that are no hits and misses, just for show: 9999 shuffles of a case take .2 ms
 MOST_CASES_SPLIT = 200
@@ -81,6 +88,18 @@ class Pairing:
         self.touched = frozenset(present - skipped - replays)
         expected = set(before.scored_cases) - self.edits.not_lost
         self.lost = frozenset(expected - known | skipped)
+
+    def imagined(self, pairs: Sequence[CaseComparison], units: Sequence[int]) -> Pairing:
+        """Return a comparison of these cases; the changed ones form these units."""
+        other = copy(self)
+        for name, attribute in vars(Pairing).items():
+            if isinstance(attribute, cached_property):
+                other.__dict__.pop(name, None)
+        other.pairs = tuple(pairs)
+        other.__dict__["units"] = tuple(units)
+        if self.calls.shared:  # draws that are imagined tell nothing of whole repeats
+            other.__dict__["exact"] = None
+        return other
 
     @property
     def name(self) -> tuple[str, str]:
@@ -188,17 +207,53 @@ class Pairing:
         )
 
     @property
-    def has_fewer_trials(self) -> bool:
-        """Whether a changed case is compared by fewer trials of this run than of the baseline."""
-        return any(len(pair.current) < len(pair.baseline) for pair in self.changed)
+    def sample(self) -> Sample:
+        """The changed cases as a test takes them."""
+        return Sample(cases=self.samples, units=self.units, sign=self.sign)
 
     @cached_property
-    def within_case(self) -> Tails | None:
-        """The p-values of the exact test; None where it does not fit or is just for show."""
-        is_cheap = len(self.changed) <= MOST_CASES_SPLIT or are_binary(self.samples)
-        if self.are_units and (self.has_fewer_trials or is_cheap):
+    def are_hits(self) -> bool:
+        """Whether every score of both sides is a hit or a miss, whatever the metric is called."""
+        sides = (self.baseline, self.current)
+        values = (scored.values for side in sides for scored in side.of_case.values())
+        return self.scale == "linear" and all(map(HITS.issuperset, values))
+
+    @cached_property
+    def has_unequal_trials(self) -> bool:
+        """Whether a changed case is compared by unlike numbers of trials on the two sides."""
+        return any(len(case.baseline) != len(case.current) for case in self.samples)
+
+    @property
+    def moved(self) -> int:
+        """How many of the changed cases fell or rose."""
+        return sum(abs(each) > self.zero for each in self.differences)
+
+    @cached_property
+    def exact(self) -> ExactTails | None:
+        """The p-values of the exact test; None where it does not fit.
+
+        It deals out the trials of each case. Cases that share draws are dealt out together, by
+        whole repeats; labels tie no draws.
+        """
+        owned = [one_sided_draws(pair) if self.calls.shared else set() for pair in self.pairs]
+        units = chained([(None, None, draws) for draws in owned])
+        sharing: dict[int, list[CaseComparison]] = {}
+        for pair, unit in zip(self.pairs, units, strict=True):
+            if pair.kind is not None:
+                sharing.setdefault(unit, []).append(pair)
+        if len(sharing) == len(self.changed):
             return exact_within_case(self.samples, sign=self.sign)
-        return None
+        if self.identical_repeats or _share_draws_over_repeats(self.changed):
+            return None
+        totals = [_totals_of(tied) for tied in sharing.values()]
+        known = [one for one in totals if one is not None]
+        return exact_within_case(known, sign=self.sign) if len(known) == len(totals) else None
+
+    @cached_property
+    def within_case(self) -> ExactTails | None:
+        """The p-values of the exact test; None where units hold several cases, or just for show."""
+        is_cheap = len(self.changed) <= MOST_CASES_SPLIT or are_binary(self.samples)
+        return self.exact if self.are_units and (self.has_unequal_trials or is_cheap) else None
 
     @cached_property
     def whole_repeats(self) -> CaseScores | None:
@@ -211,10 +266,7 @@ class Pairing:
         """
         if self._share_a_label() or _share_draws_over_repeats(self.changed):
             return None
-        return totals_of_repeats(
-            _table([pair.baseline for pair in self.changed]),
-            _table([pair.current for pair in self.changed]),
-        )
+        return _totals_of(self.changed)
 
     def case(self, pair: CaseComparison) -> Case:
         """Return a common case as the baseline has it: its labels count."""
@@ -246,6 +298,12 @@ def _share_draws_over_repeats(changed: Sequence[CaseComparison]) -> bool:
     return False
 
 
+def _totals_of(tied: Sequence[CaseComparison]) -> CaseScores | None:
+    """Add the scores of some cases up repeat by repeat."""
+    before, after = _table([pair.baseline for pair in tied]), _table([p.current for p in tied])
+    return totals_of_repeats(before, after)
+
+
 def _table(side: Sequence[Scored]) -> list[list[float]]:
     """Put the values of a side in rows by case and columns by trial index."""
     indices = sorted({index for scored in side for index in scored.indices})
@@ -268,13 +326,11 @@ def _pair(
     """Compare a case by the trials that enter its difference.
 
     Where both sides hold the same draws they are compared in step, or the trials that
-    only one side has would add their chance again. Otherwise no more trials of this run than
-    the baseline ran: one against ten near the ceiling cries wolf.
+    only one side has would add their chance again.
     """
     before, after = baseline.of_case[case], current.of_case[case]
     kind = kind_of_change(before, after, calls)
-    ran = sum(trial.outcome is not Outcome.SKIPPED for trial in baseline.side.trials[case])
-    entering = before, after.first(ran)
+    entering = before, after
     if in_step or kind in (None, "score"):
         common = common_trials(before, after)
         entering = common if common[0] else entering

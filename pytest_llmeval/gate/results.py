@@ -15,7 +15,7 @@ from pytest_llmeval.records import PASS_METRIC, Better, distinct_names
 
 Interval = tuple[float, float]
 Method = Literal[AnyTest, "crossed", "same-shift", "whole-repeats", "none"]
-RuledOutBy = Literal["interval", "smallest_drop", "share"]
+RuledOutBy = Literal["interval", "smallest_drop", "share", "ends"]
 MOST_NAMED = 5  # cases in a note
 # the rows of the decision table in which something was compared
 COMPARED = range(6, 12)
@@ -61,6 +61,7 @@ class Why(StrEnum):
     CASES_UNSCORED = "cases unscored"
     ONE_UNIT = "one unit"
     ONE_UNIT_FEW_REPEATS = "one unit, few repeats"
+    TOO_FEW_TRIALS = "too few trials"
     METRIC_GIVEN_UP = "metric given up"
     METRIC_STILL_GATED = "metric still gated"
     OTHER_DIRECTION = "another direction"
@@ -204,7 +205,8 @@ class Evidence:
         p: one-sided, for a drop beyond the margin; ``p_improved`` for an improvement.
         p_adjusted: for the ``family_size`` comparisons that share the error rate.
         smallest_detectable_drop: the drop beyond the margin found in 4 of 5 builds.
-        ruled_out_by: which half of row 10 held, else None.
+        ruled_out_by: why the target is ruled out, or would have been caught, else None. It
+            may be ruled out of an improvement, too.
         ratio: current / baseline, of the geometric means; None on the linear scale.
         ratio_interval: of the ratio, at ``interval_level``.
         wordings: in how many wordings the common cases put their questions, 0 where the
@@ -250,7 +252,7 @@ class FunctionComparison:
             last name where it is empty.
         row: the row of the decision table that gave the verdict, 1 to 11; 0 for a metric
             that is not gated.
-        why: the reason of the verdicts that need one (rows 2 to 5, 7), else None.
+        why: the reason of the verdicts that need one (rows 2 to 5, 7, at times 11), else None.
         fails: this comparison turns the build red (strictness included).
         accepted: it regressed, and that is meant: it does not fail.
         partial: this run did not collect every case of the function.

@@ -9,13 +9,16 @@ from decimal import Decimal
 
 from pytest_llmeval.errors import CAP_REASON, listed_names
 from pytest_llmeval.models.prices import Prices
-from pytest_llmeval.records import Call, Outcome, Run
+from pytest_llmeval.records import Call, Case, Outcome, Run, bare
 from pytest_llmeval.reports.formats import counted, dollars
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import Settings
+from pytest_llmeval.stats.exact import fewest_repeats, least_p_of_repeats
+from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 # by what is lacking
 _UNKNOWN = {"price": "no price for", "tokens": "no token counts in the replies of"}
+_MOST_NAMED = 3  # functions in a note
 _NONE = Decimal(0)
 _LISTED_MODELS = 3
 
@@ -126,8 +129,8 @@ def forecast(
     lines: list[str] = []
     if settings.cache != "replay":  # that asks for nothing
         lines += [_calls_line(opening, source, settings), _cost_line(opening, source, settings)]
-    if source is not None and is_baseline:
-        lines.append(_note_on_repeats(opening, source))
+        baseline = source if is_baseline else None
+        lines.append(_note_on_few_trials(opening, baseline, alpha=settings.gate.alpha))
     return [printable(f"llm evals: {line}") for line in lines if line]
 
 
@@ -159,15 +162,23 @@ def _asked(opening: Run, source: Run, settings: Settings) -> str:
     return f" to {' or '.join(named)}" if named else ""
 
 
-def _note_on_repeats(opening: Run, baseline: Run) -> str:
-    repeats = {case.id: case.repeats for case in opening.cases}
-    fewer = sum(case.repeats < repeats.get(case.id, 0) for case in baseline.cases)
-    if not fewer:
+def _note_on_few_trials(opening: Run, baseline: Run | None, *, alpha: float) -> str:
+    """Name functions of which not even the worst outcome could read as a drop."""
+    known = {} if baseline is None else {case.id: case.repeats for case in baseline.cases}
+    functions: dict[str, list[Case]] = {}
+    for case in opening.cases:
+        functions.setdefault(case.function, []).append(case)
+    level, named = alpha / max(1, len(functions)), []
+    for function, cases in functions.items():
+        repeats = [case.repeats for case in cases]
+        before = [known.get(case.id) for case in cases]
+        if len(cases) < FEWEST_UNITS_FOR_T and least_p_of_repeats(before, repeats) >= level:
+            needed = fewest_repeats(level, before)
+            has = f"{counted(len(cases), 'case')} x {max(repeats)}"
+            named.append(f"{bare(function)} ({has}, {needed} could)")
+    if not named:
         return ""
-    return (
-        f"note: the baseline has fewer repeats of {counted(fewer, 'case')} "
-        "than this session asks for; the others here are not compared"
-    )
+    return f"note: too few trials to show any drop: {listed_names(named, _MOST_NAMED)}"
 
 
 def _cost_line(opening: Run, source: Run | None, settings: Settings) -> str:

@@ -17,6 +17,7 @@ from pytest_llmeval.reports.formats import (
     mean_with_ends,
     number,
     p_value,
+    too_few_clusters,
 )
 from pytest_llmeval.reports.sentences import (
     WITHIN_CASES,
@@ -109,7 +110,7 @@ class Figures(NamedTuple):
     p: str
 
 
-def figures(function: Entry, *, with_ends: bool = False) -> Figures:
+def figures(function: Entry, *, target: float, with_ends: bool = False) -> Figures:
     """Write the figures of a compared function, means with the ends of their own intervals or not.
 
     On the scale of logarithms each difference is told as a ratio.
@@ -126,7 +127,9 @@ def figures(function: Entry, *, with_ends: bool = False) -> Figures:
         difference = factor(function["ratio"])
     if is_tested(function):
         if function["interval"] is not None:
-            interval = difference_interval(function["interval"], function["ratio_interval"])
+            interval = difference_interval(
+                function["interval"], function["ratio_interval"], target=target
+            )
         direction = "p_improved_adjusted" if function["verdict"] == "improved" else "p_adjusted"
         p = "" if function[direction] is None else p_value(function[direction])
     word = verdict_words(function["verdict"], accepted=function["accepted"])
@@ -163,7 +166,9 @@ def undetected_drops(side: Entry) -> list[tuple[str, str]]:
 def _undetected_drop(function: Entry) -> str:
     drop = function["smallest_detectable_drop"]
     if drop is None:
-        return "any drop, as too few cases moved"
+        are_tied = 0 < function["units"] < function["changed"]
+        clusters = too_few_clusters(function["units"], function["effective_units"])
+        return f"any drop, as {clusters if are_tied else 'too few cases moved'}"
     if function["scale"] == "linear":
         return f"a drop smaller than {number(drop)}"
     return f"a change for the worse by less than {drop_as_factor(drop, function['better'])}"

@@ -28,6 +28,7 @@ _PASTED = re.compile(
 )
 _LEAST_HASH = 4  # digits, as git has it
 _LARGE = 1e6  # from here on not all digits are told
+_MOST_PLACES = 9
 _NOISE = 1e-9  # up to here a figure is an error of rounding
 RED = {"red": True, "bold": True}
 GREEN = {"green": True}
@@ -200,6 +201,25 @@ def p_value(p: float, *, after: str = "") -> str:
     if after:
         return f"{after} {'<' if is_small else '='} {text}"
     return f"<{text}" if is_small else text
+
+
+def places_beside(value: float, limit: float, places: int = 3) -> int:
+    """Return with how many decimals a figure does not read as a limit that it is not."""
+    most = places if value == limit else _MOST_PLACES
+    while places < most and decimals(value, places) == decimals(limit, places):
+        places += 1
+    return places
+
+
+def worth(units: int, effective: float) -> str:
+    """Say what units of unlike size are worth: ``, worth 3.6 of one size``; "" of one size."""
+    return "" if effective > units - 0.05 else f", worth {decimals(effective, 1)} of one size"
+
+
+def too_few_clusters(units: int, effective: float, noun: str = "cluster") -> str:
+    """Write ``4 clusters are too few``, with what they are worth if they are of unlike size."""
+    also = worth(units, effective)
+    return f"{counted(units, noun)}{also}{',' if also else ''} are too few"
 
 
 def ends(interval: Interval, write: Callable[[float], str] = decimals) -> str:

@@ -308,7 +308,8 @@ def _functions_table(report: Entry, side: Entry, functions: Sequence[Entry]) -> 
     interval = f"{percent(1 - 2 * report['settings']['alpha'])} interval"
     sides = _short_reference(side), "here"
     heading = ("", "function", "changed", *sides, "difference", interval, "p")
-    shown = [(one, figures(one)) for one in functions]
+    target = report["settings"]["target"]
+    shown = [(one, figures(one, target=target)) for one in functions]
     rows = [[f"**{found.verdict}**", _name(one["label"]), *found[1:]] for one, found in shown]
     return _table(heading, rows)
 

@@ -124,11 +124,19 @@ def worded(fact: Fact | str | None) -> str:
     """Write a reason or a note of the gate or the session; a text of others as it is."""
     if fact is None or isinstance(fact, str):
         return fact or ""
+    if fact.why is Why.TOO_FEW_TRIALS:
+        return _too_few_trials(*map(int, fact.figures))
     text = _SENTENCES[fact.why]
     how = _how_to_have(str(fact.figures[0])) if "{how}" in text else ""
     if "gate on another" in how and fact.why is not Why.NEVER_RECORDED:
         how += "; where lower is better or a value is below 0, trials that crashed have none"
     return text.format(*fact.figures, how=how)
+
+
+def _too_few_trials(repeats: int, cases: int, ways: int, comparisons: int) -> str:
+    text = f"{counted(repeats, 'repeat')} of {counted(cases, 'case')} can show no drop: "
+    text += f"chance alone does the worst in 1 of {ways}"
+    return f"{text}, too often among {comparisons} comparisons" if comparisons > 1 else text
 
 
 def unjudgeable(reason: Fact | None) -> str:

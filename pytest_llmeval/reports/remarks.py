@@ -29,6 +29,7 @@ from pytest_llmeval.reports.formats import (
     label,
     pasted,
     short,
+    worth,
 )
 from pytest_llmeval.reports.provenance import first_new_call
 from pytest_llmeval.settings import GateRules
@@ -120,7 +121,8 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
         chances = f"{decimals(hat.baseline)} -> {decimals(hat.here)}"
         yield f"pass^{hat.k}, all of {hat.k} trials pass: {chances}"
     if 0 < effect.units < effect.changed:
-        yield f"{effect.changed} changed cases, {effect.units} independent"
+        also = worth(effect.units, effect.effective_units)
+        yield f"{effect.changed} changed cases, {effect.units} independent{also}"
     yield from _kinds_of_change(judgement, function)
     if place := first_new_call(judgement, function):
         yield _where_requests_part(*place)

@@ -31,10 +31,13 @@ from pytest_llmeval.reports.formats import (
     number,
     p_value,
     percent,
+    places_beside,
     short,
+    too_few_clusters,
 )
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 CAUGHT = "in 4 of 5 builds if all cases fall alike"
 CAUGHT_IN_A_THIRD = "in 2 to 3 of 5 if a third of them bears all"
@@ -70,7 +73,7 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
         case Verdict.NO_SIGNIFICANT_CHANGE:
             text = f"no significant change: {_ruled_out(comparison, rules)}"
         case Verdict.INCONCLUSIVE:
-            text = f"inconclusive: {worded(comparison.why) or _open(comparison)}"
+            text = f"inconclusive: {_open(comparison, rules)}"
         case Verdict.NOT_COMPARABLE:
             text = f"not comparable: {worded(comparison.why)}"
         case Verdict.NEW:
@@ -119,6 +122,11 @@ def _moved(comparison: FunctionComparison) -> str:
     return f"{direction} by {distance} ({' -> '.join(means)})"
 
 
+def one_of(p: float) -> str:
+    """Write a chance as ``1 of 20``."""
+    return f"1 of {round(1 / p)}" if p >= 0.001 else "fewer than 1 of 1000"  # noqa: PLR2004
+
+
 def verb(better: Better, *, improved: bool) -> str:
     """Return the word for a move: scores fall and rise, what should be low worsens."""
     if better == "higher":
@@ -158,8 +166,7 @@ def _odds(comparison: FunctionComparison) -> str:
     improved = comparison.verdict is Verdict.IMPROVED
     p = evidence.p_improved_adjusted if improved else evidence.p_adjusted
     assert p is not None  # noqa: S101 - whatever was tested has one
-    often = f"1 of {round(1 / p)}" if p >= 0.001 else "fewer than 1 of 1000"  # noqa: PLR2004
-    text = f"chance alone would do this in {often} comparisons"
+    text = f"chance alone would do this in {one_of(p)} comparisons"
     if effect.method in _OF_THESE_CASES:
         return f"{text} ({these_cases(effect.changed)} only)"
     return f"{text} (if all trials were independent)" if effect.method in _OF_ALL_TRIALS else text
@@ -192,22 +199,31 @@ def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
     drop = f"a drop of {limit(rules.target)}"
     if comparison.scale == "log":
         drop = f"a change for the worse by a factor of {1 + rules.target:g}"
-    if comparison.evidence.ruled_out_by == "interval":
-        return f"{drop} or more is ruled out ({percent(1 - rules.alpha)})"
+    ruled_out = f"{drop} or more is ruled out ({percent(1 - rules.alpha)})"
+    if comparison.evidence.interval and comparison.evidence.ruled_out_by == "interval":
+        worst = max(0.0, -comparison.evidence.interval[0])
+        if comparison.scale == "log":
+            return f"{ruled_out}: at most by a factor of {math.exp(worst):.3g}"
+        fell = verb(comparison.better, improved=False)
+        at_most = decimals(worst, places_beside(worst, rules.target))
+        return f"{ruled_out}: it {fell} by {at_most} at most"
+    if comparison.evidence.ruled_out_by == "ends":
+        return f"{ruled_out}: too little was right in the baseline, or is wrong here"
     if comparison.evidence.ruled_out_by == "smallest_drop":
         return f"{drop} would have been caught {how_often_caught(comparison.effect.changed)}"
     asked = f"only {comparison.effect.changed} of {comparison.effect.cases} cases were asked anew"
     return f"{asked}: {drop} is impossible"
 
 
-def _open(comparison: FunctionComparison) -> str:
+def _open(comparison: FunctionComparison, rules: GateRules) -> str:
     """Say how bad it may be, and what would settle that."""
     evidence = comparison.evidence
-    if evidence.interval is None:
-        text = _why_open(comparison)
+    if comparison.why or evidence.interval is None:
+        text = worded(comparison.why) or _why_open(comparison)
     else:
         worst = max(0.0, -evidence.interval[0])
-        text = f"the drop may be as large as {decimals(worst, 2)}"
+        drop = decimals(worst, places_beside(worst, rules.target, 2))
+        text = f"{_few_that_fell(comparison)}the drop may be as large as {drop}"
         if comparison.scale == "log":
             text = f"it may be worse by a factor of up to {math.exp(worst):.3g}"
     needed = [f"{evidence.settle_cases} more cases"] if evidence.settle_cases else []
@@ -220,13 +236,30 @@ def _open(comparison: FunctionComparison) -> str:
     return text
 
 
+def _few_that_fell(comparison: FunctionComparison) -> str:
+    """Count the cases that moved where the exact test had a say as they are few."""
+    effect, p = comparison.effect, comparison.evidence.p_within_case
+    differences = [case.difference for case in comparison.compared]
+    fell, rose = (sum(sign * each > 0 for each in differences) for sign in (-1, 1))
+    is_few = effect.effective_units >= FEWEST_UNITS_FOR_T > fell + rose
+    if p is None or not is_few or fell <= rose:
+        return ""
+    down, up = (verb(comparison.better, improved=way) for way in (False, True))
+    others = f"{rose or 'none'} {up}"
+    return f"{counted(fell, 'case')} {down}, {others}: chance alone does this in {one_of(p)}; "
+
+
 def _why_open(comparison: FunctionComparison) -> str:
     """Say what is open where no interval tells it."""
+    effect = comparison.effect
     why = "too few cases moved to tell"
-    if comparison.effect.method == "same-shift":
-        why = "all cases moved alike" if comparison.effect.difference else "no case moved"
-    elif comparison.effect.method == "whole-repeats":
+    if effect.method == "same-shift":
+        why = "all cases moved alike" if effect.difference else "no case moved"
+    elif effect.method == "whole-repeats":
         why = "cases share draws, and too few repeats were made to tell"
+    elif 0 < effect.units < effect.changed:
+        noun = "topic" if comparison.evidence.wordings else "cluster"
+        why = f"{too_few_clusters(effect.units, effect.effective_units, noun)} to tell"
     smallest = comparison.evidence.smallest_detectable_drop
     if smallest is None:
         return why
@@ -253,9 +286,19 @@ def drop_as_factor(drop: float, better: Better) -> str:
     return factor(math.exp(drop if better == "lower" else -drop))
 
 
-def difference_interval(interval: Interval, ratios: Interval | None) -> str:
-    """Write the interval of a difference, or of a ratio where there is one."""
-    return ends(ratios, factor) if ratios else ends(interval, partial(decimals, signed=True))
+def difference_interval(
+    interval: Interval, ratios: Interval | None, *, target: float = math.nan
+) -> str:
+    """Write the interval of a difference, or of a ratio where there is one.
+
+    Args:
+        interval: of the difference.
+        ratios: its ends as ratios.
+        target: the drop that the lower end must not read as unless it is that.
+    """
+    places = places_beside(interval[0], -target)
+    write = partial(decimals, places=places, signed=True)
+    return ends(ratios, factor) if ratios else ends(interval, write)
 
 
 def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:

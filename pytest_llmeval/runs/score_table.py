@@ -235,6 +235,8 @@ def runs_of(
         candidate: what is judged.
         better: which direction of all metrics is good; None for that of each, or higher.
 
+    Cases are tied by the clusters of either table; where both have one, by the baseline's.
+
     Raises:
         SettingsError: ``better`` turns nothing.
     """
@@ -249,7 +251,13 @@ def runs_of(
         )
     is_alone = len(metrics) == 1
     first, second = (
-        _run_of(table, unnamed=unnamed, is_alone=is_alone, better=better or "higher")
+        _run_of(
+            # labels that one table lacks tie its cases too
+            replace(table, clusters={**candidate.clusters, **baseline.clusters}),
+            unnamed=unnamed,
+            is_alone=is_alone,
+            better=better or "higher",
+        )
         for table in tables
     )
     return first, second

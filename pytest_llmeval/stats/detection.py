@@ -6,7 +6,7 @@ import bisect
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 from pytest_llmeval.stats.arrays import ArrayLike, FloatArray, np, special
@@ -214,17 +214,6 @@ def fewest(settles: Callable[[int], bool], *, above: int, limit: int) -> int | N
     return bisect.bisect_left(range(limit), True, lo=above + 1, key=settles)
 
 
-def chance_of_so_few(misses: int, *, trials: int, rate: float) -> float:
-    """Return the binomial chance of so few misses or fewer.
-
-    Args:
-        misses: how many of the trials missed.
-        trials: how many there were, 1 or more.
-        rate: chance of a miss in each, in [0, 1].
-    """
-    return float(special.bdtr(misses, trials, rate))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
     """All that decides how small a drop of the suite is found.
@@ -252,11 +241,6 @@ class Sensitivity:
         """The variance of the scores within a case; None if no trial was repeated."""
         return within_case_variance(self.samples)
 
-    @property
-    def repeats(self) -> int:
-        """The most trials that a case has in this run."""
-        return int(np.max(self.plan.current))
-
     def smallest_drop(self) -> float | None:
         """Return the drop beyond the margin that is found with 80 % power, > 0.
 
@@ -281,47 +265,6 @@ class Sensitivity:
         else:
             drop = smallest_pass_drop(self.rates, self.plan)
         return None if drop is None else drop * self.share
-
-    def settles(self, *, difference: float, margin: float, target: float) -> bool:
-        """Tell whether the target would be caught, and this difference be judged either way."""
-        drop = self.smallest_drop()
-        if drop is None or margin + drop > target:
-            return False
-        if self.standard_error is None:
-            return True
-        reach = self.plan.quantiles[0] * self.standard_error
-        return max(target + difference, -difference - margin) > reach
-
-    def with_cases(self, times: float) -> Sensitivity:
-        """Return what so many times the cases would find: like these, as many of them changed."""
-        error = self.standard_error
-        units = int(self.whole_units * times)
-        dof = dof_of_t(units)
-        return replace(
-            self,
-            whole_units=units,
-            standard_error=None if error is None else error / math.sqrt(times),
-            dof=dof,
-            plan=replace(self.plan, copies=times, dof=dof),
-        )
-
-    def with_repeats(self, repeats: int) -> Sensitivity:
-        """Return what so many repeats on both sides would find: more of this run are not used."""
-        plan = replace(
-            self.plan,
-            baseline=np.maximum(self.plan.baseline, repeats),
-            current=np.maximum(self.plan.current, repeats),
-        )
-        error = self.standard_error
-        if error is not None:
-            between = error**2 - self._within_cases(self.plan)
-            error = math.sqrt(max(0.0, between) + self._within_cases(plan))
-        return replace(self, plan=plan, standard_error=error)
-
-    def _within_cases(self, plan: PlannedTest) -> float:
-        """Return what the chance of single trials adds to the squared standard error."""
-        per_case = (self.variance or 0.0) * float(np.mean(1 / plan.baseline + 1 / plan.current))
-        return self.share**2 * per_case / len(plan.baseline)
 
 
 def dof_of_t(whole_units: int) -> int | None:

@@ -10,18 +10,24 @@ import hashlib
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pytest_llmeval.stats.arrays import FloatArray, np
 from pytest_llmeval.stats.sample import CaseScores, Tails, are_binary
 
-# a discrete distribution: its values, and the chance of each
-Distribution = tuple[FloatArray, FloatArray]
 # a distribution of whole numbers: the lowest, and the chances of it and of all that follow
 Counts = tuple[int, FloatArray]
+# by trials in the baseline and here: the place of what was seen among the numbers that ever
+# occur (outside of them if it is as good as never reached), and the chances of these
+HitsBySize = dict[tuple[int, int], Counts]
 
 MOST_SPLITS = 20_000
-MOST_PAIRS = 1_000_000
+# of other scores than hits: how many sums of totals are merged at once
+MOST_PAIRS = 200_000
+# of hits: how many totals are kept (32 MB), and how many products are added up to get them (.2 s)
+MOST_TOTALS = 4_000_000
+MOST_PRODUCTS = 200_000_000
 SHUFFLES = 9999
 MOST_SIGNED_UNITS = 12
 # totals that differ by less, on the scale of the scores, are one total, rounded differently
@@ -37,27 +43,45 @@ MOST_TRIALS_BY_WHOLE_NUMBERS = 200
 NEVER = 1e-100
 
 
-def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> Tails:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactTails(Tails):
+    """The p-values of a permutation test.
+
+    Attributes:
+        seen: the chance of the very total that was seen, which both p-values hold.
+    """
+
+    seen: float
+
+    @property
+    def mid_p(self) -> Tails:
+        """The p-values with half of that chance: less conservative, no longer exact."""
+        return Tails(worse=self.worse - self.seen / 2, better=self.better - self.seen / 2)
+
+
+def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> ExactTails:
     """Test the summed differences, as if the scores of each case were exchangeable.
 
     Scores of 0 and 1 are counted out exactly, unless so many cases have so many unlike
-    numbers of trials that the totals would be millions. Others are split in every
-    possible way if there are at most 20,000 ways. Samples too large for either are
-    shuffled 9999 times, with a seed made from the scores. A case whose scores are all the
-    same has one total, and is left out.
+    numbers of trials that the totals would be millions: those are drawn. Others are split in
+    every possible way if a case has at most 20,000 ways, all cases together have no more, and
+    the totals that differ stay few: scores of few values, or few cases. Samples too large for
+    either are shuffled 9999 times, with a seed made from the scores. A case whose scores are
+    all the same has one total, and is left out.
 
     Args:
         cases: the changed cases, at least one.
         sign: 1 where higher is better, -1 where lower is.
     """
-    total = math.fsum(case.difference(sign) for case in cases)
     if are_binary(cases):
-        return _binary_tails(cases, total, sign)
+        return _binary_tails(cases, sign)
+    total = math.fsum(case.difference(sign) for case in cases)
     cases = sorted(filter(_has_spread, cases), key=_regardless_of_order)
     scores = (abs(score) for case in cases for score in case.baseline + case.current)
     scale = max(scores, default=1.0)
-    if split_count(cases) <= MOST_SPLITS:
-        return _counted_tails(_all_totals(cases, sign), total, scale=scale, drawn=False)
+    split = _all_totals(cases, sign, scale=max(1.0, scale))
+    if split is not None:
+        return _counted_tails(split[0], total, scale=scale, weights=split[1])
     return _counted_tails(_shuffled_totals(cases, sign), total, scale=scale, drawn=True)
 
 
@@ -80,9 +104,27 @@ def least_p_of_splits(cases: Iterable[CaseScores]) -> float:
     return 1 / splits if splits <= MOST_SPLITS else 1 / (SHUFFLES + 1)
 
 
-def fewest_repeats(alpha: float) -> int:
-    """Return how many whole repeats a side has to have for the least p to be below alpha."""
-    return next(n for n in itertools.count(1) if 1 / math.comb(2 * n, n) < alpha)
+def least_p_of_repeats(baseline: Sequence[int | None], current: Sequence[int]) -> float:
+    """Return the p of the most extreme split of cases of so many trials.
+
+    Args:
+        baseline: trials of each case in the baseline; None for as many as here.
+        current: trials of each case in this run.
+    """
+    pairs = zip(baseline, current, strict=True)
+    return 1 / math.prod(math.comb((before or here) + here, here) for before, here in pairs)
+
+
+def fewest_repeats(alpha: float, baseline: Sequence[int | None] = (None,)) -> int:
+    """Return how many repeats cases need for the least p to be below alpha.
+
+    Args:
+        alpha: in (0, 1).
+        baseline: trials of each case in the baseline; None for as many as here.
+    """
+    return next(
+        n for n in itertools.count(1) if least_p_of_repeats(baseline, [n] * len(baseline)) < alpha
+    )
 
 
 def sign_flip(sums: Iterable[float]) -> Tails:
@@ -99,7 +141,7 @@ def sign_flip(sums: Iterable[float]) -> Tails:
     if len(values) > MOST_SIGNED_UNITS:
         return _counted_tails(_totals_of_signs(values), total, scale=scale, drawn=True)
     signs = np.array(list(itertools.product((-1.0, 1.0), repeat=len(values))))
-    return _counted_tails(signs @ values, total, scale=scale, drawn=False)
+    return _counted_tails(signs @ values, total, scale=scale)
 
 
 def _totals_of_signs(values: FloatArray) -> FloatArray:
@@ -119,52 +161,72 @@ def split_count(cases: Iterable[CaseScores]) -> int:
     return math.prod(math.comb(len(c.baseline) + len(c.current), len(c.current)) for c in cases)
 
 
-def _counted_tails(totals: FloatArray, total: float, *, scale: float, drawn: bool) -> Tails:
+def _counted_tails(
+    totals: FloatArray,
+    total: float,
+    *,
+    scale: float,
+    drawn: bool = False,
+    weights: FloatArray | None = None,
+) -> ExactTails:
     """Count the totals as low as the one that was seen, and those as high.
 
     Totals that were drawn are not all there are, so the one that was seen is added to them.
     """
-    extra = int(drawn)
-    slack = SAME_TOTAL * max(1.0, scale)
-    as_low = int(np.count_nonzero(totals <= total + slack))
-    as_high = int(np.count_nonzero(totals >= total - slack))
-    return Tails(
-        worse=(extra + as_low) / (extra + len(totals)),
-        better=(extra + as_high) / (extra + len(totals)),
+    extra, slack = int(drawn), SAME_TOTAL * max(1.0, scale)
+    counts = np.ones(len(totals)) if weights is None else weights
+    as_low, as_high = totals <= total + slack, totals >= total - slack
+    all_of_them = extra + math.fsum(counts)
+    low, high, seen = (
+        (extra + math.fsum(counts[which])) / all_of_them
+        for which in (as_low, as_high, as_low & as_high)
     )
+    return ExactTails(worse=low, better=high, seen=seen)
 
 
-def _binary_tails(cases: Sequence[CaseScores], total: float, sign: int) -> Tails:
-    groups = sorted(_binary_groups(cases, sign), key=lambda group: len(group[0]))
-    values, chances = groups[0]
-    for group in groups[1:]:
-        if len(values) * len(group[0]) > MOST_PAIRS:
-            random = _seeded_by(cases)
-            drawn = sum(random.choice(each, p=p, size=SHUFFLES) for each, p in groups)
-            return _counted_tails(np.asarray(drawn), total, scale=1.0, drawn=True)
-        values, chances = _sum_of((values, chances), group)
-    as_low = math.fsum(chances[values <= total + SAME_TOTAL])
-    as_high = math.fsum(chances[values >= total - SAME_TOTAL])
-    return Tails(worse=min(1.0, as_low), better=min(1.0, as_high))
+def _binary_tails(cases: Sequence[CaseScores], sign: int) -> ExactTails:
+    """Convolve the hits of the cases of each size, in whole steps of the summed difference."""
+    counts = _hits_by_size(cases)
+    grid = math.lcm(*itertools.chain(*counts))
+    # a hit more of this run adds 1/current, and takes 1/baseline from the other side
+    steps = [grid // baseline + grid // current for baseline, current in counts]
+    common = math.gcd(*steps)
+    place, chances = 0, np.ones(1)
+    for step, (seen, of_size) in zip(steps, counts.values(), strict=True):
+        stride = step // common
+        length = len(chances) + stride * (len(of_size) - 1)
+        if length > MOST_TOTALS or len(chances) * len(of_size) > MOST_PRODUCTS:
+            drawn = _drawn_totals(counts, _seeded_by(cases))
+            return _counted_tails(sign * drawn, 0.0, scale=1.0, drawn=True)
+        added = np.zeros(length)
+        for at, chance in enumerate(of_size.tolist()):
+            added[at * stride : at * stride + len(chances)] += chance * chances
+        place, chances = place + stride * seen, added
+    sides = sign * np.sign(np.arange(len(chances)) - place)
+    low, same, high = (math.fsum(chances[sides == side]) for side in (-1, 0, 1))
+    return ExactTails(worse=min(1.0, low + same), better=min(1.0, same + high), seen=same)
 
 
-def _binary_groups(cases: Sequence[CaseScores], sign: int) -> Iterator[Distribution]:
-    """Yield the summed difference of the cases of each size, by the hits of the current run."""
-    hits_by_size: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+def _drawn_totals(counts: HitsBySize, random: np.random.Generator) -> FloatArray:
+    """Draw 9999 times by how much the summed difference exceeds the one that was seen."""
+    totals = np.zeros(SHUFFLES)
+    for (baseline, current), (seen, chances) in counts.items():
+        hits = random.choice(len(chances), p=chances / chances.sum(), size=SHUFFLES)
+        totals += (hits - seen) * (1 / baseline + 1 / current)
+    return totals
+
+
+def _hits_by_size(cases: Sequence[CaseScores]) -> HitsBySize:
+    """Tell of the cases of each size how many hits this run got, and what chance gives."""
+    by_size: defaultdict[tuple[int, int], list[CaseScores]] = defaultdict(list)
     for case in cases:
-        hits_by_size[_size(case)].append(int(sum(case.baseline) + sum(case.current)))
-    for (baseline, current), hits in sorted(hits_by_size.items()):
+        by_size[_size(case)].append(case)
+    found = {}
+    for (baseline, current), alike in sorted(by_size.items()):
+        hits = [int(sum(case.baseline) + sum(case.current)) for case in alike]
         lowest, chances = distribution_of_hits(hits, baseline=baseline, current=current)
-        counts = lowest + np.arange(len(chances))
-        yield sign * (counts / current - (sum(hits) - counts) / baseline), chances
-
-
-def _sum_of(one: Distribution, other: Distribution) -> Distribution:
-    values = np.add.outer(one[0], other[0]).ravel()
-    chances = np.multiply.outer(one[1], other[1]).ravel()
-    rounded = np.rint(values / SAME_VALUE)
-    _, first, member = np.unique(rounded, return_index=True, return_inverse=True)
-    return values[first], np.bincount(member, weights=chances).astype(np.float64, copy=False)
+        found[baseline, current] = int(sum(sum(case.current) for case in alike)) - lowest, chances
+    return found
 
 
 def distribution_of_hits(hits_of_cases: Sequence[int], *, baseline: int, current: int) -> Counts:
@@ -234,14 +296,35 @@ def _has_spread(case: CaseScores) -> bool:
     return len({*case.baseline, *case.current}) > 1
 
 
-def _all_totals(cases: Sequence[CaseScores], sign: int) -> FloatArray:
-    totals = np.zeros(1)
+def _all_totals(
+    cases: Sequence[CaseScores], sign: int, *, scale: float
+) -> tuple[FloatArray, FloatArray] | None:
+    """Split the scores of all cases in every way.
+
+    Returns:
+        The totals, and the chance of each; None where they are too many.
+    """
+    if sum(split_count([case]) for case in cases) > MOST_SPLITS:
+        return None
+    totals, chances = np.zeros(1), np.ones(1)
     for case in cases:
         pooled = np.sort(case.baseline + case.current)
         dealt = np.array(list(itertools.combinations(pooled, len(case.current))))
-        differences = _differences(case, dealt.sum(axis=1), sign)
-        totals = np.add.outer(totals, differences).ravel()
-    return totals
+        values, ways = _merged(_differences(case, dealt.sum(axis=1), sign), scale=scale)
+        if len(totals) * len(values) > MOST_PAIRS:
+            return None
+        both = np.multiply.outer(chances, ways / len(dealt)).ravel()
+        totals, chances = _merged(np.add.outer(totals, values).ravel(), both, scale=scale)
+    return totals, chances
+
+
+def _merged(
+    totals: FloatArray, weights: FloatArray | None = None, *, scale: float
+) -> tuple[FloatArray, FloatArray]:
+    """Add up the weights of equal totals, of 1 each if none are given."""
+    rounded = np.rint(totals / (SAME_VALUE * scale))
+    _, first, member = np.unique(rounded, return_index=True, return_inverse=True)
+    return totals[first], np.bincount(member, weights=weights).astype(np.float64, copy=False)
 
 
 def _differences(case: CaseScores, current: FloatArray, sign: int) -> FloatArray:
@@ -268,7 +351,8 @@ def _dealt_totals(pooled: FloatArray, current: int, random: np.random.Generator)
     """Return what the current run gets in 9999 deals of cases of one size.
 
     The deals are drawn once and hold for each case, whose scores are put in an order of its
-    own and whose deals begin at a place of its own: so no two cases are dealt alike. To draw
+    own and whose deals begin at a place of its own: so no two cases of up to 9999 are dealt
+    alike. To draw
     them anew for each case takes up to twenty times as long.
 
     Args:
@@ -278,10 +362,12 @@ def _dealt_totals(pooled: FloatArray, current: int, random: np.random.Generator)
     """
     keys = random.random((pooled.shape[1], SHUFFLES))
     is_current = (keys <= np.partition(keys, current - 1, axis=0)[current - 1]).astype(np.float64)
+    places = np.resize(random.permutation(SHUFFLES), len(pooled))
     totals = np.zeros(SHUFFLES)
     for start in range(0, len(pooled), CASES_AT_ONCE):
-        dealt = random.permuted(pooled[start : start + CASES_AT_ONCE], axis=1) @ is_current
-        for of_case, first in zip(dealt, random.integers(SHUFFLES, size=len(dealt)), strict=True):
+        at_once = slice(start, start + CASES_AT_ONCE)
+        dealt = random.permuted(pooled[at_once], axis=1) @ is_current
+        for of_case, first in zip(dealt, places[at_once], strict=True):
             totals += np.roll(of_case, first)
     return totals
 

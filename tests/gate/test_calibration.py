@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pytest_llmeval.gate import conclusion
-from pytest_llmeval.gate.results import Comparison, Evidence, Verdict
+from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.stats.suite_size import Design, assumed_components, power_of
 from tests.gate.builders import compared, scored_runs
 from tests.gate.layouts import (
@@ -45,17 +45,13 @@ FEW_BUILDS = 200
 Measure = Callable[..., Share]
 
 
-def as_written(written: Evidence, *_: object) -> Evidence:
-    return written
-
-
 @pytest.fixture
 def no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what would settle an inconclusive comparison.
 
     It is worked out after the verdict, in up to two thirds of the time of a comparison.
     """
-    monkeypatch.setattr(conclusion, "with_remedies", as_written)
+    monkeypatch.setattr(conclusion, "remedies", lambda *_, **__: (None, None))
 
 
 def regressed(comparison: Comparison) -> bool:

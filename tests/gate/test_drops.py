@@ -102,7 +102,7 @@ def test_overall_rate_is_that_of_the_whole_baseline() -> None:
 
 def test_formula_counts_the_trials_that_enter_the_difference() -> None:
     found = compared(*runs([("ppppp", "p" * 9), ("ppppp", "p" * 9)]))
-    formula = by_formula([5, 5], [5, 5], after=[5, 5], baseline=(10, 10))
+    formula = by_formula([5, 5], [5, 5], after=[9, 9], baseline=(10, 10))
     assert drop_of(found) == pytest.approx(formula)
 
 

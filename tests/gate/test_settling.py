@@ -1,28 +1,42 @@
-"""What would settle a comparison that was left inconclusive."""
+"""What would settle a comparison that was left inconclusive: what is named settles it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-import numpy as np
 import pytest
-from scipy import stats
 
+from pytest_llmeval.gate.remedies import spaced
 from pytest_llmeval.gate.results import FunctionComparison, Verdict
+from pytest_llmeval.records import Run
+from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.detection import detectable_shift
-from tests.gate.builders import a_case, a_run, compared, joined, runs, scored_runs
-from tests.gate.worked import SPREAD, among, by_formula
+from tests.gate.builders import a_case, a_run, compared, runs, scored_runs
+from tests.gate.worked import SPREAD, among
 
-MARGIN, TARGET = 0.02, 0.1
-
-
-def spread_of(found: FunctionComparison) -> float:
-    return float(np.std([one.difference for one in found.compared if one.kind], ddof=1))
+Outcomes = list[tuple[str, str]]
 
 
-def detectable(error: float, units: int) -> float:
-    return detectable_shift(dof=units - 1, alpha=0.05) * error
+def remedies(found: FunctionComparison) -> tuple[int | None, int | None]:
+    assert found.verdict is Verdict.INCONCLUSIVE
+    return found.evidence.settle_cases, found.evidence.settle_repeats
+
+
+def times(outcomes: Outcomes, cases: int) -> Outcomes:
+    """So many cases like these."""
+    return spaced(sorted(outcomes, key=lambda pair: pair[1].count("p") - pair[0].count("p")), cases)
+
+
+def repeated(outcomes: Outcomes, repeats: int) -> Outcomes:
+    """So many repeats on both sides, that went as those at hand did."""
+    return [
+        (
+            "".join(spaced(sorted(before), max(repeats, len(before)))),
+            "".join(spaced(sorted(after), max(repeats, len(after)))),
+        )
+        for before, after in outcomes
+    ]
 
 
 def test_settled_comparison_names_no_remedy() -> None:
@@ -31,83 +45,127 @@ def test_settled_comparison_names_no_remedy() -> None:
     assert (found.evidence.settle_cases, found.evidence.settle_repeats) == (None, None)
 
 
-# more cases
+@pytest.mark.parametrize(
+    ("outcomes", "repeats"),
+    [
+        ([("ppp", "mmm")], 4),  # 1/20, 1/70
+        ([("ppm", "mmm")], 6),  # 4/6 and 0/6: 1/33
+        ([("p", "m")], 4),
+        ([("mmm", "ppp")], 4),
+    ],
+)
+def test_the_repeats_that_are_named_are_the_fewest_that_settle(
+    outcomes: Outcomes, repeats: int
+) -> None:
+    assert remedies(compared(*runs(outcomes)))[1] == repeats
+    verdicts = [compared(*runs(repeated(outcomes, n))).verdict for n in range(3, repeats + 1)]
+    assert [verdict is Verdict.INCONCLUSIVE for verdict in verdicts] == [True] * (
+        len(verdicts) - 1
+    ) + [False]
 
 
-def test_more_cases_of_the_same_spread_would_catch_the_target() -> None:
-    found = compared(*SPREAD, GateRules(margin=MARGIN))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.evidence.settle_cases is not None
-    deviation, needed = spread_of(found), 6 + found.evidence.settle_cases
-    assert MARGIN + detectable(deviation / math.sqrt(needed), needed) <= TARGET
-    assert MARGIN + detectable(deviation / math.sqrt(needed - 1), needed - 1) > TARGET
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        [("ppp", "mmm")],
+        [("pppmm", "ppppp")],
+        [("ppp", "ppp")] * 5,
+        [("p", "p")] * 20,
+        [("m", "m")] * 9,
+        [("p", "m"), ("m", "p"), *[("p", "p")] * 9, *[("m", "m")] * 9],
+        [*[("p", "m")] * 3, *[("p", "p")] * 30, *[("m", "m")] * 17],
+        [("ppppm", "pppmm"), ("ppmmm", "ppppm"), ("ppppp", "ppppp")] * 3,
+        [("ppp", "pppmpppp"), ("ppm", "ppmppmmp"), ("mmp", "mmmmpmmm")] * 3,
+    ],
+)
+def test_the_cases_that_are_named_settle_it(outcomes: Outcomes) -> None:
+    cases, _ = remedies(compared(*runs(outcomes)))
+    assert cases is not None
+    found = compared(*runs(times(outcomes, len(outcomes) + cases)))
+    assert found.verdict is not Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("letter", ["p", "m"])
+@pytest.mark.parametrize(("trials", "enough"), [(1, 27), (2, 13), (3, 9)])
+def test_where_nothing_moved_more_cases_at_hand_need_fewer_more(
+    letter: str, trials: int, enough: int
+) -> None:
+    for cases in (6, enough - 1):
+        assert remedies(compared(*runs([(letter * trials, letter * trials)] * cases)))[0] == (
+            enough - cases
+        )
+    assert compared(*runs([(letter * trials, letter * trials)] * 200)).row == 10
+
+
+def test_repeats_are_named_with_the_price_of_several_functions() -> None:
+    # 1/70 is not below .05 of 5 comparisons, 1/252 is
+    assert among(4, *runs([("ppp", "mmm")])).evidence.settle_repeats == 5
+
+
+def test_more_cases_settle_what_is_too_weak_for_so_large_a_family() -> None:
+    five: Outcomes = [("p" * 20, "p" * 20)] * 4 + [("p" * 20, "p" * 14 + "m" * 6)]
+    cases, repeats = remedies(among(5, *runs(five)))
+    assert cases is not None
+    assert repeats is not None
+    assert among(5, *runs(times(five, 5 + cases))).verdict is not Verdict.INCONCLUSIVE
+    assert among(5, *runs(repeated(five, repeats))).verdict is not Verdict.INCONCLUSIVE
 
 
 def test_more_cases_keep_the_share_of_changed_ones() -> None:
-    replays = a_run(*(a_case(f"r{at}", scores=[0.5]) for at in range(2)))
-    found = compared(*(joined(one, replays) for one in SPREAD), GateRules(target=0.08))
+    outcomes: Outcomes = [("ppp", "ppp")] * 6
+    alone = compared(*runs(outcomes))
+    among_replays = compared(*runs(outcomes, replayed=6), GateRules(target=0.05))
+    assert remedies(alone)[0] == 3
+    assert remedies(among_replays)[0] == 5  # of 17 cases 9 would be changed, rounded
+
+
+def test_a_margin_and_a_target_are_looked_at() -> None:
+    outcomes: Outcomes = [("ppppp", "ppppm"), ("ppppp", "ppppp"), ("ppppm", "ppppp")] * 5
+    strict, _ = remedies(compared(*runs(outcomes), GateRules(target=0.03)))
+    lenient, _ = remedies(compared(*runs(outcomes), GateRules(target=0.05)))
+    assert strict is not None
+    assert lenient is not None
+    assert lenient < strict
+
+
+def test_more_repeats_shrink_what_is_chance_within_the_cases() -> None:
+    baseline = [[0.9, 0.5], [0.7, 0.3], [0.6, 0.9], [0.3, 0.6], [0.8, 0.8], [0.5, 0.2]]
+    current = [[0.5, 0.5], [0.3, 0.9], [0.9, 0.7], [0.1, 0.3], [0.9, 0.9], [0.4, 0.3]]
+    found = compared(*scored_runs(baseline, current))
     assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.evidence.settle_repeats is not None
+    assert 2 < found.evidence.settle_repeats < 30
+
+
+def test_repeats_that_the_baseline_has_already_need_no_more_there() -> None:
+    # none moved: 5 on both sides are enough for 6 cases, 20 in the baseline do not matter
+    assert remedies(compared(*runs([("ppp", "ppp")] * 6)))[1] == 5
+    assert remedies(compared(*runs([("p" * 20, "ppp")] * 6)))[1] == 5
+
+
+def test_of_single_hits_all_that_varies_may_be_chance() -> None:
+    found = compared(*runs([("p", "m"), ("m", "p"), *[("p", "p")] * 10, *[("m", "m")] * 8]))
+    assert remedies(found)[1] == 5
+
+
+def test_more_repeats_do_not_help_where_the_cases_differ_among_themselves() -> None:
+    baseline = [[0.5, 0.5]] * 8
+    current = [[0.5 + (-1) ** at * 0.3] * 2 for at in range(8)]
+    cases, repeats = remedies(compared(*scored_runs(baseline, current)))
+    assert cases is not None
+    assert repeats is None
+
+
+@pytest.mark.parametrize("reply", ["yes", None])
+def test_more_repeats_do_not_help_where_they_are_all_one_draw(reply: str | None) -> None:
+    baseline = a_run(*(a_case(name, "ppppp", replies=reply) for name in "abc"))
+    run = a_run(*(a_case(name, "ppppp", replies=reply, request="v2") for name in "abc"))
+    found = compared(baseline, run, GateRules(target=0.05))
     assert found.evidence.settle_cases is not None
-
-    def drop(cases: int) -> float:
-        units = math.floor(cases * 6 / 8)
-        return 6 / 8 * detectable(spread_of(found) / math.sqrt(cases * 6 / 8), units)
-
-    needed = 8 + found.evidence.settle_cases
-    assert drop(needed) <= 0.08 < drop(needed - 1)
+    assert (found.evidence.settle_repeats is None) is (reply is not None)
 
 
-@pytest.mark.parametrize(("fall", "margin", "target"), [(0.05, 0.0, 0.10), (0.07, 0.01, 0.13)])
-def test_more_cases_would_also_judge_the_difference_that_was_seen(
-    fall: float, margin: float, target: float
-) -> None:
-    # the target itself is caught long before such a drop is told from 0, or from the target
-    decisive = max(target - fall, fall - margin)
-    baseline = [[0.5, 0.5]] * 40
-    current = [[0.5 - fall + (-1) ** at * 4 * decisive] * 2 for at in range(40)]
-    found = compared(*scored_runs(baseline, current), GateRules(margin=margin, target=target))
-    assert (found.verdict, found.effect.method) == (Verdict.INCONCLUSIVE, "paired-t")
-    assert found.evidence.smallest_detectable_drop is not None
-    assert margin + found.evidence.smallest_detectable_drop < target
-    assert found.evidence.settle_cases is not None
-    needed = 40 + found.evidence.settle_cases
-
-    def reach(cases: int) -> float:
-        return float(stats.t.ppf(0.95, cases - 1)) * spread_of(found) / math.sqrt(cases)
-
-    assert reach(needed) < decisive < reach(needed - 1)
-
-
-def test_more_cases_for_the_exact_test_satisfy_the_formula() -> None:
-    found = compared(*runs([("ppppm", "ppppp")] * 3))
-    assert (found.verdict, found.effect.method) == (Verdict.INCONCLUSIVE, "exact-within-case")
-    assert found.evidence.settle_cases is not None
-
-    def drop(cases: int) -> float:
-        # the overall rate stays that of the baseline at hand
-        return by_formula(
-            [4] * cases, [5] * cases, after=[5] * cases, baseline=(12, 15), dof=cases - 1
-        )
-
-    needed = 3 + found.evidence.settle_cases
-    assert drop(needed) <= TARGET < drop(needed - 1)
-
-
-def test_no_number_of_cases_is_named_where_something_else_is_lacking() -> None:
-    # the target would be caught, p is below alpha by itself, but not in so large a family
-    five = runs([("p" * 20, "p" * 20)] * 4 + [("p" * 20, "p" * 14 + "m" * 6)])
-    found = among(5, *five)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert (found.evidence.settle_cases, found.evidence.settle_repeats) == (None, None)
-
-
-def test_no_number_of_cases_is_named_without_a_variance() -> None:
-    found = compared(*scored_runs([[0.9]] * 3, [[0.7]] * 3))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert (found.evidence.settle_cases, found.evidence.settle_repeats) == (None, None)
-
-
-def test_units_of_several_cases_name_no_remedy() -> None:
+def test_units_of_several_cases_name_no_remedy_below_six() -> None:
     names = "abcde"
     baseline = a_run(*(a_case(n, "ppppp", cluster=str(n < "c")) for n in names))
     run = a_run(*(a_case(n, "ppppm", request="v2", cluster=str(n < "c")) for n in names))
@@ -116,75 +174,53 @@ def test_units_of_several_cases_name_no_remedy() -> None:
     assert (found.evidence.settle_cases, found.evidence.settle_repeats) == (None, None)
 
 
-# more repeats
+def test_more_clusters_like_these_are_named_as_cases() -> None:
+    def side(outcomes: Sequence[str], request: str) -> Run:
+        return a_run(
+            *(
+                a_case(f"{at}", one, request=request, cluster=str(at // 2))
+                for at, one in enumerate(outcomes)
+            )
+        )
+
+    found = compared(side(["ppp"] * 14, "v1"), side(["ppm", "ppp"] * 2 + ["ppp"] * 10, "v2"))
+    cases, _ = remedies(found)
+    assert cases is not None
+    assert cases > 0
 
 
-def test_more_repeats_on_both_sides_shrink_what_is_chance_within_the_cases() -> None:
-    found = compared(*SPREAD)
-    assert found.evidence.settle_repeats is not None
-    variance = np.mean([0.005, 0.02, 0.045, 0.02, 0, 0.005, 0.005, 0.02, 0, 0, 0.005, 0])
-    between = spread_of(found) ** 2 / 6 - variance / 6
-
-    def drop(repeats: int) -> float:
-        within = variance * (2 / repeats) / 6
-        return detectable(math.sqrt(max(0, between) + within), 6)
-
-    assert drop(found.evidence.settle_repeats) <= TARGET < drop(found.evidence.settle_repeats - 1)
+def test_nothing_is_named_where_no_number_would_do() -> None:
+    # scores of one number have no spread to go by
+    found = compared(*scored_runs([[0.9]] * 3, [[0.9]] * 3))
+    assert remedies(found) == (None, None)
 
 
-def test_repeats_that_the_baseline_has_already_need_no_more_there() -> None:
-    baseline = [[0.9, 0.8, 0.6, 0.7] * 5, [0.7, 0.5, 0.5, 0.7] * 5, [0.3, 0.5, 0.4, 0.2] * 5] * 2
-    current = [[0.6, 0.9], [0.3, 0.6], [0.2, 0.6]] * 2
-    found = compared(*scored_runs(baseline, current))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.evidence.settle_repeats is not None
-    assert found.evidence.settle_repeats < 20
-    squares = [np.var(one) * len(one) for one in (*baseline, *current)]
-    variance = sum(squares) / (6 * 19 + 6)
-    between = spread_of(found) ** 2 / 6 - variance * (1 / 20 + 1 / 2) / 6
+def test_shared_draws_are_imagined_without_the_exact_test() -> None:
+    from tests.gate.test_units import drawing
 
-    def drop(repeats: int) -> float:
-        within = variance * (1 / 20 + 1 / repeats) / 6
-        return detectable(math.sqrt(max(0, between) + within), 6)
-
-    assert drop(found.evidence.settle_repeats) <= TARGET < drop(found.evidence.settle_repeats - 1)
-
-
-def test_more_repeats_keep_the_share_of_changed_cases() -> None:
-    replays = a_run(*(a_case(f"r{at}", scores=[0.5]) for at in range(6)))
-    alone = compared(*SPREAD)
-    among_replays = compared(
-        *(joined(one, replays) for one in SPREAD), GateRules(target=TARGET / 2)
+    names = [str(at) for at in range(14)]
+    baseline, run = (
+        a_run(
+            *(
+                a_case(
+                    name,
+                    outcomes,
+                    calls=drawing(*(f"{world}{int(name) // 2}{trial}" for trial in range(3))),
+                )
+                for name in names
+            )
+        )
+        for world, outcomes in (("main", "ppp"), ("branch", "ppm"))
     )
-    assert among_replays.evidence.settle_repeats == alone.evidence.settle_repeats
-
-
-def test_more_repeats_do_not_help_where_the_cases_differ_among_themselves() -> None:
-    baseline = [[0.5, 0.5]] * 8
-    current = [[0.5 + (-1) ** at * 0.3] * 2 for at in range(8)]
-    found = compared(*scored_runs(baseline, current))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.evidence.settle_cases is not None
-    assert found.evidence.settle_repeats is None
-
-
-def test_more_repeats_for_the_exact_test_satisfy_the_formula() -> None:
-    found = compared(*runs([("ppppm", "ppppp")] * 3))
-    assert found.evidence.settle_repeats is not None
-    rate = (4 + 12.5 / 16) / 6
-
-    def drop(repeats: int) -> float:
-        # hits of so many trials that their expected rate stays what it is
-        hits = rate * (repeats + 1) - 12.5 / 16
-        return by_formula([hits] * 3, [repeats] * 3, after=[repeats] * 3, baseline=(12, 15))
-
-    assert drop(found.evidence.settle_repeats) <= TARGET < drop(found.evidence.settle_repeats - 1)
-
-
-@pytest.mark.parametrize("reply", ["yes", None])
-def test_more_repeats_do_not_help_where_they_are_all_one_draw(reply: str | None) -> None:
-    baseline = a_run(*(a_case(name, "ppppp", replies=reply) for name in "abc"))
-    run = a_run(*(a_case(name, "ppppp", replies=reply, request="v2") for name in "abc"))
     found = compared(baseline, run)
-    assert found.evidence.settle_cases is not None
-    assert (found.evidence.settle_repeats is None) is (reply is not None)
+    assert found.effect.units == 7
+    assert math.isfinite(found.evidence.p or math.nan)
+
+
+def test_that_not_even_the_worst_would_show_is_the_reason() -> None:
+    found = compared(*runs([("ppp", "mmm")]))
+    assert worded(found.why).startswith("3 repeats of 1 case can show no drop")
+    assert "1 of 20" in worded(found.why)
+    assert "among 5 comparisons" in worded(among(4, *runs([("ppp", "mmm")])).why)
+    assert compared(*SPREAD).why is None
+    assert compared(*runs([("ppppp", "ppppm")])).why is None

@@ -19,7 +19,6 @@ from pytest_llmeval.runs.sharing.merging import merge_runs
 from pytest_llmeval.settings import GateRules
 from tests.gate.layouts import ab_post, alike, asked_anew, everywhere
 from tests.gate.simulation import Function, Rates, Share, Suite
-from tests.gate.test_calibration import as_written
 
 SHARDS = 4
 BUILDS = 500
@@ -58,7 +57,7 @@ def test_merged_shards_cry_wolf_no_more_than_one_session(
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
 ) -> None:
-    monkeypatch.setattr(conclusion, "with_remedies", as_written)
+    monkeypatch.setattr(conclusion, "remedies", lambda *_, **__: (None, None))
     layout = asked_anew(30)
     functions = [
         Function(layout, rates, repeats=(5, 5), name=f"test_{at}") for at in range(FUNCTIONS)

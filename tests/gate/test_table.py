@@ -14,7 +14,16 @@ from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.records import Run, bare
 from pytest_llmeval.reports.reasons import why_failed, worded
 from pytest_llmeval.settings import GateRules
-from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, joined, notes, runs
+from tests.gate.builders import (
+    CaseAndTrials,
+    a_case,
+    a_run,
+    compared,
+    joined,
+    notes,
+    runs,
+    scored_runs,
+)
 
 STRICT = GateRules(strict=True)
 
@@ -865,9 +874,13 @@ def test_row_10_t_is_judged_by_its_interval_alone() -> None:
     assert found.row == 11
 
 
+# misses in each case on both sides: what misses here leaves room for more than would show
+FIVE_OF_20 = [("p" * 15 + "m" * 5, "p" * 15 + "m" * 5)] * 5
+
+
 def test_row_10_a_smallest_drop_within_the_target_rules_it_out() -> None:
-    baseline, run = runs([("p" * 20, "p" * 20)] * 5)
-    found = compared(baseline, run, STRICT)
+    baseline, run = runs(FIVE_OF_20)
+    found = compared(baseline, run, GateRules(strict=True, target=0.18))
     assert outcome(found) == (10, "no_significant_change", False)
     assert (found.effect.method, found.evidence.ruled_out_by) == (
         "exact-within-case",
@@ -880,20 +893,62 @@ def test_row_10_a_smallest_drop_within_the_target_rules_it_out() -> None:
 
 
 def test_row_10_margin_is_added_to_the_smallest_drop() -> None:
-    baseline, run = runs([("p" * 20, "p" * 20)] * 5)
+    baseline, run = runs(FIVE_OF_20)
     drop = compared(baseline, run).evidence.smallest_detectable_drop
     assert drop is not None
     assert compared(baseline, run, GateRules(margin=0.02, target=drop + 0.021)).row == 10
     assert compared(baseline, run, GateRules(margin=0.02, target=drop + 0.019)).row == 11
 
 
-def test_row_10_same_shift_is_judged_by_the_smallest_drop() -> None:
+def test_row_10_same_shift_is_judged_by_one_case_more_that_fell() -> None:
     found = compared(*runs([("p" * 20, "p" * 20)] * 8))
     assert (found.row, found.effect.method, found.evidence.ruled_out_by) == (
         10,
         "same-shift",
-        "smallest_drop",
+        "interval",
     )
+
+
+@pytest.mark.parametrize(("trials", "cases"), [(1, 27), (2, 13), (3, 9), (5, 6)])
+@pytest.mark.parametrize("letter", ["p", "m"])
+def test_row_10_so_many_cases_of_which_none_moved_rule_the_target_out(
+    trials: int, cases: int, letter: str
+) -> None:
+    same = (letter * trials, letter * trials)
+    assert compared(*runs([same] * cases)).row == 10
+    if cases > 6:
+        assert compared(*runs([same] * (cases - 1))).row == 11
+
+
+@pytest.mark.parametrize("cases", [1, 5])
+def test_row_10_below_six_units_a_mean_falls_by_no_more_than_it_is(cases: int) -> None:
+    # the upper limit of no pass in so many trials
+    found = compared(*runs([("m" * 40, "m" * 40)] * cases), STRICT)
+    assert (found.row, found.evidence.ruled_out_by) == (10, "ends")
+    limit = 1 - 0.05 ** (1 / (40 * cases))
+    assert compared(*runs([("m" * 40, "m" * 40)] * cases), GateRules(target=limit + 1e-9)).row == 10
+    assert compared(*runs([("m" * 40, "m" * 40)] * cases), GateRules(target=limit - 1e-9)).row == 11
+
+
+def test_row_10_below_six_units_a_mean_falls_by_no_more_than_what_misses_here() -> None:
+    # graded scores have no end
+    assert compared(*runs([("p" * 10, "p" * 40)] * 2)).row == 10
+    assert compared(*scored_runs([[0.5] * 10] * 2, [[0.5] * 40] * 2)).row == 11
+
+
+def test_row_10_hits_are_hits_whatever_their_name_and_direction() -> None:
+    for better, letters in (("lower", (0.0, 1.0)), ("higher", (1.0, 0.0))):
+        before, after = (
+            a_run(
+                *(
+                    a_case(str(at), scores=[letters[0]] * 40, better=better, request=request)
+                    for at in range(2)
+                )
+            )
+            for request in ("v1", "v2")
+        )
+        found = compared(before, after)
+        assert (found.row, found.metric) == (10, "score")
 
 
 def test_row_10_a_drop_as_large_as_the_target_is_not_ruled_out() -> None:
@@ -942,7 +997,7 @@ def test_row_10_few_changed_cases_of_pass_scores_cannot_reach_the_target() -> No
 
 
 def test_row_10_share_of_changed_cases_must_be_below_the_target() -> None:
-    assert compared(*runs([("pp", "pm")], replayed=9)).row == 11
+    assert compared(*runs([("pp", "mm")], replayed=9)).row == 11
 
 
 def test_row_10_share_says_nothing_about_other_scores() -> None:
@@ -1060,12 +1115,12 @@ def test_function_that_a_stopped_session_never_came_to_is_left_out() -> None:
 
 
 def test_row_10_a_handful_of_hits_near_the_ceiling_rules_nothing_out() -> None:
-    # the interval is narrow for lack of misses; at a rate of .9 this happens in .18 of builds
+    # the t interval is narrow for lack of misses; at a rate of .9 this happens in .18 of builds
     baseline = many(["ppp"] * 10)
     current = many(["ppp"] * 9 + ["ppm"], request="v2")
     found = compared(a_run(*baseline), a_run(*current))
     assert found.evidence.interval is not None
-    assert found.evidence.interval[0] > -0.1
+    assert found.evidence.interval[0] < -0.1
     assert found.verdict == "inconclusive"
 
 

@@ -468,17 +468,20 @@ def test_the_most_it_may_cost_is_said_before_the_first_call(main: Project) -> No
     result.stdout.fnmatch_lines(
         [
             "llm evals: up to 240 calls to function/model:answer",
-            "llm evals: note: the baseline has fewer repeats of 20 cases than this session *",
             "test_evals.py *",
         ]
     )
 
 
-def test_with_as_many_repeats_there_is_no_note(main: Project) -> None:
-    result = main.run("--llm-baseline=main")
-
-    result.stdout.fnmatch_lines(["llm evals: up to 100 calls to *"])
-    result.stdout.no_fnmatch_line("*fewer repeats*")
+def test_too_few_trials_are_told_before_they_are_paid_for(main: Project) -> None:
+    one = ("-k", "case-14", "--llm-cache=off")
+    result = main.run("--llm-repeats=3", *one)
+    result.stdout.fnmatch_lines(
+        ["llm evals: note: too few trials to show any drop: test_* (1 case x 3, 4 could)", "*py *"]
+    )
+    # the baseline has 5 repeats: 3 more here are dealt out in 56 ways
+    for enough in (["--llm-repeats=4"], ["--llm-repeats=3", "--llm-baseline=main"]):
+        main.run(*enough, *one).stdout.no_fnmatch_line("*too few trials*")
 
 
 def test_a_run_that_could_not_be_recorded_fails_the_session(project: Project) -> None:

@@ -195,7 +195,7 @@ def test_cases_whose_trials_were_all_errored_did_run() -> None:
         replace(trial, outcome=Outcome.ERRORED) if trial.case == case else trial
         for trial in failed.trials
     )
-    (_, line) = told(replace(failed, trials=trials), begins=opening(new=1))
+    _, line, *_ = told(replace(failed, trials=trials), begins=opening(new=1))
     errored = ", and n/a for 1 case of which each trial was errored"
     assert line.endswith(f"{errored}, and n/a for 1 case that it did not run")
 

@@ -75,7 +75,7 @@ def test_a_worse_ratio_is_a_factor() -> None:
         (
             {"verdict": Verdict.NO_SIGNIFICANT_CHANGE, "ruled_out_by": "interval"},
             "no significant change: a change for the worse by a factor of 1.1 or more is ruled "
-            "out (95%)",
+            "out (95%): at most by a factor of 1.35",
         ),
         (
             {"verdict": Verdict.INCONCLUSIVE},

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
+from collections import defaultdict
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from pytest_llmeval.stats import exact
 from pytest_llmeval.stats.exact import (
     exact_within_case,
     least_within_case_p,
@@ -140,14 +144,62 @@ def test_cases_of_unlike_size_are_counted_out_together() -> None:
     assert exact_within_case(cases).worse == pytest.approx(by_hand(cases, 1)[0], rel=1e-9)
 
 
-def many_unlike_sizes() -> list[CaseScores]:
+def unlike_sizes(baseline: range, current: range, *, each: int) -> list[CaseScores]:
     random = np.random.default_rng(2)
-    sizes = itertools.product([7, 8, 9, 10], [3, 4, 5], range(8))
+    sizes = itertools.product(baseline, current, range(each))
     return [case(random.random(n) < 0.6, random.random(m) < 0.55) for n, m, _ in sizes]
 
 
+def convolved(cases: list[CaseScores]) -> tuple[float, float]:
+    """The chances of a lower total than was seen, and of that total, in whole fractions."""
+    totals = {Fraction(0): Fraction(1)}
+    for one in cases:
+        n, m, hits = len(one.baseline), len(one.current), int(sum(one.baseline + one.current))
+        dealt = {
+            Fraction(x, m) - Fraction(hits - x, n): Fraction(
+                math.comb(m, x) * math.comb(n, hits - x), math.comb(n + m, hits)
+            )
+            for x in range(max(0, hits - n), min(m, hits) + 1)
+        }
+        sums: defaultdict[Fraction, Fraction] = defaultdict(Fraction)
+        for total, value in itertools.product(totals, dealt):
+            sums[total + value] += totals[total] * dealt[value]
+        totals = sums
+    seen = sum(
+        (
+            Fraction(int(sum(c.current)), len(c.current))
+            - Fraction(int(sum(c.baseline)), len(c.baseline))
+            for c in cases
+        ),
+        Fraction(0),
+    )
+    lower = sum(chance for total, chance in totals.items() if total < seen)
+    return float(lower), float(totals[seen])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_hits_of_many_unlike_sizes_are_convolved(sign: int) -> None:
+    cases = unlike_sizes(range(7, 9), range(3, 5), each=2)
+    lower, same = convolved(cases)
+    found = exact_within_case(cases, sign=sign)
+    worse, better = (lower + same, 1 - lower)[::sign]
+    assert (found.worse, found.better, found.seen) == pytest.approx(
+        (worse, better, same), abs=1e-12
+    )
+    assert found.mid_p.worse == pytest.approx(worse - same / 2, abs=1e-12)
+    assert found.mid_p.better == pytest.approx(better - same / 2, abs=1e-12)
+
+
+def test_hits_of_twelve_unlike_sizes_that_all_fell_have_no_floor_of_shuffles() -> None:
+    sizes = itertools.product(range(7, 11), range(3, 6), range(3))
+    fallen = [case([1] * n, [0] * m) for n, m, _ in sizes]
+    assert exact_within_case(fallen).worse == pytest.approx(
+        math.prod(1 / math.comb(len(c.baseline) + len(c.current), len(c.current)) for c in fallen)
+    )
+
+
 def test_too_many_totals_of_unlike_sizes_are_drawn_instead() -> None:
-    cases = many_unlike_sizes()
+    cases = unlike_sizes(range(7, 14), range(17, 20), each=8)
     found = exact_within_case(cases)
     differences = [c.difference(1) for c in cases]
     variances = [
@@ -158,9 +210,30 @@ def test_too_many_totals_of_unlike_sizes_are_drawn_instead() -> None:
     assert found.worse == pytest.approx(normal, abs=0.02)
     assert found.worse * 10_000 == pytest.approx(round(found.worse * 10_000))
     assert exact_within_case(cases) == found
+    mirrored = exact_within_case(cases, sign=-1)
+    assert (mirrored.worse, mirrored.better) == (found.better, found.worse)
 
 
-def test_shuffles_agree_with_the_counted_p() -> None:
+@quick
+@given(cases_of(tenths, most=3))
+def test_mid_p_counts_half_of_what_was_seen(cases: list[CaseScores]) -> None:
+    found = exact_within_case(cases)
+    assert found.seen == pytest.approx(found.worse + found.better - 1)
+    assert found.mid_p.worse == pytest.approx((found.worse + 1 - found.better) / 2)
+
+
+def test_no_two_cases_are_dealt_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    places: list[int] = []
+    roll = np.roll
+    monkeypatch.setattr(
+        exact.np, "roll", lambda dealt, by: (places.append(int(by)), roll(dealt, by))[1]
+    )
+    random = np.random.default_rng(3)
+    exact_within_case([case(random.random(6), random.random(3)) for _ in range(900)])
+    assert len(set(places)) == len(places) == 900  # drawn with replacement 39 would be alike
+
+
+def test_more_than_20_000_splits_are_counted_where_few_totals_differ() -> None:
     baseline, current = [0.1 * n for n in range(10)], [0.05, 0.31, 0.22, 0.18, 0.07]
     one = case(baseline, current)
     assert split_count([one, one]) > 20_000
@@ -168,8 +241,7 @@ def test_shuffles_agree_with_the_counted_p() -> None:
     assert counted.worse == pytest.approx(by_hand([one], 1)[0])
     pair = exact_within_case([one, one])
     expected = two_alike(one)
-    assert pair.worse == pytest.approx(expected, abs=0.01)
-    assert pair.worse * 10_000 == pytest.approx(round(pair.worse * 10_000))
+    assert pair.worse == pytest.approx(expected, rel=1e-9)
 
 
 def two_alike(one: CaseScores) -> float:

@@ -153,7 +153,7 @@ def _forest(settings: Entry, caption: str, pairs: list[tuple[Entry, Entry | None
     rows = [
         ForestRow(
             function=one,
-            figures=figures(one) if is_compared else None,
+            figures=figures(one, target=settings["target"]) if is_compared else None,
             mark=_mark(one, axis),
             anchor=None if anchor is None else _mark(anchor, axis),
         )

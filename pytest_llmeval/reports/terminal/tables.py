@@ -136,7 +136,7 @@ def _filled(
     order = [
         tuple(map(_COLUMNS.index, group)) for group in _ORDER if page.verbose or group != ("p",)
     ]
-    rows = [_cells(function, page) for function in shown]
+    rows = [_cells(function, page, rules) for function in shown]
     cells, texts, dropped, width = list[list[str]](), list[str](), list[int](), _NARROWEST
     for _ in range(2):  # what is left over goes to the bars
         scale = scale_of(shown, rules, width=width)
@@ -151,10 +151,10 @@ def _filled(
     return cells, texts, dropped
 
 
-def _cells(function: FunctionComparison, page: Page) -> dict[str, str]:
+def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[str, str]:
     """Write the cells of a row, by column."""
     effect, entry = function.effect, flat_entry(function)
-    shown = figures(entry, with_ends=page.verbose)
+    shown = figures(entry, target=rules.target, with_ends=page.verbose)
     return {
         "verdict": shown.verdict,
         "test function": page.cut(label(function), max(_LEAST_NAME, page.width // 3)),

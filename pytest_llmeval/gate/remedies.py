@@ -1,0 +1,130 @@
+"""What would settle a comparison that was left open: the gate is asked about more of the same."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from pytest_llmeval.gate.decision_table import OPEN, judge
+from pytest_llmeval.gate.pairing import Pairing
+from pytest_llmeval.gate.scoring import Scored
+from pytest_llmeval.gate.significance import significance
+from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.detection import POWER, fewest, within_case_variance
+from pytest_llmeval.stats.distributions import normal_quantile, student_quantile
+from pytest_llmeval.stats.sample import Tails
+
+MOST_TIMES_THE_CASES = 50
+MOST_CASES = 2000
+MOST_REPEATS = 200
+Chosen = TypeVar("Chosen")
+
+
+def remedies(pairing: Pairing, *, penalty: int, rules: GateRules) -> tuple[int | None, int | None]:
+    """Say about how many more cases, or repeats of each instead, would settle a comparison.
+
+    The gate judges more cases like these, or more trials of them, with the difference that was
+    seen, and with room for what chance adds to it in four of five builds.
+
+    Each is one number, decided once: repeating the look until it pleases adds false alarms.
+
+    Args:
+        pairing: the comparison, which no test could settle.
+        penalty: by what a p-value is multiplied for the other comparisons.
+        rules: level, margin and target, on the scale of the comparison.
+    """
+    cases, repeats = len(pairing.pairs), None
+
+    def settles(imagined: Pairing) -> bool:
+        return _settles(imagined, penalty=penalty, rules=rules)
+
+    wanted = fewest(
+        lambda number: settles(_of_cases(pairing, number)),
+        above=cases,
+        limit=min(MOST_TIMES_THE_CASES * cases, max(MOST_CASES, 4 * cases)),
+    )
+    if not pairing.identical_repeats:
+        repeats = fewest(
+            lambda number: settles(_of_repeats(pairing, number)),
+            above=max(len(pair.current) for pair in pairing.changed),
+            limit=MOST_REPEATS,
+        )
+    return None if wanted is None else wanted - cases, repeats
+
+
+def _settles(imagined: Pairing, *, penalty: int, rules: GateRules) -> bool:
+    """Tell whether the gate would judge, also where chance takes from the difference."""
+    method, found = significance(imagined, repeats=None, rules=rules)
+    worse, better = (min(1.0, penalty * p) for p in (found.tails.worse, found.tails.better))
+    adjusted = Tails(worse=worse, better=better)
+    judged = judge(imagined, method, found, adjusted, penalty=penalty, rules=rules)
+    if judged.row == OPEN or not found.standard_error or judged.interval is None:
+        return judged.row != OPEN
+    room = normal_quantile(1 - POWER) * found.standard_error
+    # what the interval reaches below the difference; that may be chance, and 0 in truth
+    if judged.interval[0] - imagined.difference - room > -rules.target:
+        return True
+    quantile = student_quantile(imagined.whole_units - 1, rules.alpha / penalty)
+    reach = quantile * found.standard_error + room
+    return max(imagined.difference, -imagined.difference - rules.margin) > reach
+
+
+def _of_cases(pairing: Pairing, number: int) -> Pairing:
+    """Imagine so many cases, as those at hand are: as many of them changed, as far."""
+    of_case = dict(zip((pair.case for pair in pairing.changed), pairing.units, strict=True))
+    ordered = sorted(pairing.pairs, key=lambda pair: (pair.kind is None, pair.difference))
+    chosen, copies, units = spaced(ordered, number), Counter[str](), []
+    for pair in chosen:
+        if pair.kind is not None:
+            units.append(of_case[pair.case] + copies[pair.case] * len(ordered))
+        copies[pair.case] += 1
+    return pairing.imagined(chosen, units)
+
+
+def _of_repeats(pairing: Pairing, number: int) -> Pairing:
+    """Imagine so many trials of each changed case on both sides, or as many as it has."""
+    sides = [side for pair in pairing.changed for side in (pair.baseline, pair.current)]
+    sizes = [len(side) for side in sides]
+    now, then = (
+        math.fsum(1 / max(size, least) for size in sizes) / len(pairing.changed)
+        for least in (1, number)
+    )
+    error = pairing.spread.standard_error if pairing.spread else None
+    spread = len(pairing.changed) * (error or 0.0) ** 2
+    variance = within_case_variance([side.values for side in sides])
+    if variance is None and pairing.are_hits:
+        variance = spread / now  # of single hits all may be chance
+    noise = variance or 0.0
+    kept = max(0.0, spread - noise * now) + noise * then
+    shrunk = math.sqrt(kept / spread) if spread else 1.0
+    mean = math.fsum(pairing.differences) / len(pairing.changed)
+    pairs = [
+        pair
+        if pair.kind is None
+        else replace(
+            pair,
+            difference=mean + shrunk * (pair.difference - mean),
+            baseline=_repeated(pair.baseline, number),
+            current=_repeated(pair.current, number),
+        )
+        for pair in pairing.pairs
+    ]
+    return pairing.imagined(pairs, pairing.units)
+
+
+def _repeated(scored: Scored, number: int) -> Scored:
+    if len(scored) >= number:
+        return scored
+    places = sorted(range(len(scored)), key=scored.values.__getitem__)
+    chosen = spaced(places, number)
+    return Scored(
+        tuple(scored.trials[at] for at in chosen), tuple(scored.values[at] for at in chosen)
+    )
+
+
+def spaced(values: Sequence[Chosen], number: int) -> list[Chosen]:
+    """Choose so many of some values, evenly spaced: each about as often as another."""
+    return [values[int((at + 0.5) * len(values) / number)] for at in range(number)]
