@@ -76,3 +76,10 @@ def test_metrics_of_one_function_are_members_each() -> None:
     assert (one.metric, other.metric) == ("pass", "score")
     assert (one.evidence.family_size, other.evidence.family_size) == (2, 2)
     assert one.evidence.p_adjusted == pytest.approx(2 * 0.5**5)
+
+
+def test_functions_of_one_name_are_called_by_as_much_of_their_ids_as_it_takes() -> None:
+    twins = [a_case("c", "p", function=f"Test{letter}::test_x") for letter in "AB"]
+    found = compare(a_run(*twins), a_run(*twins), GateRules())
+    assert [one.name for one in found.functions] == ["TestA::test_x", "TestB::test_x"]
+    assert list(found.names.values()) == ["TestA::test_x", "TestB::test_x"]
