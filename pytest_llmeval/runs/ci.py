@@ -18,7 +18,10 @@ from pytest_llmeval.runs.run_lines import FULL_HASH
 
 LONGEST = 80  # characters of a value that a complaint shows
 
-Provider = Literal["github", "gitlab", "other"]
+Provider = Literal[
+    "github", "gitlab", "appveyor", "azure", "bitbucket", "buildkite", "circleci", "cloud-build",
+    "drone", "jenkins", "travis", "woodpecker", "other",
+]  # fmt: skip
 
 MERGE_REF = r"refs/pull/[0-9]+/merge"
 MERGED_RESULTS = ("merged_result", "merge_train")
@@ -32,6 +35,7 @@ class CiFacts:
         provider: None outside of CI; ``other`` for a CI of which only ``CI`` is known.
         event: what started the job, by the provider's own word: ``push``, ``pull_request``,
             ``merge_group``, ``merge_request_event``.
+        of_request: the job is about a pull or merge request that is not merged yet.
         url: the web page of the job's run.
         fork: whether a pull or merge request comes from another repository; None at other events.
         is_queued: the job belongs to a merge queue or train, the last look before the merge.
@@ -40,14 +44,15 @@ class CiFacts:
             where it is in no pull request, merge request or merge queue.
         base: full hash of the commit that ``target`` had, where CI says it outright.
         base_name: the variable or field that says so.
-        merged: full hash of a pull request's last commit, where ``commit`` is GitHub's own merge
-            of it: the first parent is then the commit that ``target`` had.
+        merged: full hash of a request's last commit. Where HEAD is a merge of it, the first
+            parent is the commit that ``target`` had.
         default_branch: of the repository.
         complaints: what CI said that cannot be used, each a sentence without its full stop.
     """
 
     provider: Provider | None = None
     event: str | None = None
+    of_request: bool = False
     url: str | None = None
     fork: bool | None = None
     is_queued: bool = False
@@ -62,9 +67,7 @@ class CiFacts:
     @property
     def is_for_branch(self) -> bool:
         """Whether this is a CI job, and none for a pull or merge request."""
-        event = self.event or ""
-        is_request = "pull_request" in event or "merge_request" in event
-        return self.provider is not None and not is_request
+        return self.provider is not None and not self.of_request
 
     @property
     def job(self) -> CiJob | None:
@@ -92,8 +95,101 @@ def read_ci(environ: Mapping[str, str]) -> CiFacts:
         return github_facts(environ, event)
     if environ.get("GITLAB_CI") == "true":
         return gitlab_facts(environ)
-    is_ci = environ.get("CI", "").lower() not in ("", "0", "false")
+    for system in SYSTEMS:
+        sign = environ.get(system.sign, "").lower()
+        if sign == system.value if system.value else sign not in _NO:
+            return system.facts(environ)
+    is_ci = environ.get("CI", "").lower() not in _NO
     return CiFacts(provider="other" if is_ci else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A CI service that tells all by variables, whose names these are; empty where it has none.
+
+    Attributes:
+        name: of the service.
+        sign: what it sets in each job: to ``value`` if that is not empty, else to anything.
+        request: what it sets in jobs of requests alone; by itself ``target``.
+        target: the branch that the request is to be merged into.
+        commit: that the job is for. It may be the request's last one, or a merge of it.
+        default: the default branch.
+        event: what started the job.
+        url: the page of the job.
+        fork: whether the request comes from another repository, or the name of that.
+    """
+
+    name: Provider
+    sign: str
+    value: str = ""
+    target: str = ""
+    request: str = ""
+    commit: str = ""
+    default: str = ""
+    event: str = ""
+    url: str = ""
+    fork: str = ""
+
+    def facts(self, environ: Mapping[str, str]) -> CiFacts:
+        """Read its variables."""
+        is_request = environ.get(self.request or self.target, "").lower() not in _NO
+        target = environ.get(self.target, "") if is_request else ""
+        commit = environ.get(self.commit, "").lower()
+        fork = environ.get(self.fork, "").lower() not in _NO
+        return CiFacts(
+            provider=self.name,
+            event=environ.get(self.event) or None,
+            of_request=is_request,
+            url=environ.get(self.url) or None,
+            fork=fork if is_request and self.fork else None,
+            commit=commit if re.fullmatch(FULL_HASH, commit) else None,
+            target=target.removeprefix("refs/heads/") or None,
+            default_branch=environ.get(self.default) or None,
+        )
+
+
+_NO = ("", "0", "false")
+# From the documentation of each. Variables of CircleCI's requests hold no target; those of Cloud
+# Build are substitutions, which a step has to hand on by these names.
+SYSTEMS = (
+    System(
+        name="appveyor", sign="APPVEYOR", request="APPVEYOR_PULL_REQUEST_NUMBER",
+        target="APPVEYOR_REPO_BRANCH", commit="APPVEYOR_REPO_COMMIT",
+    ),
+    System(
+        name="azure", sign="TF_BUILD", target="SYSTEM_PULLREQUEST_TARGETBRANCH",
+        commit="BUILD_SOURCEVERSION", event="BUILD_REASON", fork="SYSTEM_PULLREQUEST_ISFORK",
+    ),
+    System(
+        name="bitbucket", sign="BITBUCKET_BUILD_NUMBER", target="BITBUCKET_PR_DESTINATION_BRANCH",
+        commit="BITBUCKET_COMMIT",
+    ),
+    System(
+        name="buildkite", sign="BUILDKITE", target="BUILDKITE_PULL_REQUEST_BASE_BRANCH",
+        commit="BUILDKITE_COMMIT", default="BUILDKITE_PIPELINE_DEFAULT_BRANCH",
+        event="BUILDKITE_SOURCE", url="BUILDKITE_BUILD_URL",
+    ),
+    System(name="circleci", sign="CIRCLECI", commit="CIRCLE_SHA1", url="CIRCLE_BUILD_URL"),
+    System(name="cloud-build", sign="_BASE_BRANCH", target="_BASE_BRANCH", commit="COMMIT_SHA"),
+    System(
+        name="drone", sign="DRONE", request="DRONE_PULL_REQUEST", target="DRONE_TARGET_BRANCH",
+        commit="DRONE_COMMIT_SHA", default="DRONE_REPO_BRANCH", event="DRONE_BUILD_EVENT",
+        url="DRONE_BUILD_LINK",
+    ),
+    System(
+        name="jenkins", sign="JENKINS_URL", target="CHANGE_TARGET", url="BUILD_URL",
+        fork="CHANGE_FORK",
+    ),
+    System(
+        name="travis", sign="TRAVIS", request="TRAVIS_PULL_REQUEST", target="TRAVIS_BRANCH",
+        commit="TRAVIS_COMMIT", event="TRAVIS_EVENT_TYPE", url="TRAVIS_BUILD_WEB_URL",
+    ),
+    System(
+        name="woodpecker", sign="CI", value="woodpecker", target="CI_COMMIT_TARGET_BRANCH",
+        request="CI_COMMIT_PULL_REQUEST", commit="CI_COMMIT_SHA", default="CI_REPO_DEFAULT_BRANCH",
+        event="CI_PIPELINE_EVENT", url="CI_PIPELINE_URL",
+    ),
+)  # fmt: skip
 
 
 def _read_event(path: str) -> object:
@@ -112,31 +208,43 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
         event: the event file as ``json`` read it; None if it cannot be read.
     """
     notes = _Complaints()
-    name = environ.get("GITHUB_EVENT_NAME") or None
+    name, ref = environ.get("GITHUB_EVENT_NAME") or None, environ.get("GITHUB_REF", "")
     target = base = merged = fork = None
     base_name = ""
-    if name == "pull_request":
-        target = notes.need("GITHUB_BASE_REF", environ.get("GITHUB_BASE_REF"))
+    request = value_at(event, "pull_request")  # of reviews and pull_request_target, too
+    is_over = value_at(event, "action") == "closed" and ref.startswith("refs/heads/")
+    of_request = not is_over and (name == "pull_request" or isinstance(request, dict))
     if name in ("pull_request", "merge_group") and not isinstance(event, dict):
         path = environ.get("GITHUB_EVENT_PATH", "")
         notes.append(f"GITHUB_EVENT_PATH is {_shown(path)}, no file with a JSON object in it")
-    elif name == "pull_request":
-        fork, head = _comes_from_elsewhere(event), value_at(event, "pull_request", "head", "sha")
-        merged = notes.commit("pull_request.head.sha", head)
-        if not re.fullmatch(MERGE_REF, ref := environ.get("GITHUB_REF", "")):
+    elif of_request:
+        merged = notes.commit("pull_request.head.sha", value_at(request, "head", "sha"))
+        if name != "pull_request_target":  # which has its secrets from forks, too
+            fork = _comes_from_elsewhere(event)
+        # That of Gitea and Forgejo is refs/pull/NUMBER/head.
+        is_theirs = environ.get("GITEA_ACTIONS") or environ.get("FORGEJO_ACTIONS")
+        if name == "pull_request" and not (is_theirs or re.fullmatch(MERGE_REF, ref)):
             notes.append(f"GITHUB_REF is {_shown(ref)}, not refs/pull/NUMBER/merge")
     elif name == "merge_group":
         target = notes.need("merge_group.base_ref", value_at(event, "merge_group", "base_ref"))
         base_name = "merge_group.base_sha"
         base = notes.commit(base_name, value_at(event, "merge_group", "base_sha"))
+    if of_request:
+        target = notes.need(
+            "GITHUB_BASE_REF", environ.get("GITHUB_BASE_REF") or value_at(request, "base", "ref")
+        )
     default = value_at(event, "repository", "default_branch")
+    # That of pull_request_target is the target's own.
+    is_of_target = of_request and name == "pull_request_target"
+    sha = None if is_of_target else notes.commit("GITHUB_SHA", environ.get("GITHUB_SHA"))
     return CiFacts(
         provider="github",
         event=name,
+        of_request=of_request,
         url=_github_url(environ),
         fork=fork,
         is_queued=name == "merge_group",
-        commit=notes.commit("GITHUB_SHA", environ.get("GITHUB_SHA")),
+        commit=sha,
         target=None if target is None else target.removeprefix("refs/heads/"),
         base=base,
         base_name=base_name,
@@ -167,11 +275,13 @@ def gitlab_facts(environ: Mapping[str, str]) -> CiFacts:
     """Read the variables of GitLab CI."""
     notes = _Complaints()
     event = environ.get("CI_PIPELINE_SOURCE") or None
-    target = base = fork = None
+    base = fork = None
     base_name = ""
-    if event == "merge_request_event":
-        name = "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"
-        target = notes.need(name, environ.get(name))
+    # Child pipelines have these variables too; a request at GitHub has its own.
+    target = environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
+    theirs = environ.get("CI_EXTERNAL_PULL_REQUEST_TARGET_BRANCH_NAME") or None
+    if event == "merge_request_event" or target:
+        target = notes.need("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", target)
         base_name = _name_of_gitlab_base(environ)
         base = notes.commit(base_name, environ.get(base_name))
         source = environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID")
@@ -180,11 +290,12 @@ def gitlab_facts(environ: Mapping[str, str]) -> CiFacts:
     return CiFacts(
         provider="gitlab",
         event=event,
+        of_request=bool(event == "merge_request_event" or target or theirs),
         url=environ.get("CI_JOB_URL") or environ.get("CI_PIPELINE_URL") or None,
         fork=fork,
         is_queued=environ.get("CI_MERGE_REQUEST_EVENT_TYPE") == "merge_train",
         commit=notes.commit("CI_COMMIT_SHA", environ.get("CI_COMMIT_SHA")),
-        target=target,
+        target=target or theirs,
         base=base,
         base_name=base_name,
         default_branch=environ.get("CI_DEFAULT_BRANCH") or None,

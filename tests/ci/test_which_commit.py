@@ -16,8 +16,9 @@ from tests.ci.laptops import LAPTOPS
 from tests.ci.pipelines import PIPELINES
 from tests.ci.pull_requests import PULL_REQUESTS
 from tests.ci.situation import Situation
+from tests.ci.systems import SYSTEMS
 
-SITUATIONS = (*PULL_REQUESTS, *PIPELINES, *LAPTOPS)
+SITUATIONS = (*PULL_REQUESTS, *PIPELINES, *SYSTEMS, *LAPTOPS)
 
 
 def resolve(ref: str, rootdir: Path, environ: Mapping[str, str]) -> WantedCommit:
@@ -53,5 +54,6 @@ def test_ref_means_the_right_commit(make: Callable[[Path], Situation], tmp_path:
 
     assert found.commit == situation.wanted, situation.why
     assert history.notes == ()
-    assert own.path.exists() == situation.is_fetched
+    if situation.is_fetched:
+        assert own.path.exists()
     assert files_of_git(situation.path) == before

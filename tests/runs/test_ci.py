@@ -66,6 +66,7 @@ def test_a_pull_request_at_github() -> None:
     assert github_facts(github(), PULL_REQUEST) == CiFacts(
         provider="github",
         event="pull_request",
+        of_request=True,
         url="https://github.com/octo/bot/actions/runs/9000",
         fork=False,
         commit=SHA,
@@ -93,6 +94,7 @@ def test_a_merge_request_at_gitlab() -> None:
     assert gitlab_facts(gitlab()) == CiFacts(
         provider="gitlab",
         event="merge_request_event",
+        of_request=True,
         url="https://gitlab.com/octo/bot/-/jobs/6000",
         commit=SHA,
         target="main",
@@ -142,7 +144,8 @@ def test_a_push_needs_nothing_of_the_event_file(tmp_path: Path) -> None:
 
 
 def test_a_push_at_gitlab_has_no_target() -> None:
-    facts = read_ci(gitlab(CI_PIPELINE_SOURCE="push", CI_JOB_URL="", CI_PIPELINE_URL="https://p"))
+    none = {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "", "CI_JOB_URL": ""}
+    facts = read_ci(gitlab(CI_PIPELINE_SOURCE="push", CI_PIPELINE_URL="https://p", **none))
     assert (facts.target, facts.base, facts.url, facts.complaints) == (None, None, "https://p", ())
 
 

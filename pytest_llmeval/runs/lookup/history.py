@@ -31,6 +31,7 @@ from pytest_llmeval.runs.git import (
     tree_ids,
 )
 from pytest_llmeval.runs.lookup.wanted_commit import (
+    ORIGIN,
     WantedCommit,
     facts_of_head,
     find_wanted,
@@ -40,6 +41,7 @@ from pytest_llmeval.runs.lookup.wanted_commit import (
 from pytest_llmeval.runs.own_repository import SECONDS, WHOLE_HISTORY, OwnRepository
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
+_DAY = 24 * 60 * 60
 DEPTHS = (50, 500, WHOLE_HISTORY)
 
 _HEAD = re.compile(r"\A(HEAD|@)(?=[~^]|\Z)")
@@ -92,7 +94,11 @@ class History:
                 if origin is not None:
                     self._ask_for_base(reference, origin, has_run=has_run)
                     self._ask_for_name(reference, origin)
-            self._answers[reference] = self._find(reference)
+            found = self._find(reference)
+            if self._deepening is None and self._may_be_stale(found):
+                notes = _notes_of_age(found, top=self._top)
+                found = replace(found, notes=(*found.notes, *notes))
+            self._answers[reference] = found
         return self._answers[reference]
 
     def first_parents(self, commit: str, *, at_most: int) -> tuple[str, ...]:
@@ -187,13 +193,22 @@ class History:
 
     def _ask_for_name(self, reference: str, origin: Deepening) -> None:
         """Fetch history until more of it could not change what a name means."""
-        if is_settled(self._find(reference), git=self.git):
+        found = self._find(reference)
+        is_known = is_settled(found, git=self.git)
+        if is_known and not (self._may_be_stale(found) and origin.is_stale(found)):
             return
         name = origin.name_at_origin(name_meant(reference, git=self._user, ci=self._ci))
         self._names[reference] = name or reference
         for _ in origin.deepen(name):
             if is_settled(self._find(reference), git=self.git):
                 return
+
+    def _may_be_stale(self, found: WantedCommit) -> bool:
+        """Tell whether origin's branch may be further on, in a way that matters to HEAD."""
+        told = found.exact or found.told_by_ci or found.branch is None
+        head = self._user.commit
+        is_push = found.commit == self._ci.commit == head and not self._ci.of_request
+        return not (told or is_push) and found.commit in found.tips
 
     def _fetch_paths(self, commits: Sequence[str]) -> None:
         with self._with_origin() as origin:
@@ -221,6 +236,21 @@ def is_settled(found: WantedCommit, *, git: GitState) -> bool:
     return cut_commits(top).isdisjoint(seen.split())
 
 
+def _notes_of_age(found: WantedCommit, *, top: Path) -> tuple[str, ...]:
+    """Note that origin's branch may be elsewhere by now, as it was not fetched of late."""
+    place = f"{ORIGIN}{found.branch}"
+    if refs_of(top, [place]).get(place) != found.commit:
+        return ()
+    last = top / (ask(top, "rev-parse", "--git-path", "FETCH_HEAD") or "")
+    if not last.is_file():  # nothing was fetched since it was cloned
+        return ()
+    days = int((time.time() - last.stat().st_mtime) / _DAY)
+    todo = f"if {found.branch} has moved on:  git fetch origin"
+    if f"branch '{found.branch}' of" not in last.read_text(errors="replace"):
+        return (f"origin/{found.branch} was not in the last fetch: {todo}",)
+    return (f"origin/{found.branch} was fetched {days} days ago: {todo}",) if days > 1 else ()
+
+
 class Deepening:
     """History that is fetched for one lookup, in a minute at most.
 
@@ -246,6 +276,12 @@ class Deepening:
     def has_begun(self) -> bool:
         """Whether anything was asked for."""
         return self._end is not None
+
+    def is_stale(self, found: WantedCommit) -> bool:
+        """Ask origin whether its branch is elsewhere than all that is known here."""
+        self._own.prepare()
+        ref = f"refs/heads/{found.branch}"
+        return self._own.listed(ref).get(ref, found.tips[0]) not in found.tips
 
     def fetch(self, *wanted: str, depth: int) -> None:
         """Fetch commits; see ``OwnRepository.fetch``."""

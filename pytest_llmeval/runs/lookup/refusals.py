@@ -11,7 +11,11 @@ from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnlik
 from pytest_llmeval.runs.git import GitState, ResolvedRef, near_names, resolve, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step
-from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
+from pytest_llmeval.runs.lookup.wanted_commit import (
+    WantedCommit,
+    facts_of_head,
+    name_to_show,
+)
 from pytest_llmeval.runs.store import first_of
 
 RERUN = "Run its evals now, in a worktree:  add --llm-on-missing=rerun"
@@ -107,7 +111,24 @@ class Refusals:
     def is_own_branch_in_ci(self, wanted: WantedCommit) -> bool:
         """Whether the job is about the branch itself, whose runs only such jobs record."""
         is_own = wanted.commit == self.refs.git.commit and not wanted.exact
-        return is_own and self.refs.ci.is_for_branch
+        # A job of an unknown CI may have merged a request into main: origin's own tells.
+        is_told = self.refs.ci.commit is not None or not self.refs.history.notes
+        return is_own and is_told and self.refs.ci.is_for_branch
+
+    def is_another_commit_in_ci(self, wanted: WantedCommit) -> bool:
+        """Whether a job of a pull request has checked out what it is to be compared with."""
+        head = facts_of_head(self.refs.git, ci=self.refs.ci)
+        is_elsewhere = self.refs.ci.target is not None and head.target is None
+        return is_elsewhere and wanted.commit == self.refs.git.commit and not wanted.exact
+
+    def not_checked_out(self, wanted: WantedCommit) -> BaselineError:
+        """Make the error for such a job, which would compare a branch with itself."""
+        return self._leads_nowhere(
+            f"HEAD is {short_hash(wanted.commit or '')}, a commit of the branch itself, so nothing "
+            "of the pull request is tested.",
+            notes=wanted.notes,
+            todo="Check the pull request out:  ref: refs/pull/${{ github.event.number }}/merge",
+        )
 
     def _let_pass(self, message: str) -> BaselineNotFound:
         line = f"{' '.join(message.split())} This run will be the first"

@@ -128,6 +128,8 @@ class _Lookup:
         wanted = self.refs.wanted(self.reference)
         if wanted.commit is None:
             raise self.refuse.unrelated(wanted) if wanted.is_known else self.refuse.unknown(wanted)
+        if self.refuse.is_another_commit_in_ci(wanted):
+            raise self.refuse.not_checked_out(wanted)
         looked_at: list[Step] = []
         refs = self.refs
         make = None if self.refuse.is_own_branch_in_ci(wanted) else self.make

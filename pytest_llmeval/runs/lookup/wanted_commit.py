@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_llmeval.runs.ci import CiFacts
-from pytest_llmeval.runs.git import GitState, ask, parents, resolve, short_hash
+from pytest_llmeval.runs.git import GitState, ask, is_name, parents, refs_of, resolve, short_hash
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
 AUTO = "auto"
 
 _HEADS = "refs/heads/"
-ORIGIN = "refs/remotes/origin/"
+_REMOTES = "refs/remotes/"
+ORIGIN = f"{_REMOTES}origin/"
 _PREFIXES = (_HEADS, ORIGIN, "origin/")
+_USUAL = ("main", "master")
 # Where history was cut off, git knows the parent of HEAD by none of its names.
 _PARENT_OF_HEAD = ("HEAD^", "HEAD^1", "HEAD~", "HEAD~1")
 
@@ -62,8 +65,8 @@ def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
 
     A full hash, or an expression such as ``HEAD~2``, means that very commit. The branch that the
     commit of a CI job is to be merged into means the commit that it had when the job was made.
-    Any other branch or tag means its merge-base with HEAD: for a branch that is both here and at
-    origin, the one nearer to HEAD.
+    Any other branch or tag means its merge-base with HEAD: for a branch that is here and at
+    remotes, the one nearest to HEAD; in CI only those at remotes, if there is any.
 
     Args:
         reference: as the user typed it. ``auto`` stands for the branch that the commit of the CI
@@ -84,10 +87,12 @@ def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
         if commit is not None:
             return WantedCommit(commit=commit, told_by_ci=True, branch=branch)
         problems += [problem] if problem else []
-    found = _as_on_a_laptop(name, head=git.commit, top=git.top)
+    in_ci = ci.provider is not None
+    found = _as_on_a_laptop(name, head=git.commit, top=git.top, in_ci=in_ci)
     notes = [f"{problem}: the baseline is looked up as on a laptop" for problem in problems]
     if reference == AUTO and not name:
-        notes.append("origin's default branch is not known here: git remote set-head origin --auto")
+        typed = "--llm-baseline=main"
+        notes.append(f"the default branch is not known here. Name it:  pytest {typed}")
     if found.branch is not None and ci.target not in (None, found.branch):
         notes.append(f"this is to be merged into {ci.target}: --llm-baseline=auto compares with it")
     return replace(found, notes=(*notes, *found.notes))
@@ -100,7 +105,12 @@ def name_to_show(reference: str, wanted: WantedCommit) -> str:
 
 def facts_of_head(git: GitState, *, ci: CiFacts) -> CiFacts:
     """Take what CI says for what it is: about HEAD, or about something else."""
-    if ci.target is None or ci.complaints or git.commit in (None, ci.commit, ci.merged):
+    told = {ci.commit, ci.merged} - {None}
+    if ci.target is None or ci.complaints or git.commit is None or not told:
+        return ci
+    above = parents(git.commit, top=git.top or Path())
+    # Some jobs merge the request themselves.
+    if git.commit in told or (len(above) > 1 and not told.isdisjoint(above)):
         return ci
     # Such as a submodule, or a commit that the job itself made.
     problem = f"HEAD is {short_hash(git.commit)}, not the commit of the CI job"
@@ -116,9 +126,18 @@ def name_meant(reference: str, *, git: GitState, ci: CiFacts) -> str:
 
 
 def default_of_origin(top: Path) -> str | None:
-    """Return the name of the default branch of origin, as far as this clone knows it."""
-    found = ask(top, "symbolic-ref", "--quiet", f"{ORIGIN}HEAD")
-    return None if found is None else found.removeprefix(ORIGIN)
+    """Return the name of the default branch of origin, as far as this clone knows it.
+
+    Without an origin it is that of another remote; without remotes main or master, if there is one.
+    """
+    remotes = (ask(top, "remote") or "").split()
+    for remote in ["origin"] if "origin" in remotes else remotes:
+        place = f"{_REMOTES}{remote}/"
+        found = ask(top, "symbolic-ref", "--quiet", f"{place}HEAD")
+        if found is not None:
+            return found.removeprefix(place)
+    local = refs_of(top, [f"{_HEADS}{name}" for name in _USUAL])
+    return None if remotes or not local else next(iter(local)).removeprefix(_HEADS)
 
 
 def without_prefix(name: str) -> str:
@@ -133,48 +152,70 @@ def _told_by_ci(head: str, *, git: GitState, ci: CiFacts) -> tuple[str | None, s
     Nothing is wrong where the branch of a pull request was checked out instead of its merge.
     """
     top = git.top or Path()
-    if head != ci.commit:
-        return None, ""
-    if ci.merged is not None:
-        target, *merged = parents(head, top=top) or ("",)
-        if merged == [ci.merged]:
-            return target, ""
+    above = parents(head, top=top)
+    if ci.merged is not None and head != ci.merged:
+        if above[1:] == (ci.merged,):
+            return above[0], ""
         return None, f"HEAD is no merge of the pull request's commit {short_hash(ci.merged)}"
-    if ci.base is None:
+    if ci.base is None or head != ci.commit:
         return None, ""
+    tree = ask(top, "rev-parse", "--verify", "--quiet", f"{ci.base}^{{tree}}")
+    if ci.base in (head, *above[1:]) or (tree and tree == git.tree):
+        return None, f"{ci.base_name} is {short_hash(ci.base)}, which is what is tested here"
     if git.shallow or ask(top, "merge-base", "--is-ancestor", ci.base, head) is not None:
         return ci.base, ""
     return None, f"{ci.base_name} is {short_hash(ci.base)}, no commit in the history of HEAD"
 
 
-def _as_on_a_laptop(name: str, *, head: str, top: Path) -> WantedCommit:
+def _as_on_a_laptop(name: str, *, head: str, top: Path, in_ci: bool) -> WantedCommit:
     ref = resolve(name, top=top)
-    if ref is None:
+    place = "" if ref is None else ref.full_name
+    branch = without_prefix(place or name)
+    # Nothing but the name of a branch means those of all remotes.
+    tips = _of_remotes(branch, top=top) if branch == name else {}
+    if ref is None and not tips:
         above = parents(head, top=top)[:1] if name in _PARENT_OF_HEAD else ()
         commit = above[0] if above else None
         return WantedCommit(commit=commit, is_known=bool(above), exact=bool(above))
-    if ref.full_name is None:
-        return WantedCommit(commit=ref.commit, exact=True)
-    base = _base(ref.commit, head=head, top=top)
-    is_tip, is_branch = base.commit == ref.commit, ref.full_name.startswith((_HEADS, ORIGIN))
-    branch = without_prefix(ref.full_name) if is_branch else None
-    wanted = WantedCommit(commit=base.commit, is_tip=is_tip, branch=branch, tips=(ref.commit,))
-    is_local = ref.full_name.startswith(_HEADS)
-    return _or_that_of_origin(wanted, base, head=head, top=top) if is_local else wanted
+    if ref is not None:
+        if place is None:
+            return WantedCommit(commit=ref.commit, exact=True)
+        # Jobs merge requests into local branches.
+        if not (in_ci and tips and place.startswith(_HEADS)):
+            tips = {place: ref.commit, **tips}
+    bases = {one: _base(tip, head=head, top=top) for one, tip in tips.items()}
+    nearest = min(bases, key=lambda one: bases[one].distance)
+    is_branch = nearest.startswith((_HEADS, _REMOTES))
+    return WantedCommit(
+        commit=bases[nearest].commit,
+        is_tip=bases[nearest].commit == tips[nearest],
+        branch=branch if is_branch else None,
+        tips=tuple(dict.fromkeys(tips.values())),
+        notes=_notes_on_branch(branch, nearest, tips, top=top) if is_branch else (),
+    )
 
 
-def _or_that_of_origin(wanted: WantedCommit, base: _Base, *, head: str, top: Path) -> WantedCommit:
-    """Take the merge-base with a local branch, or with origin's of that name if that is nearer."""
-    branch, own_tip = wanted.branch or "", wanted.tips[0]
-    tip = ask(top, "rev-parse", "--verify", "--quiet", f"{ORIGIN}{branch}^{{commit}}")
-    if tip is None:
-        return replace(wanted, notes=_note_of_lost_branch(branch, top=top))
-    theirs, wanted = _base(tip, head=head, top=top), replace(wanted, tips=(own_tip, tip))
-    if base == theirs or base.distance < theirs.distance:
-        return wanted
-    missing = ask(top, "rev-list", "--count", f"{own_tip}..{tip}")
-    note = f"the local branch {branch} is stale: origin/{branch} has {missing} commit(s) more"
-    return replace(wanted, commit=theirs.commit, is_tip=theirs.commit == tip, notes=(note,))
+def _of_remotes(branch: str, *, top: Path) -> dict[str, str]:
+    """Return the commits that a branch has at remotes, by the full names of refs; origin first."""
+    if not is_name(branch):
+        return {}
+    wanted = ("--format=%(refname) %(objectname)", f"{_REMOTES}*/{branch}")
+    lines = (ask(top, "for-each-ref", *wanted) or "").splitlines()
+    return dict(sorted(map(str.split, lines), key=lambda pair: not pair[0].startswith(ORIGIN)))
+
+
+def _notes_on_branch(
+    branch: str, nearest: str, tips: Mapping[str, str], *, top: Path
+) -> tuple[str, ...]:
+    """Note where another branch of a name counts than who typed it may think."""
+    local, shown = f"{_HEADS}{branch}", nearest.removeprefix(_REMOTES)
+    if nearest == local:
+        return _note_of_lost_branch(branch, top=top) if len(tips) == 1 else ()
+    if local in tips:
+        missing = ask(top, "rev-list", "--count", f"{tips[local]}..{tips[nearest]}")
+        return (f"the local branch {branch} is stale: {shown} has {missing} commit(s) more",)
+    is_one_of_several = len(tips) > 1 and not nearest.startswith(ORIGIN)
+    return (f"of several remotes the nearest counts: {shown}",) if is_one_of_several else ()
 
 
 def _note_of_lost_branch(branch: str, *, top: Path) -> tuple[str, ...]:

@@ -33,7 +33,9 @@ class Checkout(Project):
 
     @property
     def has_fetched(self) -> bool:
-        return (self.top / ".llmeval" / "git").exists()
+        objects = self.top / ".llmeval" / "git" / "objects"
+        files = (path for path in objects.rglob("*") if path.is_file())
+        return any(path.parent.name != "info" for path in files)
 
 
 def find(checkout: Checkout, reference: str, *, root: str = ".") -> Baseline:
@@ -477,7 +479,7 @@ def test_an_origin_without_a_default_branch_has_none_to_compare_with(origin, che
     checkout.ci = CiFacts(provider="other")
     origin.git("switch", "--quiet", "--detach")
     said = refusal(checkout, "auto", error=BaselineError)
-    assert "origin's default branch is not known" in said
+    assert "the default branch is not known" in said
 
 
 @pytest.mark.parametrize("reference", ["no name", "-x", "main..shorter", "*"])
@@ -513,9 +515,9 @@ def test_an_origin_that_cannot_be_reached_is_asked_once(origin, checkout, monkey
     checkout.git("remote", "set-url", "origin", "http://127.0.0.1:9/bot.git")
     checkout.git("branch", "main")
     asked = []
-    fetch = OwnRepository.fetch
+    ask = OwnRepository._remote
     monkeypatch.setattr(
-        OwnRepository, "fetch", lambda *given, **how: (asked.append(given), fetch(*given, **how))
+        OwnRepository, "_remote", lambda *given, **how: (asked.append(given), ask(*given, **how))
     )
     refs = checkout.refs
 

@@ -226,8 +226,9 @@ def test_what_ci_says_wrongly_is_said_where_nothing_is_found(reference, project)
 
 
 def test_auto_without_a_default_branch_says_what_to_type(project):
+    project.git("remote", "add", "origin", "nowhere")
     *_, said, _ = refusal(BaselineError, project, "auto")
-    assert said.strip().endswith("git remote set-head origin --auto")
+    assert said.strip().endswith("Name it:  pytest --llm-baseline=main")
 
 
 def test_a_stale_local_branch_is_named(project):

@@ -81,9 +81,15 @@ def test_origin_stands_in_for_a_local_branch_of_another_history(
 
 
 def test_without_a_default_branch_auto_says_what_to_type(project: Project) -> None:
+    project.git("remote", "add", "origin", "nowhere")
     found = find(project, "auto")
     assert (found.commit, found.is_known) == (None, False)
-    assert "git remote set-head origin --auto" in found.notes[0]
+    assert found.notes[0].endswith("Name it:  pytest --llm-baseline=main")
+
+
+def test_without_a_remote_auto_is_the_usual_branch(project: Project, begun: str) -> None:
+    found = find(project, "auto")
+    assert (found.commit, found.branch, found.notes) == (begun, "main", ())
 
 
 def test_auto_is_the_target_also_where_origin_has_a_default_branch(
