@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import CiJob
+from pytest_llmeval.records import CiJob, Run
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import GitState, short_hash
 from pytest_llmeval.runs.lookup.best_run import unfitness
@@ -72,13 +72,18 @@ def refusal(header: RunHeader, *, git: GitState, ci: CiFacts) -> str:
         return f"it is of {own}, HEAD is {short_hash(git.commit or '')}"
     if run.tree != git.tree:
         return "its tree is not that of its commit"
-    if run.made is not None:
-        return f"it was made for a comparison ({run.made})"
     if ci.provider in _TRUSTED and _event(run.ci) != _event(ci.job):
         return f"it was recorded at {_event(run.ci)}, this job is of {_event(ci.job)}"
+    return unfit_to_share(run) or " and ".join(unfitness(header))
+
+
+def unfit_to_share(run: Run) -> str:
+    """Say why no job may send a run, so that no session takes it either; empty if one may."""
+    if run.made is not None:
+        return f"it was made for a comparison ({run.made})"
     if run.ci is not None and (run.ci.fork is not None or "request" in (run.ci.event or "")):
         return f"it is of a pull or merge request ({run.ci.event})"
-    return " and ".join(unfitness(header))
+    return ""
 
 
 def name_of_run(header: RunHeader, git: GitState) -> RunName:

@@ -28,6 +28,7 @@ from pytest_llmeval.runs.git import GitState, blob, change
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run_header
 from pytest_llmeval.runs.run_lines import FULL_HASH, RUN_ID
+from pytest_llmeval.runs.sharing.sending import unfit_to_share
 from pytest_llmeval.runs.store import (
     BORROWED,
     ENDING,
@@ -260,18 +261,20 @@ class SharedStore(RunStore):
         """Bring a run of the team into a file beside ours; None, and a complaint, if that fails.
 
         It is read to its end first. A header that is not what the name says is no run of that
-        name: whoever asks for a commit must not be given the run of another one.
+        name: whoever asks for a commit must not be given the run of another one. Nor is a run taken
+        that ``llmeval push`` sends from no job: who may write refs need not have asked push.
         """
         path = self.directory / BORROWED / name.commit / f"{name.run_id}{ENDING}"
         with suppress(BaselineUnreadable):
-            if path.exists() and _is_named(read_run_header(path).run, name):
+            if path.exists() and not _objection(read_run_header(path).run, name):
                 return path
         arriving = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
         try:
             self.keep(arriving, self._shared.get(name))
-            if _is_named(self.load(arriving), name):
+            objection = _objection(self.load(arriving), name)
+            if not objection:
                 return arriving.replace(path)
-            self._pass_over(name, "its header is not what the name of its ref says")
+            self._pass_over(name, objection)
         except (LLMEvalError, OSError) as exc:
             self._pass_over(name, str(exc).replace(str(arriving), "its file"))
         finally:
@@ -298,5 +301,8 @@ class SharedStore(RunStore):
         self.complaints.append(f"passed over: run {name.run_id} of {self._called}: {why}")
 
 
-def _is_named(run: Run, name: RunName) -> bool:
-    return (run.commit or NO_COMMIT, run.tree, run.id) == name
+def _objection(run: Run, name: RunName) -> str:
+    """Say why a run of the team is not taken; empty if it is."""
+    if (run.commit or NO_COMMIT, run.tree, run.id) != name:
+        return "its header is not what the name of its ref says"
+    return unfit_to_share(run)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import CiJob, Run
 from pytest_llmeval.runs.git import GitState
 from pytest_llmeval.runs.lookup.for_commands import draws_of_every_run
 from pytest_llmeval.runs.run_file import write_run
 from pytest_llmeval.runs.sharing.shared_store import SharedStore, open_store
-from pytest_llmeval.runs.store import RunName, RunStore
+from pytest_llmeval.runs.store import BORROWED, ENDING, RunName, RunStore
 from tests.runs.builders import COMMIT, TREE, lines_of, make_run, write_lines
 
 FIRST, LATER = "20261121T084100-1a2b3c", "20261121T084200-000000"
@@ -118,6 +118,38 @@ def test_a_run_that_is_not_what_its_name_says_is_passed_over(store, share, named
         store.by_id(name.run_id)
     assert not store.adopt(name)
     assert store.files() == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"made": "rerun"}, "it was made for a comparison (rerun)"),
+        (
+            {"ci": CiJob(provider="github", event="pull_request", fork=True)},
+            "it is of a pull or merge request (pull_request)",
+        ),
+    ],
+)
+def test_a_run_that_push_would_not_send_is_taken_by_no_road(store, share, changes, said):
+    """Whoever may push to the repository can write a ref without asking ``llmeval push``."""
+    name = share(make_run(id=FIRST, **changes))
+    passed_over = f"passed over: run {FIRST} of git+refs://origin: {said}"
+
+    listing = store.at_commit(name.commit)
+
+    assert (listing.runs, listing.notes) == ((), (passed_over,))
+    assert not store.adopt(name)
+    with pytest.raises(BaselineUnreadable):
+        store.by_id(FIRST)
+
+
+def test_what_an_older_version_took_is_looked_at_again(store, share):
+    name = share(make_run(id=FIRST, made="rerun"))
+    taken = store.directory / BORROWED / name.commit / f"{FIRST}{ENDING}"
+    taken.parent.mkdir(parents=True)
+    write_run(make_run(id=FIRST, made="rerun"), taken)
+
+    assert ids(store) == []
 
 
 def test_damaged_and_newer_runs_are_passed_over_and_nothing_is_deleted(
