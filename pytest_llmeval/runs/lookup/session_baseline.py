@@ -160,8 +160,8 @@ class _Lookup:
         if run is None:
             return self._nothing_yet(commit, wanted=wanted)
         made = self.refs.standing_for(wanted, run, step, reference=self.reference)
-        notes = (*wanted.notes, *self.refs.history.notes, *run.notes)
-        return replace(made, how="rerun", notes=notes)
+        said = (*wanted.notes, *self.refs.history.notes, *self.search.mentioned())
+        return replace(made, how="rerun", notes=(*said, *run.notes))
 
     def _found(
         self, best: FoundRun, step: Step, *, wanted: WantedCommit, looked_at: Sequence[Step]

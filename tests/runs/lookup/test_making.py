@@ -64,6 +64,20 @@ def test_the_wanted_commit_is_made_though_an_older_one_has_a_run(branch: Project
     assert found.notes == ("made with other packages",)
 
 
+def test_what_was_passed_over_is_said_of_a_run_that_is_made_too(branch: Project) -> None:
+    main = branch.git("rev-parse", "main")
+    branch.record(main, dirty=True)
+    branch.store.complaints.append("git+refs://origin cannot be read")
+
+    found = find(branch, "main", Maker(branch))
+
+    assert found.notes == (
+        f"passed over: 1 run(s) of {main[:7]}, dirty: tracked files differed from the commit",
+        "made with other packages",
+        "git+refs://origin cannot be read",
+    )
+
+
 def test_nothing_is_made_where_a_run_is_stored(branch: Project) -> None:
     run_id = branch.record(branch.git("rev-parse", "main"))
     make = Maker(branch)
