@@ -15,7 +15,7 @@ from tests.project import APP, EVALS, INI, MODEL
 PROJECT = {
     "app.py": APP,
     "model.py": MODEL,
-    "test_evals.py": EVALS,
+    "test_evals.py": EVALS.replace("range(20)", "range(8)"),  # enough for a drop of 0.6
     "pytest.ini": INI,
     ".gitignore": "__pycache__/\n.llmeval/\nout/\ncalls.log\n",
 }

@@ -64,6 +64,7 @@ def blocks() -> list[Recipe]:
 
 README, TEAM, COMMENT, GITLAB_JOB, GITLAB_RECORD = RECIPES = blocks()
 WORKFLOWS = (README, TEAM)
+CALLS = 16  # of 8 cases, twice
 OF_GITHUB = (*WORKFLOWS, COMMENT)
 of_each_page = pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda one: one.page)
 
@@ -266,9 +267,9 @@ def test_at_github_a_worse_prompt_is_stopped_and_nothing_is_paid_for_twice(ci: C
     base, worse = ci.origin.tip, ci.origin.commit(WORSE, on=ci.origin.tip)
 
     told = ci.run_github(README, github_push, run_id=1)
-    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "not_gated", 40), told.output
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "not_gated", CALLS), told.output
     told = ci.run_github(README, pull_request, head=worse, run_id=2)
-    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", 40), told.output
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", CALLS), told.output
     assert (told.baseline["commit"], told.baseline["how"]) == (base, "rerun")
     told = ci.run_github(README, pull_request, head=worse, run_id=2, attempt=2)
     assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", 0), told.output
@@ -287,7 +288,9 @@ def test_at_github_the_merge_queue_is_gated_too(ci: Ci) -> None:
 
     told = ci.run_github(README, merge_group, head=worse, base=base, run_id=1)
 
-    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", 80), told.output
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", 2 * CALLS), (
+        told.output
+    )
     assert told.baseline["commit"] == base
 
 
@@ -299,7 +302,7 @@ def test_a_team_keeps_what_main_and_the_queue_recorded_also_where_they_are_red(c
 
     worse = ci.origin.commit(WORSE, on=base)
     told = ci.run_github(TEAM, pull_request, head=worse, run_id=2)
-    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", 40), told.output
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", CALLS), told.output
     assert (told.baseline["commit"], told.baseline["how"]) == (base, "named by CI")
     assert ci.stored() == [base]
 
@@ -320,8 +323,8 @@ def test_at_gitlab_a_worse_prompt_is_stopped_and_a_pipeline_again_is_free(ci: Ci
     worse = ci.origin.commit(WORSE, on=base)
 
     told = ci.run_gitlab(jobs, gitlab_push)
-    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "not_gated", 40), told.output
-    for made in (80, 0):  # the caches of main and of merge requests are apart
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "not_gated", CALLS), told.output
+    for made in (2 * CALLS, 0):  # the caches of main and of merge requests are apart
         told = ci.run_gitlab(jobs, merge_request, head=worse)
         assert (told.exits, told.verdict) == ({"evals": 1}, "regressed"), told.output
         assert (told.calls, told.baseline["commit"]) == (made, base)

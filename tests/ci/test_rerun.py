@@ -51,7 +51,7 @@ class Ended:
 
 @pytest.mark.parametrize(
     ("files", "status", "verdict", "made"),
-    [(WORSE, 1, "regressed", 100), (HARMLESS, 0, "unchanged", 0)],
+    [(WORSE, 1, "regressed", 40), (HARMLESS, 0, "unchanged", 0)],
     ids=["worse", "harmless"],
 )
 def test_a_pull_request_of_depth_one_is_held_against_its_base(
