@@ -144,7 +144,7 @@ class GateRules(_Frozen):
     target: float = Option("--llm-target=D", checks.positive, "0.10", ini="float").says(
         "the drop that must be ruled out, or would have been caught (default: {default})"
     )
-    max_gone: float = Option("llm_max_gone", checks.share, "0.10", ini="float").says(
+    max_gone: float = Option("--llm-max-gone=SHARE", checks.share, "0.10", ini="float").says(
         "share of a function's baseline cases that may be gone (default: {default})"
     )
     strict: bool = Option("--llm-strict", checks.boolean, default=False, ini="bool").says(

@@ -39,7 +39,7 @@ def test_another_gate_on_the_branch_hides_no_fall(main: Project) -> None:
 
 
 def test_settings_of_the_gate_are_recorded_and_told_where_they_differ(main: Project) -> None:
-    main.write(pytest_ini=f"{INI}llm_max_gone = 0.5\n")
+    main.write(pytest_ini=f"{INI}llm_max_gone = 0.05\n")
 
     result, report = main.gate("--llm-baseline=main", "--llm-alpha=0.2", "--llm-strict")
 
@@ -50,7 +50,7 @@ def test_settings_of_the_gate_are_recorded_and_told_where_they_differ(main: Proj
     told = {one["fact"]: (one["baseline"], one["here"]) for one in report["differences"]}
     assert told == {
         "llm_alpha": (["0.05"], ["0.2"]),
-        "llm_max_gone": (["0.1"], ["0.5"]),
+        "llm_max_gone": (["0.1"], ["0.05"]),
         "llm_strict": (["false"], ["true"]),
     }
     result.stdout.fnmatch_lines(["differs from the baseline: llm_alpha: 0.05 -> 0.2"])

@@ -328,8 +328,8 @@ def test_cases_that_never_ran_fail_a_session_that_came_to_its_end(main: Project,
 def test_skipped_cases_and_xfailed_ones_have_run(main: Project) -> None:
     marked = TWO.replace('"a",', 'pytest.param("a", marks=pytest.mark.xfail(run=False)),')
     main.write(test_evals=marked.replace('"b",', 'pytest.param("b", marks=pytest.mark.skip),'))
-    configure(main, "llm_max_gone = 0.5")
-    result, report = main.gate("--llm-baseline=main")
+    main.commit("marked")
+    result, report = main.gate("--llm-baseline=main", "--llm-max-gone=0.5")
     assert (result.ret, report["why"]) == (0, "")
 
 

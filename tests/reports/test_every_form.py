@@ -382,7 +382,7 @@ def test_a_commit_that_was_named_by_its_hash_is_named_once(
             'the ini file:  llm_accept_gone = ["t.py::x[\\"q\\"]"]',
         ),
         ("it says  llm_renamed = a -> b", "it says  llm_renamed = a -> b"),
-        ("more than llm_max_gone: raise it in the ini file", None),
+        ("more than llm_max_gone: type  --llm-max-gone=SHARE  for this once", None),
     ],
 )
 def test_a_line_to_paste_has_the_form_of_the_file(text: str, expected: str | None) -> None:
