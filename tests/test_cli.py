@@ -102,7 +102,7 @@ def test_prune_deletes_what_is_old_and_asks_first(
 ) -> None:
     from datetime import timedelta
 
-    monkeypatch.setattr("pytest_llmeval.cli.cache_commands._days", lambda _: timedelta(days=-1))
+    monkeypatch.setattr("pytest_llmeval.cli.cache_commands.days", lambda *_: timedelta(days=-1))
     assert_stopped = llmeval("cache", "prune", "--older-than=1d", answers="n\n")
     assert assert_stopped.exit_code == 4
     assert "nothing was changed" in assert_stopped.stderr
@@ -125,7 +125,7 @@ def test_prune_keeps_what_recorded_runs_need_unless_told_whose_are_enough(
 ) -> None:
     from datetime import timedelta
 
-    monkeypatch.setattr("pytest_llmeval.cli.cache_commands._days", lambda _: timedelta(days=-1))
+    monkeypatch.setattr("pytest_llmeval.cli.cache_commands.days", lambda *_: timedelta(days=-1))
     monkeypatch.chdir(project.path)
     project.run()
     project.git("switch", "-qc", "side")

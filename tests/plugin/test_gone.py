@@ -36,8 +36,8 @@ def test_what_the_user_left_out_is_named_and_fails_a_strict_gate(
     result, report = main.gate("--llm-baseline=main", *typed)
 
     assert (result.ret, report["verdict"]) == (0, "unchanged")
-    one = {"function": "test_evals.py::test_one", "cases": 4, "why": "deselected"}
-    assert report["not_judged"] == [one]
+    function = {"function": "test_evals.py::test_one", "name": "test_one"}
+    assert report["not_judged"] == [{**function, "cases": 4, "why": "deselected"}]
     result.stdout.fnmatch_lines(["not judged: test_one (4 cases, deselected)"])
     assert main.run("--llm-baseline=main", "--llm-strict", *typed).ret == 1
 

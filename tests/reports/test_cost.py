@@ -80,7 +80,7 @@ def test_a_model_without_a_price_is_named_and_never_counted_as_free(tmp_path: Pa
 
     texts = lines(run, tmp_path)
     assert texts[0].endswith(" · $0.0020 and n/a")
-    assert texts[1].startswith("cost n/a: no price for openai/bar (12 calls). Type ")
+    assert texts[1].startswith("cost n/a: no price for openai/bar (12 calls). Say ")
     assert "openai/bar = INPUT, OUTPUT" in texts[1]
     assert cost_in_json(run, tmp_path) == {
         "currency": "USD",
