@@ -19,7 +19,7 @@ from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import MakeRun, find_baseline
 from pytest_llmeval.runs.lookup.standing import draws_of, draws_of_line
-from pytest_llmeval.runs.own_repository import OwnRepository
+from pytest_llmeval.runs.own_repository import SECONDS, OwnRepository
 from pytest_llmeval.runs.retry import Retry, find_retry, lineage
 from pytest_llmeval.runs.sharing.shared_store import open_store
 from pytest_llmeval.runs.store import RunStore, refuse_tracked
@@ -27,6 +27,8 @@ from pytest_llmeval.settings import Settings
 
 RETRY_KEY = "llmeval_retry"
 COMPARED_KEY = "llmeval_compared"
+
+_SECONDS_ON_LAPTOP = 5.0  # for the store of a team: in CI nobody waits, and a missing run costs
 
 
 def refuse_foreign_runs(config: pytest.Config, settings: Settings) -> None:
@@ -88,7 +90,8 @@ def baseline_of(
         BaselineError: there is none, or it does not fit.
     """
     git = git_state(config)
-    store = open_store(settings.directory, named=settings.store, git=git)
+    seconds = SECONDS if ci_facts(config).provider else _SECONDS_ON_LAPTOP
+    store = open_store(settings.directory, named=settings.store, git=git, seconds=seconds)
     own = None  # where history that is missing may be fetched to
     if git.top is not None and may_fetch(config, settings):
         own = OwnRepository(settings.directory, top=git.top, fetches=True)

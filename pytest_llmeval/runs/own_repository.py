@@ -258,13 +258,13 @@ class OwnRepository:
         command = ("fetch", *quiet, *options, "--stdin", self.remote)
         self._remote(*command, given=given, more=more, seconds=seconds)
 
-    def list_remote(self, *patterns: str) -> str:
+    def list_remote(self, *patterns: str, seconds: float = SECONDS) -> str:
         """List refs of the remote, a line of hash, tab and full name each.
 
         Raises:
             GitFailed: the remote gave no answer.
         """
-        return self._remote("ls-remote", "--refs", self.remote, *patterns)
+        return self._remote("ls-remote", "--refs", self.remote, *patterns, seconds=seconds)
 
     def send(self, commit: str, *, ref: str) -> None:
         """Give the remote a commit under a name that it does not have, and nothing else.

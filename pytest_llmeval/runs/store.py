@@ -205,11 +205,15 @@ class RunStore:
         write_durably(path, data)
 
     def at_commit(self, commit: str) -> Listing:
-        """List the runs of a commit; only headers are read.
+        """List the runs of a commit, of all places; only headers are read.
 
         Args:
             commit: full hash.
         """
+        return self.here_at(commit)
+
+    def here_at(self, commit: str) -> Listing:
+        """List those that were recorded here, for which nobody else need be asked."""
         notes: list[str] = []
         runs = []
         for stored in self._headers(f"{commit}/*{ENDING}", notes=notes):

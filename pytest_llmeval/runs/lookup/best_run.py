@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -23,6 +23,7 @@ from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.run_lines import RunHeader
 from pytest_llmeval.runs.store import (
     FoundRun,
+    Listing,
     RunStore,
     StoredRun,
     ahead,
@@ -76,10 +77,21 @@ class Search:
         return None
 
     def best_at(self, *commits: str) -> FoundRun | None:
-        """Read the best run of these commits that is complete, clean and fits, if they have one."""
+        """Read the best run of these commits that is complete, clean and fits, if they have one.
+
+        Runs that were recorded here come first. Only where none will do without a word on it is
+        another place asked, which may not answer.
+        """
+        said = len(self.passed_over)
+        best = self._best_of({commit: self.store.here_at(commit) for commit in commits})
+        if (best is not None and not best.notes) or not self.store.elsewhere:
+            return best
+        del self.passed_over[said:]
+        return self._best_of({commit: self.store.at_commit(commit) for commit in commits})
+
+    def _best_of(self, listings: Mapping[str, Listing]) -> FoundRun | None:
         eligible: list[StoredRun] = []
-        for commit in commits:
-            listing = self.store.at_commit(commit)
+        for commit, listing in listings.items():
             self.passed_over += listing.notes
             runs = tuple(r for r in listing.runs if r.header.run.id not in self.excluding)
             eligible += self._eligible(runs, commit=commit)

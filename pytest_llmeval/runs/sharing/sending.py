@@ -81,7 +81,9 @@ def unfit_to_share(run: Run) -> str:
     """Say why no job may send a run, so that no session takes it either; empty if one may."""
     if run.made is not None:
         return f"it was made for a comparison ({run.made})"
-    if run.ci is not None and (run.ci.fork is not None or "request" in (run.ci.event or "")):
+    if run.ci is not None and (
+        run.ci.fork is not None or "request" in (run.ci.event or "").lower()
+    ):
         return f"it is of a pull or merge request ({run.ci.event})"
     return ""
 

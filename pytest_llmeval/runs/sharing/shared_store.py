@@ -25,7 +25,7 @@ from pytest_llmeval.errors import (
 )
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState, blob, change
-from pytest_llmeval.runs.own_repository import OwnRepository
+from pytest_llmeval.runs.own_repository import SECONDS, OwnRepository
 from pytest_llmeval.runs.run_file import read_run_header
 from pytest_llmeval.runs.run_lines import FULL_HASH, RUN_ID
 from pytest_llmeval.runs.sharing.sending import unfit_to_share
@@ -63,10 +63,12 @@ class RefStore:
 
     Args:
         own: the repository of our own; it may fetch, and speaks to that remote.
+        seconds: for which the remote may be silent when it is asked what it has.
     """
 
-    def __init__(self, own: OwnRepository) -> None:
+    def __init__(self, own: OwnRepository, *, seconds: float = SECONDS) -> None:
         self._own = own
+        self._seconds = seconds
 
     def names(self) -> tuple[RunName, ...]:
         """List all runs; what else is below the prefix is not ours.
@@ -122,7 +124,7 @@ class RefStore:
     def _commits(self) -> dict[RunName, str]:
         """The commits of all refs, asked for once a session."""
         self._prepare()
-        lines = self._own.list_remote(f"{PREFIX}*").splitlines()
+        lines = self._own.list_remote(f"{PREFIX}*", seconds=self._seconds).splitlines()
         pairs = (line.partition("\t") for line in lines)  # a name of a ref may end a line: U+2028
         named = ((_REF.fullmatch(ref), commit) for commit, _, ref in pairs)
         return {RunName(*found.groups()): commit for found, commit in named if found}
@@ -145,30 +147,34 @@ def ref_of(name: RunName) -> str:
     return f"{PREFIX}{name.commit}/{name.tree}/{name.run_id}"
 
 
-def open_store(directory: Path, *, named: str | None, git: GitState) -> RunStore:
+def open_store(
+    directory: Path, *, named: str | None, git: GitState, seconds: float = SECONDS
+) -> RunStore:
     """Open the store of a session or a command.
 
     Args:
         directory: ``.llmeval``.
         named: the team's store as the user named it, ``git+refs://REMOTE``; None for none.
         git: of the working tree.
+        seconds: for which that store may be silent when it is asked what it has.
 
     Raises:
         SettingsError: there is no repository whose remote that could be.
     """
     if named is None:
         return RunStore(directory)
-    shared = refs_at(named, directory=directory, git=git)
+    shared = refs_at(named, directory=directory, git=git, seconds=seconds)
     return SharedStore(directory, shared, called=without_user(named))
 
 
-def refs_at(named: str, *, directory: Path, git: GitState) -> RefStore:
+def refs_at(named: str, *, directory: Path, git: GitState, seconds: float = SECONDS) -> RefStore:
     """Open the store of a team in the refs of a remote.
 
     Args:
         named: ``git+refs://REMOTE``.
         directory: ``.llmeval``.
         git: of the working tree.
+        seconds: as for ``open_store``.
 
     Raises:
         SettingsError: there is no repository whose remote that could be.
@@ -178,7 +184,8 @@ def refs_at(named: str, *, directory: Path, git: GitState) -> RefStore:
             f"{without_user(named)}: the store is a remote of the repository, and {git.absent}"
         )
     remote = named.removeprefix(SCHEME)
-    return RefStore(OwnRepository(directory, top=git.top, fetches=True, remote=remote))
+    own = OwnRepository(directory, top=git.top, fetches=True, remote=remote)
+    return RefStore(own, seconds=seconds)
 
 
 class SharedStore(RunStore):
@@ -235,7 +242,7 @@ class SharedStore(RunStore):
         Args:
             commit: full hash.
         """
-        listing, before = super().at_commit(commit), len(self.complaints)
+        listing, before = self.here_at(commit), len(self.complaints)
         runs = [*listing.runs, *self._borrowed_at(commit)]
         runs.sort(key=lambda stored: stored.header.run.id, reverse=True)
         notes = (*listing.notes, *self.complaints[before:])

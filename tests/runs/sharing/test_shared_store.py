@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError
 from pytest_llmeval.records import CiJob, Run
 from pytest_llmeval.runs.git import GitState
+from pytest_llmeval.runs.lookup.best_run import Search
 from pytest_llmeval.runs.lookup.for_commands import draws_of_every_run
 from pytest_llmeval.runs.run_file import write_run
 from pytest_llmeval.runs.sharing.shared_store import SharedStore, open_store
@@ -263,3 +266,43 @@ def test_through_a_link_it_is_not_opened(project, origin, tmp_path):
     store = open_store(directory, named="git+refs://origin", git=project.state)
     assert store.commits() == ()
     assert "is a symbolic link, which is not followed" in store.complaints[0]
+
+
+def test_a_remote_that_says_nothing_is_waited_for_no_longer_than_was_said(project):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, nobody answers
+        address = f"git://127.0.0.1:{silent.getsockname()[1]}/x"
+        project.git("remote", "add", "origin", address)
+        directory = project.top / ".llmeval"
+        store = open_store(directory, named="git+refs://origin", git=project.state, seconds=0.2)
+        assert store.commits() == ()
+    assert "no answer within 0.2 s" in store.complaints[0]
+
+
+def test_a_run_that_is_here_is_taken_and_nobody_is_asked(store, share, team):
+    team.is_away = True
+    store.save(make_run(id=FIRST))
+    search = Search(store=store, root=make_run().root, selection=())
+
+    best = search.best_at(COMMIT)
+
+    assert best is not None
+    assert (best.run.id, store.complaints) == (FIRST, [])
+
+
+@pytest.mark.parametrize("here", [{"dirty": True}, {"typed_model": "openai/other"}], ids=str)
+def test_where_the_run_that_is_here_is_odd_the_team_is_asked(store, share, here):
+    store.save(make_run(id=LATER, **here))
+    share(make_run(id=FIRST))
+    search = Search(store=store, root=make_run().root, selection=())
+
+    best = search.best_at(COMMIT)
+
+    assert best is not None
+    assert (best.run.id, search.passed_over) == (FIRST, [])
+
+
+def test_a_run_that_is_here_and_odd_is_said_once(store):
+    store.save(make_run(id=LATER, dirty=True))
+    search = Search(store=store, root=make_run().root, selection=())
+    assert search.best_at(COMMIT) is None
+    assert len(search.passed_over) == 1
