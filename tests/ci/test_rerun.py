@@ -64,6 +64,7 @@ def test_a_pull_request_of_depth_one_is_held_against_its_base(
 
     assert ended.found == (status, verdict, origin.tip, "rerun"), ended.output
     assert ended.report["run"]["calls"]["made"] == made
+    assert f"baseline main@{origin.tip[:7]} (auto: the target, as github says, " in ended.output
 
 
 def test_a_stacked_pull_request_is_not_blamed_for_its_parent(tmp_path: Path) -> None:

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.records import CiJob
-from pytest_llmeval.runs.ci import CiFacts, github_facts, gitlab_facts, read_ci
+from pytest_llmeval.runs.ci import (
+    SYSTEMS,
+    CiFacts,
+    System,
+    github_facts,
+    gitlab_facts,
+    read_ci,
+)
 
 SHA = "1a2b3c4d" * 5
 HEAD = "0f1e2d3c" * 5
@@ -228,3 +235,72 @@ def test_an_event_file_that_is_not_there_is_told(path: str) -> None:
 )  # fmt: skip
 def test_a_value_that_cannot_be_used_is_told(facts: CiFacts, complaint: str) -> None:
     assert facts.complaints == (complaint,)
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_a_service_tells_its_target_by_a_variable(system: System) -> None:
+    sign = {system.sign: system.value or "True"}
+    values = {
+        system.request: "7", system.target: "refs/heads/next", system.commit: SHA.upper(),
+        system.default: "trunk", system.event: "e", system.url: "https://u", system.fork: "ada",
+    }  # fmt: skip
+    environ = {name: text for name, text in values.items() if name}
+    facts = read_ci({**environ, **sign} if system.target != system.sign else environ)
+    assert facts == CiFacts(
+        provider=system.name,
+        event="e" if system.event else None,
+        of_request=bool(system.target),
+        url="https://u" if system.url else None,
+        fork=True if system.fork else None,
+        commit=SHA if system.commit else None,
+        target="next" if system.target else None,
+        default_branch="trunk" if system.default else None,
+    )
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_a_service_without_a_request_has_no_target(system: System) -> None:
+    environ = {system.sign: system.value or "True", system.commit: "HEAD", "CI": "true"}
+    if system.request:
+        environ |= {system.request: "false", system.target: "feature"}
+    environ |= {system.sign: system.value or "True"}
+    if system.target == system.sign:
+        return  # that it has a target is all that is known of it
+    facts = read_ci(environ)
+    assert (facts.provider, facts.target, facts.of_request) == (system.name, None, False)
+    assert (facts.commit, facts.fork, facts.is_for_branch) == (None, None, True)
+
+
+@pytest.mark.parametrize("name", ["pull_request_review", "pull_request_target"])
+def test_a_request_is_one_by_whatever_name(name: str) -> None:
+    head = {"sha": HEAD, "repo": {"full_name": "ada/bot"}}
+    event = {**PULL_REQUEST, "pull_request": {"head": head, "base": {"ref": "next"}}}
+    facts = github_facts(github(name), event)
+    assert (facts.target, facts.merged, facts.of_request) == ("next", HEAD, True)
+    is_targets = name == "pull_request_target"
+    assert (facts.commit, facts.fork) == ((None, None) if is_targets else (SHA, True))
+
+
+def test_a_request_that_was_merged_is_a_push() -> None:
+    event = {**PULL_REQUEST, "action": "closed"}
+    facts = github_facts(github(GITHUB_REF="refs/heads/main"), event)
+    assert (facts.target, facts.is_for_branch, facts.complaints) == (None, True, ())
+
+
+@pytest.mark.parametrize("sign", ["GITEA_ACTIONS", "FORGEJO_ACTIONS"])
+def test_the_ref_of_a_request_at_gitea_is_no_merge(sign: str) -> None:
+    facts = github_facts(github(GITHUB_REF="refs/pull/7/head", **{sign: "true"}), PULL_REQUEST)
+    assert (facts.merged, facts.complaints) == (HEAD, ())
+
+
+def test_a_child_pipeline_has_the_target_of_its_request() -> None:
+    facts = gitlab_facts(gitlab(CI_PIPELINE_SOURCE="parent_pipeline"))
+    assert (facts.target, facts.base, facts.of_request) == ("main", BASE, True)
+
+
+def test_a_request_at_another_host_has_a_target_at_gitlab() -> None:
+    none = {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": ""}
+    name = "CI_EXTERNAL_PULL_REQUEST_TARGET_BRANCH_NAME"
+    event = "external_pull_request_event"
+    facts = gitlab_facts(gitlab(CI_PIPELINE_SOURCE=event, **none, **{name: "next"}))
+    assert (facts.target, facts.base, facts.of_request) == ("next", None, True)

@@ -85,7 +85,8 @@ def _side_line(found: Baseline, *, side: str) -> str:
         side: which one of a comparison it is.
     """
     run = found.run
-    facts: list[str] = [found.how] if found.how != found.reference else []
+    facts: list[str] = [found.chosen] if found.chosen else []
+    facts += [found.how] if found.how != found.reference else []
     if found.how not in ("table", "nothing yet"):
         facts.append(f"recorded {run.created[:16].replace('T', ' ')}")
     if found.how in ("file", "last", "run id"):

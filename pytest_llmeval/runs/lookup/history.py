@@ -36,6 +36,7 @@ from pytest_llmeval.runs.lookup.wanted_commit import (
     facts_of_head,
     find_wanted,
     name_meant,
+    why_chosen,
     without_prefix,
 )
 from pytest_llmeval.runs.own_repository import SECONDS, WHOLE_HISTORY, OwnRepository
@@ -98,7 +99,8 @@ class History:
             if self._deepening is None and self._may_be_stale(found):
                 notes = _notes_of_age(found, top=self._top)
                 found = replace(found, notes=(*found.notes, *notes))
-            self._answers[reference] = found
+            chosen = why_chosen(reference, git=self._user, ci=self._ci)
+            self._answers[reference] = replace(found, chosen=chosen)
         return self._answers[reference]
 
     def first_parents(self, commit: str, *, at_most: int) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ class Baseline:
         substitute: the run is of other files than the wanted commit, which has none.
         differing_files: how many are not the same in both; None where git cannot tell.
         notes: sentences to print before anything is paid for.
+        chosen: see ``WantedCommit``.
     """
 
     run: Run
@@ -74,6 +75,7 @@ class Baseline:
     substitute: bool = False
     differing_files: int | None = None
     notes: tuple[str, ...] = ()
+    chosen: str = ""
 
 
 def found_as(found: FoundRun, reference: str, *, how: How) -> Baseline:
@@ -224,6 +226,7 @@ class Refs:
             distance=step.behind,
             substitute=step.is_substitute,
             differing_files=differing,
+            chosen=wanted.chosen,
         )
 
     def commits_of_equal_tree(self, commit: str) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ class WantedCommit:
         branch: without ``refs/heads/`` and ``origin/``; None where no branch was named.
         tips: the commits of that name with which HEAD's merge-base was sought.
         notes: sentences to print, also where ``commit`` is None.
+        chosen: by what the branch is that of ``auto``; see ``why_chosen``.
     """
 
     commit: str | None
@@ -50,6 +51,7 @@ class WantedCommit:
     branch: str | None = None
     tips: tuple[str, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = ()
+    chosen: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,16 @@ def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
     if found.branch is not None and ci.target not in (None, found.branch):
         notes.append(f"this is to be merged into {ci.target}: --llm-baseline=auto compares with it")
     return replace(found, notes=(*notes, *found.notes))
+
+
+def why_chosen(reference: str, *, git: GitState, ci: CiFacts) -> str:
+    """Say by what ``auto`` is the branch that ``name_meant`` returns; empty for another name."""
+    if reference != AUTO or git.top is None:
+        return ""
+    if ci.target:
+        return f"auto: the target, as {ci.provider} says"
+    is_here = default_of_origin(git.top) is not None
+    return "auto: the default branch" + ("" if is_here else f", as {ci.provider or 'origin'} says")
 
 
 def name_to_show(reference: str, wanted: WantedCommit) -> str:

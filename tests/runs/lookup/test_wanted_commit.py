@@ -189,3 +189,20 @@ def test_a_commit_that_the_job_made_itself_is_told(project: Project, begun: str)
 def test_the_branch_of_a_pull_request_may_be_checked_out(project: Project, begun: str) -> None:
     ci = in_queue(project, commit=NOWHERE, merged=project.head)
     assert find(project, ci=ci) == WantedCommit(commit=begun, is_tip=True, branch="main")
+
+
+def test_what_is_tested_is_no_baseline_of_itself(project: Project, begun: str) -> None:
+    found = find(project, ci=in_queue(project, base=project.head))
+    assert found.commit == begun
+    assert found.notes == (
+        f"merge_group.base_sha is {project.head[:7]}, which is what is tested here: "
+        "the baseline is looked up as on a laptop",
+    )
+
+
+def test_a_merge_of_a_request_tells_what_its_target_had(project: Project, begun: str) -> None:
+    request = project.head
+    project.git("switch", "--quiet", "--detach", "main")
+    project.git("merge", "--quiet", "--no-ff", "--no-edit", request)
+    found = find(project, ci=in_queue(project, commit=None, merged=request))
+    assert found == WantedCommit(commit=begun, told_by_ci=True, branch="main")

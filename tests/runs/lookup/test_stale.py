@@ -160,8 +160,9 @@ def test_of_several_remotes_the_nearest_is_named(tmp_path: Path) -> None:
     assert found.notes == ("of several remotes the nearest counts: upstream/main",)
 
 
+@pytest.mark.parametrize("has_local", [True, False])
 @pytest.mark.parametrize("ref", ["auto", "main"])
-def test_the_only_remote_may_have_any_name(tmp_path: Path, ref: str) -> None:
+def test_the_only_remote_may_have_any_name(tmp_path: Path, *, ref: str, has_local: bool) -> None:
     origin = Origin(tmp_path / "host")
     clone = tmp_path / "clone"
     run_git(tmp_path, "clone", "--quiet", "--origin=github", origin.url, str(clone))
@@ -169,6 +170,8 @@ def test_the_only_remote_may_have_any_name(tmp_path: Path, ref: str) -> None:
     run_git(clone, "fetch", "--quiet", "github")
     run_git(clone, "switch", "--quiet", "--create", "topic", "--no-track", "github/main")
     run_git(clone, "commit", "--quiet", "--allow-empty", "--message=more")
+    if not has_local:
+        run_git(clone, "branch", "--quiet", "--delete", "--force", "main")
     assert wanted(clone, ref=ref).commit == newest
 
 
@@ -184,3 +187,31 @@ def test_a_pull_request_that_is_not_checked_out_is_refused(tmp_path: Path) -> No
 
     with pytest.raises(BaselineError, match="nothing of the pull request is tested"):
         find_baseline("auto", refs_in(job.path, environ), root=".", selection=())
+
+
+# What auto took, and why
+
+
+@pytest.mark.parametrize(
+    ("environ", "chosen"),
+    [
+        ({}, "auto: the default branch"),
+        (
+            {"JENKINS_URL": "https://j", "CHANGE_TARGET": "main"},
+            "auto: the target, as jenkins says",
+        ),
+    ],
+    ids=["laptop", "jenkins"],
+)
+def test_what_auto_took_is_said(tmp_path: Path, environ: Mapping[str, str], chosen: str) -> None:
+    origin = Origin(tmp_path / "host")
+    origin.set("topic", origin.commit(HARMLESS, on=origin.tip))
+    clone = on_laptop(origin, tmp_path / "clone", branch="topic").path
+    assert wanted(clone, environ).chosen == chosen
+    assert wanted(clone, environ, ref="main").chosen == ""
+
+
+def test_what_auto_took_is_said_where_ci_knows_the_default_branch(tmp_path: Path) -> None:
+    _, job = kept_checkout(tmp_path)
+    run_git(job, "remote", "set-head", "origin", "--delete")
+    assert wanted(job, BUILDKITE).chosen == "auto: the default branch, as buildkite says"
