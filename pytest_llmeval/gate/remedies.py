@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from pytest_llmeval.gate.decision_table import OPEN, judge
+from pytest_llmeval.gate.decision_table import IMPROVED, OPEN, REGRESSED, judge
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.gate.significance import significance
@@ -20,6 +20,7 @@ from pytest_llmeval.stats.sample import Tails
 MOST_TIMES_THE_CASES = 50
 MOST_CASES = 2000
 MOST_REPEATS = 200
+LEAST_P = 1e-12
 Chosen = TypeVar("Chosen")
 
 
@@ -38,8 +39,10 @@ def remedies(pairing: Pairing, *, penalty: int, rules: GateRules) -> tuple[int |
     """
     cases, repeats = len(pairing.pairs), None
 
+    error = _error_within_cases(pairing)
+
     def settles(imagined: Pairing) -> bool:
-        return _settles(imagined, penalty=penalty, rules=rules)
+        return _settles(imagined, error=error, penalty=penalty, rules=rules)
 
     wanted = fewest(
         lambda number: settles(_of_cases(pairing, number)),
@@ -55,14 +58,27 @@ def remedies(pairing: Pairing, *, penalty: int, rules: GateRules) -> tuple[int |
     return None if wanted is None else wanted - cases, repeats
 
 
-def _settles(imagined: Pairing, *, penalty: int, rules: GateRules) -> bool:
-    """Tell whether the gate would judge, also where chance takes from the difference."""
+def _settles(imagined: Pairing, *, error: float, penalty: int, rules: GateRules) -> bool:
+    """Tell whether the gate would judge, also where chance takes from the difference.
+
+    Args:
+        imagined: the comparison with more of the same.
+        error: of the difference that was seen, by chance within its cases.
+        penalty: by what a p-value is multiplied.
+        rules: on the scale of the comparison.
+    """
     method, found = significance(imagined, repeats=None, rules=rules)
     worse, better = (min(1.0, penalty * p) for p in (found.tails.worse, found.tails.better))
     adjusted = Tails(worse=worse, better=better)
     judged = judge(imagined, method, found, adjusted, penalty=penalty, rules=rules)
-    if judged.row == OPEN or not found.standard_error or judged.interval is None:
-        return judged.row != OPEN
+    if judged.row == OPEN:
+        return False
+    if not found.standard_error or judged.interval is None:
+        p = {REGRESSED: worse, IMPROVED: better}.get(judged.row)
+        if p is None or not imagined.difference:
+            return True
+        kept = 1 - normal_quantile(1 - POWER) * error / abs(imagined.difference)
+        return kept * normal_quantile(max(p, LEAST_P)) >= normal_quantile(rules.alpha)
     room = normal_quantile(1 - POWER) * found.standard_error
     # what the interval reaches below the difference; that may be chance, and 0 in truth
     if judged.interval[0] - imagined.difference - room > -rules.target:
@@ -70,6 +86,16 @@ def _settles(imagined: Pairing, *, penalty: int, rules: GateRules) -> bool:
     quantile = student_quantile(imagined.whole_units - 1, rules.alpha / penalty)
     reach = quantile * found.standard_error + room
     return max(imagined.difference, -imagined.difference - rules.margin) > reach
+
+
+def _error_within_cases(pairing: Pairing) -> float:
+    """Return by how much chance within the cases may have moved the difference that was seen."""
+    pairs = pairing.changed
+    variance = within_case_variance(
+        [side.values for pair in pairs for side in (pair.baseline, pair.current)]
+    )
+    per_case = math.fsum(1 / len(pair.baseline) + 1 / len(pair.current) for pair in pairs)
+    return math.sqrt((variance or 0.0) * per_case) / len(pairing.pairs)
 
 
 def _of_cases(pairing: Pairing, number: int) -> Pairing:

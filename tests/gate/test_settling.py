@@ -49,19 +49,15 @@ def test_settled_comparison_names_no_remedy() -> None:
     ("outcomes", "repeats"),
     [
         ([("ppp", "mmm")], 4),  # 1/20, 1/70
-        ([("ppm", "mmm")], 6),  # 4/6 and 0/6: 1/33
+        ([("ppm", "mmm")], 10),  # 4/6 and 0/6 is 1/33, but one pass more or less is chance
         ([("p", "m")], 4),
         ([("mmm", "ppp")], 4),
     ],
 )
-def test_the_repeats_that_are_named_are_the_fewest_that_settle(
-    outcomes: Outcomes, repeats: int
-) -> None:
+def test_the_repeats_that_are_named_settle_it(outcomes: Outcomes, repeats: int) -> None:
     assert remedies(compared(*runs(outcomes)))[1] == repeats
-    verdicts = [compared(*runs(repeated(outcomes, n))).verdict for n in range(3, repeats + 1)]
-    assert [verdict is Verdict.INCONCLUSIVE for verdict in verdicts] == [True] * (
-        len(verdicts) - 1
-    ) + [False]
+    found = compared(*runs(repeated(outcomes, repeats)))
+    assert found.verdict is not Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(

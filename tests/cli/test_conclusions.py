@@ -1,0 +1,123 @@
+"""What is concluded from score tables: as public files of other harnesses are, and bug reports."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from pytest_llmeval.cli import main
+
+Row = tuple[object, ...]
+
+
+def concluded(folder: Path, rows: Iterable[Row], *options: str, column: str = "") -> dict[str, Any]:
+    """The comparison of A with B, of rows with the condition last."""
+    columns = ["case_id", "repeat", "score", *([column] if column else []), "condition"]
+    path = folder / "t.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([columns, *rows])
+    result = CliRunner().invoke(main, ["compare", f"{path}::A", f"{path}::B", "--json", *options])
+    (function,) = json.loads(result.stdout)["functions"]
+    return {"exit": result.exit_code, **function}
+
+
+@pytest.mark.parametrize("cases", [40, 60])
+@pytest.mark.parametrize("name", ["", "accuracy"])
+def test_one_run_a_case_that_hardly_moved_rules_the_target_out(
+    cases: int, name: str, tmp_path: Path
+) -> None:
+    half = cases // 2
+    rows: list[Row] = [
+        (
+            i,
+            0,
+            int(i < half) if side == "A" else int(1 <= i < half + 1),
+            *([name] if name else []),
+            side,
+        )
+        for i in range(cases)
+        for side in "AB"
+    ]
+    found = concluded(tmp_path, rows, "--strict", column="metric" if name else "")
+    low = {40: -0.08652, 60: -0.05826}[cases]
+    assert (found["verdict"], found["exit"]) == ("no_significant_change", 0)
+    assert found["interval"][0] == pytest.approx(low, abs=1e-4)
+    assert found["sentence"].endswith(f"ruled out (95%): it fell by {-low:.3f} at most")
+
+
+def test_all_trials_of_b_count_where_a_has_one(tmp_path: Path) -> None:
+    rows: list[Row] = [(i, 0, 1, "A") for i in range(8)]
+    rows += [(i, r, int(r == 0), "B") for i in range(8) for r in range(5)]
+    found = concluded(tmp_path, rows)
+    assert (found["verdict"], found["baseline_mean"], found["mean"]) == (
+        "regressed",
+        1.0,
+        pytest.approx(0.2),
+    )
+
+
+@pytest.mark.parametrize("cases", [20, 100])
+def test_what_fails_on_both_sides_cannot_fall(cases: int, tmp_path: Path) -> None:
+    rows: list[Row] = [(i, r, 0, k) for i in range(cases) for r in range(5) for k in "AB"]
+    found = concluded(tmp_path, rows, "--strict")
+    assert (found["verdict"], found["exit"]) == ("no_significant_change", 0)
+
+
+def test_three_cases_that_fell_are_counted(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        (i, 0, int(i < (33 if k == "A" else 30)), k) for i in range(50) for k in "AB"
+    ]
+    found = concluded(tmp_path, rows)
+    assert found["verdict"] == "inconclusive"
+    assert "3 cases fell, none rose: chance alone does this in 1 of 8" in found["sentence"]
+
+
+def test_clusters_that_are_too_few_are_told_as_that(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        (f"{g}{i}", 0, int((i + (k == "B") * (1 if i % 2 else -1)) % 3 == 0), g, k)
+        for g in "abcd"
+        for i in range(20)
+        for k in "AB"
+    ]
+    found = concluded(tmp_path, rows, column="cluster")
+    assert found["sentence"].startswith("inconclusive: 4 clusters are too few to tell")
+
+
+def test_clusters_of_unlike_size_are_told_with_what_they_are_worth(tmp_path: Path) -> None:
+    sizes = [3] * 19 + [60]
+    rows: list[Row] = [
+        (f"{g}-{i}", 0, int((i + g + (k == "B") * (1 if i % 2 else -1)) % 3 == 0), g, k)
+        for g, size in enumerate(sizes)
+        for i in range(size)
+        for k in "AB"
+    ]
+    found = concluded(tmp_path, rows, column="cluster")
+    words = "20 clusters, worth 3.6 of one size, are too few to tell"
+    assert found["sentence"].startswith(f"inconclusive: {words}")
+    assert "117 changed cases, 20 independent, worth 3.6 of one size" in found["remarks"]
+
+
+@pytest.mark.parametrize("labelled", ["A", "B", "AB"])
+def test_a_cluster_column_of_one_side_ties_both(labelled: str, tmp_path: Path) -> None:
+    rows: list[Row] = [
+        (f"{g}{i}", 0, i % 2, g if k in labelled else "", k)
+        for g in "abcd"
+        for i in range(5)
+        for k in "AB"
+    ]
+    found = concluded(tmp_path, rows, column="cluster")
+    assert (found["units"], found["changed"]) == (4, 20)
+
+
+def test_an_end_that_rounds_to_the_target_has_a_digit_more(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        (i, 0, int(i < 20) if k == "A" else int(1 <= i < 21), k) for i in range(40) for k in "AB"
+    ]
+    found = concluded(tmp_path, rows, "--target=0.0866")
+    assert found["sentence"].endswith(": it fell by 0.0865 at most")
