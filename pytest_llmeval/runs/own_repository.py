@@ -131,11 +131,12 @@ class OwnRepository:
         lines = (f"update {ref} {new}" if new else f"delete {ref}" for ref, new in refs.items())
         change(self.path, "update-ref", "--stdin", given="".join(f"{line}\n" for line in lines))
 
-    def listed(self, *refs: str) -> Mapping[str, str]:
+    def listed(self, *refs: str, seconds: float = SECONDS) -> Mapping[str, str]:
         """Ask origin for the commits of refs.
 
         Args:
             refs: full names, such as ``refs/heads/main``.
+            seconds: how long it may take.
 
         Returns:
             Hashes by name, without the refs that origin does not have.
@@ -143,7 +144,7 @@ class OwnRepository:
         Raises:
             GitFailed: origin gave no answer.
         """
-        lines = self._remote("ls-remote", "origin", *refs).splitlines()
+        lines = self._remote("ls-remote", "origin", *refs, seconds=seconds).splitlines()
         pairs = (line.split("\t", 1) for line in lines)
         return {name: commit for commit, name in pairs if name in refs}
 

@@ -42,6 +42,7 @@ from pytest_llmeval.runs.lookup.wanted_commit import (
 from pytest_llmeval.runs.own_repository import SECONDS, WHOLE_HISTORY, OwnRepository
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
+_SECONDS_TO_LOOK = 15.0  # where the answer is known if nothing has changed
 _DAY = 24 * 60 * 60
 DEPTHS = (50, 500, WHOLE_HISTORY)
 
@@ -283,7 +284,8 @@ class Deepening:
         """Ask origin whether its branch is elsewhere than all that is known here."""
         self._own.prepare()
         ref = f"refs/heads/{found.branch}"
-        return self._own.listed(ref).get(ref, found.tips[0]) not in found.tips
+        listed = self._own.listed(ref, seconds=_SECONDS_TO_LOOK)
+        return listed.get(ref, found.tips[0]) not in found.tips
 
     def fetch(self, *wanted: str, depth: int) -> None:
         """Fetch commits; see ``OwnRepository.fetch``."""

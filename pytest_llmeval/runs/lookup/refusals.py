@@ -13,6 +13,7 @@ from pytest_llmeval.runs.lookup.best_run import Search
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step
 from pytest_llmeval.runs.lookup.wanted_commit import (
     WantedCommit,
+    default_of_origin,
     facts_of_head,
     name_to_show,
 )
@@ -57,6 +58,9 @@ class Refusals:
             return self._leads_nowhere(what, todo=DEEPEN, notes=self._said(wanted))
         near = near_names(self.reference, top=git.top)
         todo = "List them:  git branch --all && git tag"
+        default = default_of_origin(git.top) or self.refs.ci.default_branch
+        if default and default != self.reference:
+            todo += f"  or take the default branch, {default}:  pytest {self._typed('auto')}"
         if near:
             todo = f"Did you mean {' or '.join(near)}?  pytest {self._typed(near[0])}"
         return self._leads_nowhere(what, todo=todo, notes=self._said(wanted))

@@ -196,7 +196,9 @@ def _as_on_a_laptop(name: str, *, head: str, top: Path, in_ci: bool) -> WantedCo
         if not (in_ci and tips and place.startswith(_HEADS)):
             tips = {place: ref.commit, **tips}
     bases = {one: _base(tip, head=head, top=top) for one, tip in tips.items()}
-    nearest = min(bases, key=lambda one: bases[one].distance)
+    # Whoever pushed this very branch there says nothing of where it began.
+    others = [one for one in bases if one.startswith((_HEADS, ORIGIN)) or bases[one].commit != head]
+    nearest = min(others or bases, key=lambda one: bases[one].distance)
     is_branch = nearest.startswith((_HEADS, _REMOTES))
     return WantedCommit(
         commit=bases[nearest].commit,

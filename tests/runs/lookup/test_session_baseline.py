@@ -829,6 +829,13 @@ def test_an_unknown_name_is_met_with_near_ones(project):
 def test_an_unknown_name_like_no_other(project):
     _, second = refusal(BaselineError, project, "zzz")
     assert "git branch --all" in second
+    assert second.endswith("or take the default branch, main:  pytest --llm-baseline=auto")
+
+
+def test_where_no_default_branch_is_known_none_is_named(project):
+    project.git("remote", "add", "origin", "nowhere")
+    _, second = refusal(BaselineError, project, "zzz")
+    assert second.endswith("git branch --all && git tag")
 
 
 @pytest.mark.parametrize(

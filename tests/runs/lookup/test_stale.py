@@ -160,6 +160,16 @@ def test_of_several_remotes_the_nearest_is_named(tmp_path: Path) -> None:
     assert found.notes == ("of several remotes the nearest counts: upstream/main",)
 
 
+def test_a_remote_that_has_the_very_branch_as_its_main_does_not_count(tmp_path: Path) -> None:
+    origin = Origin(tmp_path / "host")
+    clone = on_laptop(origin, tmp_path / "clone").path
+    run_git(clone, "switch", "--quiet", "--create", "topic")
+    run_git(clone, "commit", "--quiet", "--allow-empty", "--message=more")
+    run_git(clone, "remote", "add", "mine", "nowhere")
+    run_git(clone, "update-ref", "refs/remotes/mine/main", "HEAD")
+    assert wanted(clone, ref="main").commit == origin.tip
+
+
 @pytest.mark.parametrize("has_local", [True, False])
 @pytest.mark.parametrize("ref", ["auto", "main"])
 def test_the_only_remote_may_have_any_name(tmp_path: Path, *, ref: str, has_local: bool) -> None:
