@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,11 +34,13 @@ from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
+from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run, read_run_header
+from pytest_llmeval.runs.run_lines import FULL_HASH
 from pytest_llmeval.runs.sharing.merging import Merged, merge_runs
 from pytest_llmeval.runs.sharing.shared_store import open_store
 from pytest_llmeval.runs.sharing.suite_files import TEST_FILES, suite_files, unreached
-from pytest_llmeval.runs.store import ENDING, first_of, refuse_tracked
+from pytest_llmeval.runs.store import BORROWED, ENDING, NO_COMMIT, first_of, refuse_tracked
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.session import planned_judgement
 from pytest_llmeval.settings import GateRules, Settings, options_of
@@ -52,6 +54,7 @@ from pytest_llmeval.settings import GateRules, Settings, options_of
     "--report", "reports", multiple=True, metavar="PATH",
     help="Write what --llm-report writes; repeatable.",
 )  # fmt: skip
+@click.option("--fetch", is_flag=True, help="Fetch history that is missing, as CI does by itself.")
 @verbose_option
 @store_option
 @home_option
@@ -62,6 +65,7 @@ def merge_command(
     baseline: str | None,
     union: bool,
     reports: tuple[str, ...],
+    fetch: bool,
     store: str | None,
     verbose: bool,
 ) -> None:
@@ -78,6 +82,7 @@ def merge_command(
         baseline=baseline,
         reports=checks.checked("--report", checks.report_paths, reports),
         store=store,
+        fetch=fetch or None,
     )
     try:
         judgement = _judged(shards, home, asked, union=union)
@@ -124,26 +129,60 @@ def _judged(shards: Sequence[Path], home: Home, asked: Settings, *, union: bool)
     return judgement if missing is None else replace(judgement, could_not_judge=missing)
 
 
-def _read(shards: Iterable[Path]) -> tuple[list[Run], list[str]]:
-    """Read the run files of the newest run's commit; note how many others there are.
+def _read(shards: Sequence[Path]) -> tuple[list[Run], list[str]]:
+    """Read the run files of the shards' commit; note how many others there are.
 
     Raises:
-        SettingsError: there are none.
+        SettingsError: there are none, or the newest ones of two shards are of different commits.
         BaselineUnreadable: one of them is damaged, or not of this version.
     """
-    found = [path for folder in shards for path in run_files(folder)]
-    if not found:
+    headers = {
+        shard: [(path, run) for path in paths if not (run := read_run_header(path).run).made]
+        for shard, paths in _files_by_shard(shards).items()
+    }
+    every = [one for found in headers.values() for one in found]
+    if not every:
         raise SettingsError(
             f"no run file ({ENDING}) lies in {' or '.join(map(str, shards))}. A session leaves "
             "its own in .llmeval/runs"
         )
-    headers = [(path, read_run_header(path).run) for path in found]
-    newest = max((run for _, run in headers), key=lambda run: run.id)
-    chosen = [path for path, run in headers if run.commit == newest.commit]
-    others = len(found) - len(chosen)
-    of = short_hash(newest.commit) if newest.commit else "no commit"
-    notes = [f"passed over: {others} run(s) that are not of {of}"] if others else []
+    # An earlier job may have left its runs beside those of a shard.
+    runs = ([run for _, run in found] for found in headers.values() if found)
+    newest = [max(found, key=lambda run: run.id) for found in runs]
+    commits = {run.commit: run for run in newest}
+    if len(commits) > 1:
+        one, other = sorted(commits.values(), key=lambda run: run.id)[-2:]
+        raise SettingsError(
+            f"runs {one.id} and {other.id} are of different commits ({_short(one)}, "
+            f"{_short(other)}): name shards of one suite"
+        )
+    chosen = [path for path, run in every if run.commit in commits]
+    others = len(every) - len(chosen)
+    notes = [f"passed over: {others} run(s) that are not of {_short(newest[0])}"] if others else []
     return [read_run(path) for path in chosen], notes
+
+
+def _short(run: Run) -> str:
+    return short_hash(run.commit) if run.commit else "no commit"
+
+
+def _files_by_shard(places: Sequence[Path]) -> Mapping[Path, Sequence[Path]]:
+    """List the run files of each shard: those in each place, or in each folder of the only one.
+
+    What a team lent a shard to compare with lies there too, and is no shard.
+    """
+    found: dict[Path, list[Path]] = {}
+    for place in places:
+        for path in run_files(place):
+            folder, *below = path.relative_to(place).parts or (".",)
+            is_shard = len(places) == 1 and below and not _is_commit(folder)
+            if path.parents[1].name != BORROWED:
+                found.setdefault(place / folder if is_shard else place, []).append(path)
+    return found
+
+
+def _is_commit(folder: str) -> bool:
+    return folder == NO_COMMIT or re.fullmatch(FULL_HASH, folder) is not None
 
 
 def _guess(shards: Sequence[Path]) -> str:
@@ -201,14 +240,17 @@ def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run])
         BaselineError: there is none, or it does not fit.
     """
     git = replace(home.refs.git, commit=run.commit, tree=run.tree, dirty=run.dirty)
-    store = open_store(home.path, named=settings.store, git=git)
+    store, ci = open_store(home.path, named=settings.store, git=git), read_ci(os.environ)
+    own = None
+    if git.top is not None and (settings.fetch or ci.provider):
+        own = OwnRepository(home.path, top=git.top, fetches=True)
     models = {call.model for trial in run.trials for call in trial.calls if call.model}
 
     def find(reference: str, *, option: str) -> Baseline:
         return find_baseline(
             reference,
             option=option.replace("--llm-", "--"),
-            refs=Refs(store, git, read_ci(os.environ), reach=home.refs.reach),
+            refs=Refs(store, git, ci, own, home.refs.reach),
             root=run.root,
             selection=run.selection,
             models=frozenset(models) or None,

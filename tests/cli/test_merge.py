@@ -195,8 +195,24 @@ def test_without_a_baseline_run_the_merged_one_is_recorded_all_the_same(project:
     shutil.rmtree(project.path / ".llmeval")
     result = llmeval("merge", "shards", "--baseline=main")
     assert_refused(result, "--baseline=main: no complete run recorded for main")
-    assert "--llm-on-missing" not in result.stderr
+    assert "--llm-" not in result.stderr
     assert newest(project).complete
+
+
+@pytest.mark.parametrize("named", [["shards"], ["shards/1", "shards/2", "shards/3"]], ids=len)
+def test_a_shard_of_another_commit_is_refused(project: Project, named: list[str]) -> None:
+    """The three good ones were passed over for it, and the report spoke of missing cases."""
+    [file] = (project.path / "shards" / "3").rglob("*.jsonl.gz")
+    run = read_run(file)
+    write_run(replace(run, commit="ab" * 20, id=f"2026{run.id[4:]}"), file)
+    assert_refused(llmeval("merge", *named), "are of different commits (")
+
+
+def test_the_base_that_a_shard_ran_is_no_shard(project: Project) -> None:
+    [file] = (project.path / "shards" / "3").rglob("*.jsonl.gz")
+    base = replace(read_run(file), commit="ab" * 20, id="20261124T000000-000000", made="rerun")
+    RunStore(project.path / "shards" / "3").save(base)
+    assert llmeval("merge", "shards").exit_code == 0
 
 
 def test_runs_of_other_commits_beside_them_are_passed_over(project: Project) -> None:
@@ -275,3 +291,27 @@ def test_what_was_not_counted_is_not_claimed_to_be_counted(
 
 def test_the_command_is_listed() -> None:
     assert "merge" in main.commands
+
+
+def test_a_shallow_clone_gets_what_a_session_gets_and_no_option_is_named_that_is_none(
+    project: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job that judges has a clone of depth 1, and main's runs."""
+    folder = tmp_path_factory.mktemp("gate")
+    project.git("clone", "-q", "--bare", ".", str(folder / "origin.git"))
+    clone = folder / "clone"
+    origin = (folder / "origin.git").as_uri()
+    project.git("clone", "-q", "--depth=1", "--branch=branch", origin, str(clone))
+    shutil.copytree(project.path / ".llmeval", clone / ".llmeval")
+    shards = str(project.path / "shards")
+    monkeypatch.chdir(clone)
+
+    refused = llmeval("merge", shards, "--baseline=main")
+    assert_refused(refused, "let it be fetched: add --fetch")
+    assert "--llm-" not in refused.stderr
+
+    fetched = llmeval("merge", shards, "--baseline=main", "--fetch")
+    monkeypatch.setenv("CI", "true")
+    in_ci = llmeval("merge", shards, "--baseline=main")
+    assert (fetched.exit_code, in_ci.exit_code) == (1, 1)
+    assert "regressed" in in_ci.stdout.lower()

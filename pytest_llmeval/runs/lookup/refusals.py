@@ -19,11 +19,12 @@ from pytest_llmeval.runs.lookup.wanted_commit import (
 )
 from pytest_llmeval.runs.store import first_of
 
-RERUN = "Run its evals now, in a worktree:  add --llm-on-missing=rerun"
-DEEPEN = (
+_RERUN = "Run its evals now, in a worktree:  add --llm-on-missing=rerun\n       "
+_DEEPEN = (
     "Fetch the history:  git fetch --unshallow  (in GitHub's actions/checkout: fetch-depth: 0, at "
-    "GitLab: GIT_DEPTH: 0)  or let it be fetched:  add --llm-fetch"
+    "GitLab: GIT_DEPTH: 0)  or let it be fetched:  add"
 )
+_UNGATED = "or, where that records no eval, run ungated:  add --llm-on-missing=warn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,23 @@ class Refusals:
     refs: Refs
     search: Search
 
+    @property
+    def _is_session(self) -> bool:
+        """Whether a session asks; a command has other options, and runs nothing."""
+        return self.option.startswith("--llm-")
+
+    @property
+    def _command(self) -> str:
+        return "pytest" if self._is_session else "llmeval merge DIR..."
+
+    @property
+    def _rerun(self) -> str:
+        return _RERUN if self._is_session else ""
+
+    @property
+    def _deepen(self) -> str:
+        return f"{_DEEPEN} {'--llm-fetch' if self._is_session else '--fetch'}"
+
     def unknown(self, wanted: WantedCommit) -> BaselineError:
         """Make the error for an unknown name, with the names that are like it."""
         git = self.refs.git
@@ -50,26 +68,26 @@ class Refusals:
                 "no file and no recorded run has that name, and no git ref can be looked up: "
                 f"{git.lack}.",
                 todo="Name a run file, a run id, a full commit hash, or:  "
-                f"pytest {self.option}=last",
+                f"{self._command} {self.option}=last",
             )
         what = "no file, run id, commit, branch or tag has that name, here or at origin."
         if git.shallow and not self.refs.history.has_asked:
             what = f"{what} This clone is shallow."
-            return self._leads_nowhere(what, todo=DEEPEN, notes=self._said(wanted))
+            return self._leads_nowhere(what, todo=self._deepen, notes=self._said(wanted))
         near = near_names(self.reference, top=git.top)
         todo = "List them:  git branch --all && git tag"
         default = default_of_origin(git.top) or self.refs.ci.default_branch
         if default and default != self.reference:
             todo += f"  or take the default branch, {default}:  pytest {self._typed('auto')}"
         if near:
-            todo = f"Did you mean {' or '.join(near)}?  pytest {self._typed(near[0])}"
+            todo = f"Did you mean {' or '.join(near)}?  {self._command} {self._typed(near[0])}"
         return self._leads_nowhere(what, todo=todo, notes=self._said(wanted))
 
     def unrelated(self, wanted: WantedCommit) -> BaselineError:
         """Make the error for a name that has no commit in common with HEAD."""
         what, todo = "it has no common ancestor with HEAD", "Name a commit, a run id or a run file."
         if self.refs.history.git.shallow:
-            what, todo = f"{what} in this shallow clone.", DEEPEN
+            what, todo = f"{what} in this shallow clone.", self._deepen
         else:
             what = f"{what}: their histories are unrelated."
         return self._leads_nowhere(what, todo=todo, notes=self._said(wanted))
@@ -102,7 +120,7 @@ class Refusals:
             return self._let_pass(f"{self._typed(self.reference)}: {what}")
         is_short = not wanted.exact and all(step.behind < self.refs.reach for step in looked_at)
         if is_short and self.refs.history.is_cut(one for step in looked_at for one in step.commits):
-            todo = f"{RERUN}\n       {DEEPEN}"
+            todo = f"{self._rerun}{self._deepen}"
             return self._leads_nowhere(f"{what} This clone is shallow.", todo=todo)
         steps = [
             *(["git stash"] if git.dirty else []),
@@ -110,7 +128,9 @@ class Refusals:
             "pytest",
         ]
         first = _to_be_seen(self.search.unseen, git=git)
-        return self.not_found(what, todo=f"{first}Record one:  {' && '.join(steps)}", other=RERUN)
+        return self.not_found(
+            what, todo=f"{first}Record one:  {' && '.join(steps)}", other=self._rerun
+        )
 
     def is_own_branch_in_ci(self, wanted: WantedCommit) -> bool:
         """Whether the job is about the branch itself, whose runs only such jobs record."""
@@ -144,7 +164,7 @@ class Refusals:
         return self._leads_nowhere(
             f"{wanted} has no complete run. That of {commit}, {found.distance} behind, could stand "
             "in for it, which --llm-strict refuses.",
-            todo=f"{RERUN}\n       Record one:  git switch --detach {wanted} && pytest",
+            todo=f"{self._rerun}Record one:  git switch --detach {wanted} && pytest",
         )
 
     def _where(self, wanted: WantedCommit) -> str:
@@ -166,13 +186,14 @@ class Refusals:
         Args:
             what: is wrong.
             todo: how to record it.
-            other: what else can be done, which is better.
+            other: what else can be done, which is better: lines, with their ends.
         """
         named = self._typed(self.reference)
-        ungated = "or, where that records no eval, run ungated:  add --llm-on-missing=warn"
-        first = f"{other}\n       " if other else ""
+        ungated = (
+            _UNGATED if self._is_session else f"or join them ungated:  leave {self.option} out"
+        )
         return BaselineNotFound(
-            f"{named}: {what}\n       {first}{todo}      {ungated}",
+            f"{named}: {what}\n       {other}{todo}      {ungated}",
             line=f"{named}: {' '.join(f'{what} {todo}'.split())}",
         )
 
