@@ -177,8 +177,13 @@ class Home:
 
 
 def _of_table(table: ScoreTable, run: Run, notes: tuple[str, ...] = ()) -> Baseline:
-    reference = table.reference
-    return Baseline(run=run, path=table.path, reference=reference, how="table", notes=notes)
+    return Baseline(
+        run=run,
+        path=table.path,
+        reference=table.reference,
+        how="table",
+        notes=(*table.notes, *notes),
+    )
 
 
 def _split(reference: str) -> tuple[str, Selection | None]:

@@ -26,10 +26,12 @@ from pytest_llmeval.records import (
     bare_run,
 )
 from pytest_llmeval.runs import table_rows as rows
+from pytest_llmeval.runs.readers.choice import ENDINGS as OF_OTHERS
+from pytest_llmeval.runs.readers.choice import results_of
 
 FUNCTION = "scores"
 NO_SCORE = "the score is empty"
-LIKE_TABLES = (".tsv", ".txt", ".json")
+LIKE_TABLES = (".tsv", ".txt")
 
 # by case, by repeat; None for an errored trial
 Scores = Mapping[str, Mapping[int, float | None]]
@@ -45,6 +47,7 @@ class ScoreTable:
         scores: by metric; under None where the table does not name its metric.
         clusters: label of each case that has one.
         wordings: of each case that has one: its ``case_id`` and how that is worded.
+        notes: what the file lacks, in a sentence each.
     """
 
     reference: str
@@ -53,6 +56,7 @@ class ScoreTable:
     scores: Mapping[str | None, Scores]
     clusters: Mapping[str, str]
     wordings: Mapping[str, tuple[str, str]]
+    notes: tuple[str, ...] = ()
 
     @property
     def may_be_passes(self) -> bool:
@@ -78,7 +82,7 @@ def table_named(reference: str) -> tuple[Path, str | None] | None:
     if Path(reference).is_file():
         name, separator = reference, ""
     path = Path(name)
-    if not rows.has_ending(path):
+    if not rows.has_ending(path, (*rows.ENDINGS, *OF_OTHERS)):
         if path.suffix.lower() in LIKE_TABLES and path.is_file():
             raise TableError(f"{path}: a score table ends in {', '.join(rows.ENDINGS)}")
         return None
@@ -91,12 +95,13 @@ def table_named(reference: str) -> tuple[Path, str | None] | None:
 def read_table(
     path: Path, *, reference: str, condition: str | None = None, metric: str | None = None
 ) -> ScoreTable:
-    """Read the scores of a table.
+    """Read the scores of a table, or of a result file of another harness.
 
     Args:
-        path: a file with one of ``rows.ENDINGS``.
+        path: a file that ``table_named`` found.
         reference: what the user typed for it.
-        condition: which rows count, by the column ``condition``; None if it has but one.
+        condition: which rows count, by the column ``condition``, or of promptfoo by the provider;
+            None if it has but one.
         metric: which rows count, by the column ``metric``, or without such a column the
             name of the column with the scores. None for every metric.
 
@@ -104,9 +109,14 @@ def read_table(
         TableError: a column is missing, a value is no score, a trial is there twice, or no
             row is left.
     """
-    columns = rows.columns_of(path, condition=condition, metric=metric)
+    results = results_of(path, metric=metric)
+    if results is None:
+        columns = rows.columns_of(path, condition=condition, metric=metric)
+        lines = rows.read_rows(path, columns)
+    else:
+        columns, lines = rows.EVERY, enumerate(results.rows, start=1)
     reader = _Reader(path=path, condition=condition, metric=metric, named=columns[3] is not None)
-    for line, row in rows.read_rows(path, columns):
+    for line, row in lines:
         reader.take(line, row)
     return ScoreTable(
         reference=reference,
@@ -115,6 +125,7 @@ def read_table(
         scores=reader.finished(),
         clusters=reader.clusters,
         wordings=reader.wordings,
+        notes=() if results is None else tuple(results.notes),
     )
 
 

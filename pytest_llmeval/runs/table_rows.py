@@ -25,6 +25,7 @@ ENDINGS = (*CSV, *JSONL)
 
 NEEDED = 3  # case_id, repeat and the score
 OPTIONAL = ("metric", "cluster", "wording", "condition")
+EVERY = ("case_id", "repeat", "score", *OPTIONAL)
 LISTED = 20
 
 LARGEST_REPEAT = 2**53
@@ -127,6 +128,16 @@ def _csv_rows(path: Path, file: IO[str], columns: Sequence[str | None]) -> Itera
             raise TableError(
                 f"{path}, line {reader.line_num}: {len(cells)} cells, the header has {len(header)}"
             )
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield number and content of every line of a JSONL file.
+
+    Raises:
+        TableError: a line is no object of JSON, or the file cannot be read.
+    """
+    with _opened(path) as file:
+        yield from _objects(path, file)
 
 
 def _json_rows(path: Path, file: IO[str], columns: Sequence[str | None]) -> Iterator[Row]:

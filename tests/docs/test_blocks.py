@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sysconfig
 import tomllib
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -197,7 +199,9 @@ class Reader:
 def test_the_commands_of_a_page_work_one_after_the_other(
     originals: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
-    reader = Reader(made_once(originals / "recorded", pytester, recorded), monkeypatch)
+    project = made_once(originals / "recorded", pytester, recorded)
+    reader = Reader(project, monkeypatch)
+    write_results(project.path)
 
     for command in commands(page):
         assert reader.types(command) == 0, command
@@ -279,6 +283,30 @@ def test_the_query_of_the_page_counts_calls(
 SCORES = "condition,case_id,repeat,score\n" + "".join(
     f"{condition},{case},0,1\n" for condition in ("old", "new", "RUN_ID") for case in range(6)
 )
+# result files of other harnesses that the pages compare
+RESULTS = {
+    **dict.fromkeys(
+        ("main.json", "branch.json"),
+        json.dumps({"results": [{"provider": "openai:gpt-6-luna", "success": True}]}),
+    ),
+    **dict.fromkeys(
+        ("samples_gsm8k_MAIN.jsonl", "samples_gsm8k_BRANCH.jsonl"),
+        json.dumps({"doc_id": 0, "resps": [], "metrics": ["acc"], "acc": 1.0}),
+    ),
+}
+
+
+def write_results(folder: Path) -> None:
+    (folder / "scores.csv").write_text(SCORES)
+    for name, text in RESULTS.items():
+        (folder / name).write_text(text)
+    (folder / "logs").mkdir()
+    for name in ("main", "branch"):
+        with zipfile.ZipFile(folder / "logs" / f"{name}.eval", "w") as log:
+            scores = {"exact": {"value": "C"}}
+            log.writestr("summaries.json", json.dumps([{"id": 1, "epoch": 1, "scores": scores}]))
+
+
 # what stands for the words of sentences that a reader fills in
 FILLED = {
     "A": "main", "B": "my-branch", "RUN": "last", "NODEID": "test_evals.py::test_tone",
@@ -309,7 +337,7 @@ def test_a_command_in_a_sentence_can_be_typed(
     reader = Reader(project, monkeypatch)
     (project.path / "evals").mkdir()
     (project.path / "evals" / "test_capitals.py").write_text(CAPITALS)
-    (project.path / "scores.csv").write_text(SCORES)
+    write_results(project.path)
 
     for command in complete_commands(page):
         assert reader.types(command) in (0, 1), command

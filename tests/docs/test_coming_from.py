@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -29,7 +30,7 @@ FILES = {
 }
 (TICKETS,) = (block.text for block in blocks(PAGE, language="json"))
 CASES = [json.loads(line) for line in TICKETS.splitlines()]
-# what the page asks of DeepEval and of Inspect, in the forms that their releases were seen to have
+# what the page asks of DeepEval, in the form that its release was seen to have
 DEEPEVAL = {
     "__init__": "",
     "metrics": """
@@ -41,23 +42,6 @@ class ExactMatchMetric:
 class LLMTestCase:
     def __init__(self, *, input, actual_output, expected_output):
         self.actual_output, self.expected_output = actual_output, expected_output
-""",
-}
-INSPECT = {
-    "__init__": "",
-    "log": """
-from types import SimpleNamespace as Record
-
-def read_eval_log(path):
-    value = "C" if "first" in path else "I"
-    return Record(samples=[
-        Record(id=f"t-{case}", epoch=epoch, scores={"exact": Record(value=value)})
-        for case in range(8) for epoch in (1, 2)
-    ])
-""",
-    "scorer": """
-def value_to_float():
-    return {"C": 1.0, "I": 0.0}.__getitem__
 """,
 }
 
@@ -139,7 +123,7 @@ def typed(suite: Project, command: str) -> int:
 
 
 def test_the_suite_runs_and_a_branch_is_compared_with_main(suite: Project, models: Models) -> None:
-    record, switch, gate = commands(PAGE)
+    record, switch, gate, _ = commands(PAGE)
 
     assert [typed(suite, command) for command in (record, switch, gate)] == [0, 0, 0]
     assert len(models.requests) == 15
@@ -188,20 +172,21 @@ def test_results_of_openai_are_kept_as_a_table(
     assert [set(json.loads(line)) for line in kept] == [set(CASES[0])] * 8
 
 
-def test_logs_of_inspect_are_kept_as_a_table(
-    suite: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (suite.path / "inspect_ai").mkdir()
-    for name, text in INSPECT.items():
-        (suite.path / "inspect_ai" / f"{name}.py").write_text(text)
-    for name in ("inspect_ai", "inspect_ai.log", "inspect_ai.scorer"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+def test_logs_of_inspect_are_compared_as_they_are(suite: Project) -> None:
+    assert "$ llmeval compare logs/FIRST.eval logs/SECOND.eval" in TEXT
+    for name, value in (("FIRST", "C"), ("SECOND", "I")):
+        samples = [
+            {"id": f"t-{case}", "epoch": epoch, "scores": {"exact": {"value": value}}}
+            for case in range(8)
+            for epoch in (1, 2)
+        ]
+        with zipfile.ZipFile(suite.path / f"{name}.eval", "w") as log:
+            log.writestr("summaries.json", json.dumps(samples))
 
-    run_script("keep_logs.py", "old=first.eval", "new=second.eval", monkeypatch=monkeypatch)
+    result = CliRunner().invoke(main, ["compare", "FIRST.eval", "SECOND.eval"])
 
-    assert "REGRESSED" in compared("old", "new")
-    for name in ("inspect_ai", "inspect_ai.log", "inspect_ai.scorer"):
-        monkeypatch.delitem(sys.modules, name)
+    assert result.exit_code == 1
+    assert "scores (exact) fell by 1.000" in result.output
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".py")])

@@ -1,0 +1,1 @@
+"""Read result files of other harnesses as rows of a score table."""

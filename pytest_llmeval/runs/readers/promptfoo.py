@@ -1,0 +1,96 @@
+"""What promptfoo writes with ``--output FILE.json``. A test that ran again is a repeat."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, SECONDS_METRIC
+from pytest_llmeval.runs.readers.results import Results, mapping, mappings
+
+ERROR = 2  # of failureReason: no assertion judged the reply
+UNNAMED = "the test without vars"
+
+
+def read(path: Path, content: Mapping[str, Any], *, metric: str | None) -> Results:
+    """Read the results.
+
+    Args:
+        path: of the file.
+        content: of the file.
+        metric: ``score``, ``seconds`` and ``cost`` are read if they are asked for.
+
+    Raises:
+        TableError: there is no score.
+    """
+    inner = content["results"]
+    rows = mappings(inner["results"] if isinstance(inner, dict) and "results" in inner else inner)
+    rows.sort(key=lambda row: _index(row, "testIdx"))
+    conditions = _conditions(rows)
+    cases = [_case(row) for row in rows]
+    named: dict[str, dict[str, None]] = defaultdict(dict)
+    for case, row in zip(cases, rows, strict=True):
+        named[case] |= dict.fromkeys(mapping(row.get("namedScores")))
+    results = Results()
+    ran: Counter[tuple[str, str]] = Counter()
+    for case, row in zip(cases, rows, strict=True):
+        condition = conditions[_index(row, "promptIdx")]
+        values = dict.fromkeys(named[case]) | _values(row, metric)
+        if _errored(row):
+            values = dict.fromkeys(values)
+        for name, value in values.items():
+            results.add(case, ran[case, condition], name, value, condition)
+        ran[case, condition] += 1
+    results.notes.append(f"{path.name}: its tests have no ids, so their vars name the cases")
+    return results.finished(path)
+
+
+def _values(row: Mapping[str, Any], metric: str | None) -> dict[str, Any]:
+    latency = row.get("latencyMs")
+    asked = {
+        SCORE_METRIC: row.get("score"),
+        SECONDS_METRIC: latency / 1000 if isinstance(latency, (int, float)) else None,
+        "cost": row.get("cost"),
+    }
+    values = {PASS_METRIC: row.get("success"), **mapping(row.get("namedScores"))}
+    return values | ({metric: asked[metric]} if metric in asked else {})
+
+
+def _errored(row: Mapping[str, Any]) -> bool:
+    if "failureReason" in row:
+        return bool(row["failureReason"] == ERROR)
+    return bool(mapping(row.get("response")).get("error"))  # of older files
+
+
+def _index(row: Mapping[str, Any], name: str) -> int:
+    index = row.get(name)
+    return index if isinstance(index, int) else 0
+
+
+def _case(row: Mapping[str, Any]) -> str:
+    test = mapping(row.get("testCase"))
+    values = mapping(test.get("vars")) or mapping(row.get("vars"))
+    named = ", ".join(f"{name}={_text(values[name])}" for name in sorted(values))
+    described = test.get("description")
+    return ": ".join(str(part) for part in (described, named) if part) or UNNAMED
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _conditions(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Name what was asked by its provider; with its place where one was asked several prompts."""
+    providers: dict[int, str] = {}
+    for row in rows:
+        provider = row.get("provider")
+        about = mapping(provider)
+        name = about.get("label") or about.get("id") or provider
+        providers[_index(row, "promptIdx")] = str(name)
+    shared = Counter(providers.values())
+    return {
+        index: name if shared[name] == 1 else f"{name}#{index}" for index, name in providers.items()
+    }

@@ -1,0 +1,114 @@
+"""What the readers share: bounds on files, values that are numbers, and the rows made of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_llmeval.errors import TableError
+
+LARGEST = 2**28  # bytes that are read into memory at once: 256 MiB
+LONGEST = 40
+# What harnesses write for a number; Inspect's C, P, I and N are right, partly, wrong, no answer.
+WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The trials of a file.
+
+    Attributes:
+        rows: as those of a table: case_id, repeat, score, metric, cluster, wording, condition.
+            None for what it does not have, and as the score of an errored trial.
+        notes: what the file lacks, in a sentence each.
+    """
+
+    rows: list[tuple[object, ...]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unread: Counter[str] = field(default_factory=Counter)
+
+    def add(
+        self, case: object, repeat: int, metric: str, value: object, condition: str | None = None
+    ) -> None:
+        """Add the score of a trial; count it if it is no number."""
+        try:
+            score = number_of(value)
+        except ValueError:
+            self.unread[metric] += 1
+            return
+        self.rows.append((case, repeat, score, metric, None, None, condition))
+
+    def finished(self, path: Path) -> Results:
+        """Say what was left out.
+
+        Raises:
+            TableError: there is no score.
+        """
+        for metric, count in self.unread.items():
+            self.notes.append(f"{path.name}: {count} values of {metric} are no numbers: left out")
+        if all(row[2] is None for row in self.rows):
+            raise TableError(f"{path}: no sample has a score that is a number")
+        return self
+
+
+def number_of(value: object) -> float | None:
+    """Read a score; None for one that is missing, as NaN is.
+
+    Raises:
+        ValueError: it is no number and no word for one.
+    """
+    if isinstance(value, str) and value.lower() in WORDS:
+        return WORDS[value.lower()]
+    if value is None:
+        return None
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return math.inf  # refused where scores are checked
+    except TypeError as exc:
+        raise ValueError(value) from exc
+    return None if math.isnan(number) else number
+
+
+def load(path: Path) -> object:
+    """Read a file of JSON.
+
+    Raises:
+        TableError: it cannot be read, is too large, or is no JSON.
+    """
+    try:
+        if path.stat().st_size > LARGEST:
+            raise TableError(f"{path} has more than {LARGEST >> 20} MiB: {_SMALLER}")
+        return parse(path, path.read_bytes())
+    except OSError as exc:
+        raise TableError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+
+
+_SMALLER = "write its scores as a table (.csv: case_id, repeat, score)"
+
+
+def parse(path: Path, data: bytes) -> object:
+    """Read JSON.
+
+    Raises:
+        TableError: it is none.
+    """
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as exc:  # the latter by thousands of brackets
+        raise TableError(f"{path}: not JSON: {str(exc)[:LONGEST]}") from None
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return an object of JSON; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(value: object) -> list[Mapping[str, Any]]:
+    """Return a list of objects; what is none of them becomes an empty one."""
+    return [mapping(item) for item in value] if isinstance(value, list) else []
