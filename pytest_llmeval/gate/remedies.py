@@ -21,6 +21,7 @@ MOST_TIMES_THE_CASES = 50
 MOST_CASES = 2000
 MOST_REPEATS = 200
 LEAST_P = 1e-12
+ROOM_FOR_RATES = 0.9
 Chosen = TypeVar("Chosen")
 
 
@@ -74,6 +75,9 @@ def _settles(imagined: Pairing, *, error: float, penalty: int, rules: GateRules)
     if judged.row == OPEN:
         return False
     if not found.standard_error or judged.interval is None:
+        if judged.ruled_out_by == "smallest_drop" and judged.smallest_drop is not None:
+            # few trials tell too little of how the rates scatter
+            return rules.margin + judged.smallest_drop <= ROOM_FOR_RATES * rules.target
         p = {REGRESSED: worse, IMPROVED: better}.get(judged.row)
         if p is None or not imagined.difference:
             return True
