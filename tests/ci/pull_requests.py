@@ -182,6 +182,52 @@ def pull_request_in_a_subfolder(folder: Path) -> Situation:
     )
 
 
+def pull_request_whose_branch_merged_main(folder: Path) -> Situation:
+    origin = Origin(folder / "host")
+    head = origin.merge(add_feature(origin), origin.main[1])
+    job = pull_request(origin, folder / "job", head=head)
+    why = "the merge that is tested has main's newest commit as its first parent"
+    return complete(job, origin, wanted=origin.tip, why=why, fork=False)
+
+
+def pull_request_with_an_octopus(folder: Path) -> Situation:
+    origin = Origin(folder / "host")
+    first, second = add_feature(origin), origin.commit(HARMLESS, on=origin.main[1])
+    head = origin.commit({"more.txt": "more\n"}, on=origin.merge(first, second))
+    job = pull_request(origin, folder / "job", head=head, depth=0, checks_out_head=True)
+    why = "both sides of the branch began at main's second commit"
+    return complete(job, origin, wanted=origin.main[1], why=why, fork=False)
+
+
+def pull_request_into_a_release(folder: Path) -> Situation:
+    origin = Origin(folder / "host")
+    release = origin.commit({"README.md": "1.x\n"}, on=origin.main[0])
+    origin.set("release/1.x", release)
+    head = origin.commit(WORSE, on=release)
+    job = pull_request(origin, folder / "job", head=head, base="release/1.x")
+    why = "the release is what it is to be merged into; main has moved on since"
+    recorded = (*origin.main, release)
+    return complete(job, origin, ref="auto", wanted=release, recorded=recorded, why=why, fork=False)
+
+
+def pull_request_that_was_merged(folder: Path) -> Situation:
+    origin = Origin(folder / "host")
+    before, head = tuple(origin.main), add_feature(origin)
+    made = pull_request(origin, folder / "job", head=head, depth=0)
+    origin.main.append(origin.merge(origin.tip, head))
+    origin.set("main", origin.tip)
+    run_git(made.path, "fetch", "--quiet", "origin", "+refs/heads/main:refs/remotes/origin/main")
+    run_git(made.path, "checkout", "--quiet", "-B", "main", "origin/main")
+    file = Path(made.environ["GITHUB_EVENT_PATH"])
+    file.write_text(file.read_text().replace('"synchronize"', '"closed"'))
+    told = {"GITHUB_REF": "refs/heads/main", "GITHUB_SHA": origin.tip}
+    job = Job(path=made.path, environ={**made.environ, **told})
+    why = "the job of the closed request is about main, which is compared with what it was before"
+    return complete(
+        job, origin, ref="auto", wanted=origin.tip, recorded=before, baseline=before[-1], why=why
+    )
+
+
 def submodule_in_a_pull_request(folder: Path) -> Situation:
     origin, outer = Origin(folder / "host"), Origin(folder / "outer", commits=1)
     head = add_feature(origin)
@@ -214,5 +260,9 @@ PULL_REQUESTS = (
     pull_request_after_a_force_push,
     pull_request_that_brings_back_what_was_reverted,
     pull_request_in_a_subfolder,
+    pull_request_whose_branch_merged_main,
+    pull_request_with_an_octopus,
+    pull_request_into_a_release,
+    pull_request_that_was_merged,
     submodule_in_a_pull_request,
 )
