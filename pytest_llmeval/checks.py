@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CacheMode = Literal["auto", "replay", "refresh", "off"]
 KeylessCases = Literal["fail", "defer"]
 EditedCases = Literal["leave_out", "compare"]
-OnMissing = Literal["error", "warn", "rerun"]
+OnMissing = Literal["error", "warn", "rerun", "rerun-always"]
 Multiplicity = Literal["holm", "bh"]
 GateTest = Literal[
     "paired-t", "log-ratio", "sign-flip", "mcnemar", "mcnemar-exact", "mcnemar-mid-p"

@@ -33,7 +33,7 @@ from pytest_llmeval.pytest_options import (
     readable_settings,
 )
 from pytest_llmeval.safe_text import printable, printable_message
-from pytest_llmeval.settings import BRIEF, MARKER, STEP_SUMMARY
+from pytest_llmeval.settings import BRIEF, MARKER, RERUNS, STEP_SUMMARY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,7 @@ def pytest_load_initial_conftests(
 def _watch_files(config: pytest.Config) -> None:
     """Note what is opened from here on where a base is run in a worktree, and in that run."""
     is_base = config.pluginmanager.has_plugin(BRIEF)
-    if not is_base and config.known_args_namespace.llm_on_missing != "rerun":
+    if not is_base and config.known_args_namespace.llm_on_missing not in RERUNS:
         return
     from pytest_llmeval.engine.rerun.opened import opened_files
     from pytest_llmeval.engine.rerun.preparation import run_setup
@@ -229,7 +229,7 @@ class SessionHooks:
         if settings.retry_errors:
             self._retry = earlier_runs.retry_of(config, settings)
         if not self._is_worker:
-            make = self._make_run if settings.on_missing == "rerun" else None
+            make = self._make_run if settings.on_missing in RERUNS else None
             find = partial(earlier_runs.baseline_of, config, settings, retry=self._retry, make=make)
             planned = planned_judgement(
                 settings,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = ".llmeval"
 MARKER = "llm_eval"
+RERUNS = ("rerun", "rerun-always")  # values of --llm-on-missing
 BRIEF = "llmeval-brief"  # the plugin that tells a session to make the run of a baseline
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows on the page of a job
 TYPED_KEY = "llmeval_typed"  # under which xdist's workers find what was typed
@@ -216,10 +217,11 @@ class Settings(_Frozen):
         "small drops cannot add up unseen"
     )
     on_missing: OnMissing = Option(
-        "--llm-on-missing=error|warn|rerun", checks.choice_of(OnMissing), "error"
+        "--llm-on-missing=error|warn|rerun|rerun-always", checks.choice_of(OnMissing), "error"
     ).says(
         "without a stored run for REF: stop before anything is run, run ungated, or run the evals "
-        "of REF's commit first, in a worktree (default: {default})"
+        "of REF's commit first, in a worktree; rerun-always does that though there is a stored run "
+        "(default: {default})"
     )
     base_files: tuple[str, ...] = Option(
         "llm_base_files", checks.base_files, (), ini="linelist"

@@ -14,14 +14,15 @@ import os
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.cache.contents import draws_in, parse_name
 from pytest_llmeval.cache.course import PREFIX as COURSES
+from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cache.queries import Change, NewRow, StoredRow
 from pytest_llmeval.cache.reply import decode, pack, parse_object, unpack
 from pytest_llmeval.cache.requests import PREFIX, pack_request, unpack_request
@@ -56,9 +57,7 @@ def export(store: Store, path: Path) -> Exported:
         CacheUnusable: the cache cannot be read.
         OSError: the file cannot be written, or is there already.
     """
-    rows = [row for row in store.rows() if not row.name.startswith(COURSES)]
-    rows.sort(key=_order)
-    lines = [line for line in map(_line, rows) if line is not None]
+    rows, lines = _lines(store)
     requests = sum("request" in line for line in lines)
     draws = len(lines) - requests
     end = {"draws": draws, "requests": requests}
@@ -96,6 +95,29 @@ def read_export(path: Path) -> list[NewRow]:
     except (zlib.error, EOFError, gzip.BadGzipFile) as exc:
         raise ImportRefused(f"{path}, after line {number}: {exc}. Nothing was imported.") from exc
     raise ImportRefused(f"{path} is cut off after line {number}. Nothing was imported.")
+
+
+def read_folder(path: Path, *, warn: Callable[[str], None]) -> list[NewRow]:
+    """Read the cache of another folder such as ``.llmeval``, as if it had been exported.
+
+    Returns:
+        Names and values of rows that are whole; none if there is no cache.
+    """
+    if not (path / "cache" / DBNAME).is_file():
+        return []
+    with closing(Store(path, warn=warn)) as store:
+        rows: list[NewRow] = []
+        for line in _lines(store)[1]:
+            with suppress(RowRefused):
+                rows.append(_row(line))
+        return rows
+
+
+def _lines(store: Store) -> tuple[list[StoredRow], list[dict[str, Any]]]:
+    """Return the rows to take along, in order, and the lines of those that are whole."""
+    rows = [row for row in store.rows() if not row.name.startswith(COURSES)]
+    rows.sort(key=_order)
+    return rows, [line for line in map(_line, rows) if line is not None]
 
 
 def _order(row: StoredRow) -> tuple[str, int]:

@@ -17,7 +17,7 @@ from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.requests import explain_calls
 from pytest_llmeval.cache.store import Store
-from pytest_llmeval.cache.transfer import export, merge, read_export
+from pytest_llmeval.cache.transfer import export, merge, read_export, read_folder
 from pytest_llmeval.cli.arguments import Home, home_option
 from pytest_llmeval.cli.case_names import case_named, lowest
 from pytest_llmeval.cli.pages import echo, warn
@@ -110,12 +110,21 @@ def export_file(path: Path, home: Home) -> None:
 
 
 @cache_command.command("import")
-@file_argument
+@click.argument("path", metavar="PATH", type=click.Path(path_type=Path))
 @home_option
 def import_file(path: Path, home: Home) -> None:
-    """Take in the replies of a FILE that export wrote; none that is here is changed."""
-    foreign = read_export(path)
-    with _opened(home, must_exist=False) as store:
+    """Take in the replies of PATH; none that is here is changed.
+
+    PATH is a file that export wrote, or a folder such as .llmeval: one that is empty gives nothing.
+    """
+    is_folder = path.is_dir()
+    foreign = read_folder(path, warn=_warn) if is_folder else read_export(path)
+    if is_folder and not foreign:
+        echo([f"no replies are kept in {path}: nothing was imported"])
+        return
+    if not is_folder:  # a job joins folders where it may have none of its own yet
+        _check(home, must_exist=False)
+    with closing(Store(home.path, warn=_warn)) as store:
         done = store.rewrite(partial(merge, foreign=foreign))
     echo([stored.merged(done, path)])
 
@@ -151,9 +160,13 @@ def _check(home: Home, *, must_exist: bool = True) -> None:
         raise click.UsageError(f"no replies are kept in {shown}. Name another one with --dir")
 
 
-def _opened(home: Home, *, must_exist: bool = True) -> closing[Store]:
-    _check(home, must_exist=must_exist)
-    return closing(Store(home.path, warn=lambda text: warn([text])))
+def _opened(home: Home) -> closing[Store]:
+    _check(home)
+    return closing(Store(home.path, warn=_warn))
+
+
+def _warn(text: str) -> None:
+    warn([text])
 
 
 def days(age: str, option: str) -> timedelta:

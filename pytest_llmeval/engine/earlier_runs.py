@@ -108,6 +108,7 @@ def baseline_of(
         age=settings.baseline_age,
         strict=settings.gate.strict,
         make=make,
+        makes_always=settings.on_missing == "rerun-always",
     )
 
 

@@ -14,7 +14,14 @@ import pytest
 from pytest_llmeval.cache import requests as request_module
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.store import Store
-from pytest_llmeval.cache.transfer import ImportRefused, Merging, export, merge, read_export
+from pytest_llmeval.cache.transfer import (
+    ImportRefused,
+    Merging,
+    export,
+    merge,
+    read_export,
+    read_folder,
+)
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, asks, never, overtaken, says, wanted
 
@@ -236,3 +243,33 @@ def test_another_file_is_refused(path: Path, data: bytes, message: str) -> None:
     path.write_bytes(data)
     with pytest.raises(ImportRefused, match=message):
         read_export(path)
+
+
+def test_the_cache_of_another_folder_is_read_as_its_export(
+    make_replies: Make, store: Store, other: Store, path: Path, home: Path
+) -> None:
+    fill(make_replies)
+    export(store, path)
+
+    found = read_folder(home, warn=pytest.fail)
+
+    assert found == read_export(path)
+    other.rewrite(partial(merge, foreign=found))
+    assert rows(other) == dict(found)
+
+
+def test_a_row_of_another_folder_that_is_not_whole_is_left_out(
+    make_replies: Make, store: Store, home: Path
+) -> None:
+    fill(make_replies)
+    whole = read_folder(home, warn=pytest.fail)
+    (name, value) = next(one for one in whole if one[0].endswith("/0"))
+    store.add(f"{name}/spare/{'0' * 32}", value)  # of another draw
+    store.add("no name of ours", b"x")
+
+    assert read_folder(home, warn=pytest.fail) == whole
+
+
+def test_a_folder_without_a_cache_has_no_replies(tmp_path: Path) -> None:
+    assert read_folder(tmp_path, warn=pytest.fail) == []
+    assert list(tmp_path.iterdir()) == []

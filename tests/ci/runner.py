@@ -93,18 +93,20 @@ class CacheEntries:
     def keys(self, scope: str) -> list[str]:
         return [key for there, key in self.entries if there == scope]
 
-    def save(self, scope: str, key: str, folder: Path) -> None:
+    def save(self, scope: str, key: str, top: Path, *, paths: Iterable[str]) -> None:
+        """Keep those of the paths that are there; an entry is of its list of paths."""
         kept = Path(tempfile.mkdtemp(dir=self.folder))
-        shutil.copytree(folder, kept, dirs_exist_ok=True)
+        for path in paths:
+            _copy(top / path, kept / path)
         self.entries[scope, key] = kept
 
-    def restore(self, folder: Path, scopes: Iterable[str], key: str, prefix: str = "") -> None:
+    def restore(self, top: Path, scopes: Iterable[str], key: str, prefix: str = "") -> None:
         """Bring the entry of a key, else the newest one with a prefix, from the first scope."""
         for scope in scopes:
             keys = self.keys(scope)
             alike = [other for other in keys if prefix and other.startswith(prefix)]
             if found := [other for other in keys if other == key] or alike[-1:]:
-                shutil.copytree(self.entries[scope, found[0]], folder, dirs_exist_ok=True)
+                shutil.copytree(self.entries[scope, found[0]], top, dirs_exist_ok=True)
                 return
 
 
@@ -123,6 +125,15 @@ def _followed_event(job: Job) -> str:
 CONDITIONS: Mapping[str, Callable[[bool, Job], bool]] = {
     "success()": lambda failed, job: not failed,
     "always()": lambda failed, job: True,
+    "always() && github.event_name != 'merge_group'": (
+        lambda failed, job: _event(job) != "merge_group"
+    ),
+    "github.event_name == 'pull_request'": (
+        lambda failed, job: not failed and _event(job) == "pull_request"
+    ),
+    "always() && github.event_name == 'pull_request'": (
+        lambda failed, job: _event(job) == "pull_request"
+    ),
     "!cancelled() && (github.event_name == 'push' || github.event_name == 'merge_group')": (
         lambda failed, job: _event(job) in ("push", "merge_group")
     ),
@@ -175,6 +186,7 @@ class GithubRun:
 
     def _run_steps(self, steps: Iterable[Mapping[str, Any]], job: Job) -> Ended:
         code, outputs = 0, []
+        temp = tempfile.mkdtemp(dir=self.shell.folder.parent)
         for step in steps:
             if not _holds(step, failed=bool(code), job=job):
                 continue
@@ -187,6 +199,7 @@ class GithubRun:
                 for name, text in scope.get("env", {}).items()
             }
             assert "${{" not in step["run"]
+            environ["RUNNER_TEMP"] = temp
             ended = self.shell.run(
                 step["run"], "-e", folder=job.path, environ={**job.environ, **environ}
             )
@@ -198,9 +211,10 @@ class GithubRun:
         ref = job.environ["GITHUB_REF"]
         if action == "actions/cache/restore":
             scopes, key = (ref, "refs/heads/main"), self._filled(given["key"], job)
-            self.caches.restore(job.path / given["path"], scopes, key, given["restore-keys"])
+            self.caches.restore(job.path, scopes, key, given["restore-keys"])
         elif action == "actions/cache/save":
-            self.caches.save(ref, self._filled(given["key"], job), job.path / given["path"])
+            key, paths = self._filled(given["key"], job), given["path"].split()
+            self.caches.save(ref, key, job.path, paths=paths)
         elif action == "actions/upload-artifact":
             for path in self._filled(given["path"], job).splitlines():
                 if given.get("include-hidden-files") or not path.startswith("."):
@@ -216,6 +230,7 @@ class GithubRun:
             "github.run_id": str(self.run_id),
             "github.run_attempt": str(self.attempt),
             "github.sha": job.environ["GITHUB_SHA"],
+            "github.event_name": _event(job),
             "github.token": self.token,
             **{f"secrets.{name}": text for name, text in self.secrets.items()},
             **{f"env.{name}": text for name, text in self.workflow.get("env", {}).items()},
@@ -263,8 +278,9 @@ class GitlabPipeline:
         for name, definition in self.jobs.items():
             job = self.check_out()
             needed = definition.get("needs", ())
-            when = self._when(definition["rules"], job)
-            if not when or (when == "on_success" and any(ended[other].exit for other in needed)):
+            rule = self._rule(definition["rules"], job)
+            when = rule.get("when", "on_success")
+            if not rule or (when == "on_success" and any(ended[other].exit for other in needed)):
                 continue
             for path, artifact in (one for other in needed for one in left[other]):
                 _copy(artifact, job.path / path)
@@ -273,34 +289,42 @@ class GitlabPipeline:
             left[name] = [(path, job.path / path) for path in self._filled(paths, job)]
         return ended
 
-    def _when(self, rules: Iterable[Mapping[str, str]], job: Job) -> str:
-        """Tell when a job runs, by the first rule that holds; empty if none does."""
+    def _rule(self, rules: Iterable[Mapping[str, Any]], job: Job) -> Mapping[str, Any]:
+        """Find the first rule that holds; empty if none does."""
         for rule in rules:
             sides = [
                 [job.environ.get(side.removeprefix("$"), side.strip('"')) for side in equal]
                 for equal in (one.split(" == ") for one in rule["if"].split(" && "))
             ]
             if all(one == other for one, other in sides):
-                return rule.get("when", "on_success")
-        return ""
+                return rule
+        return {}
 
     def _run_job(self, definition: Mapping[str, Any], job: Job) -> Ended:
         """Run a job; all its lines are one script."""
-        cache = definition.get("cache")
-        keys: list[str] = []
-        if cache:
-            # Branches that are protected have a cache of their own.
-            is_apart = "CI_MERGE_REQUEST_IID" not in job.environ and not cache.get("unprotect")
-            scope = "protected" if is_apart else "non_protected"
-            (folder,) = (job.path / path for path in cache["paths"])
-            keys = self._filled([cache["key"], *cache["fallback_keys"]], job)
-            known = [key for key in keys if key in self.caches.keys(scope)]
-            self.caches.restore(folder, [scope], known[0] if known else "")
+        caches = definition.get("cache", ())
+        for cache in caches:
+            self.caches.restore(job.path, [self._scope(cache, job)], self._key(cache, job))
+        environ = {**job.environ, **self._rule(definition["rules"], job).get("variables", {})}
         lines = "\n".join(definition["script"])
-        ended = self.shell.run(lines, "-eo", "pipefail", folder=job.path, environ=job.environ)
-        if cache and (ended.exit == 0 or cache["when"] == "always"):
-            self.caches.save(scope, keys[0], folder)
+        ended = self.shell.run(lines, "-eo", "pipefail", folder=job.path, environ=environ)
+        after = "\n".join(definition.get("after_script", ()))
+        self.shell.run(after, "-eo", "pipefail", folder=job.path, environ=environ)
+        for cache in caches:
+            assert cache["when"] == "always"
+            if environ.get(cache.get("policy", "").removeprefix("$")) != "pull":
+                where = self._scope(cache, job), self._key(cache, job)
+                self.caches.save(*where, job.path, paths=cache["paths"])
         return ended
+
+    def _scope(self, cache: Mapping[str, Any], job: Job) -> str:
+        """Protected branches have a cache of their own."""
+        is_apart = "CI_MERGE_REQUEST_IID" not in job.environ and not cache.get("unprotect")
+        return "protected" if is_apart else "non_protected"
+
+    def _key(self, cache: Mapping[str, Any], job: Job) -> str:
+        (key,) = self._filled([cache["key"]], job)
+        return key
 
     def _filled(self, texts: Iterable[str], job: Job) -> list[str]:
         """Put values in the place of variables."""

@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pytest_llmeval.runs.run_file import read_run, write_run
 from tests.ci.hosts import (
     Job,
     github_push,
@@ -98,6 +99,7 @@ def test_zizmor_finds_nothing_in_a_workflow(shown: Recipe, tmp_path: Path) -> No
     assert done.returncode == 0, done.stdout
 
 
+IS_FIRST = "This run will be the first"
 STARTERS = ROOT / "pytest_llmeval" / "cli" / "starters"
 
 
@@ -109,13 +111,18 @@ def test_a_recipe_is_written_as_people_write_yaml(text: str) -> None:
     assert re.findall(r"^.*(?:: |- |^)\{[^}].*$", text, re.MULTILINE) == []
 
 
+def test_init_writes_the_files_of_the_pages() -> None:
+    assert (STARTERS / "github.yml").read_text() == README.text
+    assert (STARTERS / "gitlab.yml").read_text() == GITLAB_JOB.text
+
+
 @of_each_page
 def test_what_runs_code_of_branches_may_only_read(workflow: Recipe) -> None:
     content = workflow.content
     # YAML 1.1 reads the key "on" as true.
     assert content[True] == {
         "push": {"branches": ["main"]},
-        "pull_request": None,
+        "pull_request": {"types": ["opened", "synchronize", "reopened", "edited"]},
         "merge_group": None,
     }
     evals = content["jobs"]["evals"]
@@ -135,9 +142,8 @@ def test_the_job_that_may_write_runs_no_code_of_the_project() -> None:
 
 @of_each_page
 def test_a_job_of_main_is_in_no_group_with_another_one(workflow: Recipe) -> None:
-    group = workflow.content.get("concurrency", {}).get("group", "${{ github.run_id }}")
     alone = "github.event_name == 'pull_request' && github.ref || github.run_id"
-    assert group in ("${{ github.run_id }}", f"evals-${{{{ {alone} }}}}")
+    assert workflow.content["concurrency"]["group"] == f"evals-${{{{ {alone} }}}}"
     assert not any("concurrency" in job for job in workflow.content["jobs"].values())
 
 
@@ -149,16 +155,19 @@ def test_the_key_of_the_provider_goes_to_pytest_alone(workflow: Recipe) -> None:
     assert step["env"] == {"OPENAI_API_KEY": "${{ secrets.OPENAI_API_KEY }}"}
 
 
-def test_caches_have_replies_alone_and_artifacts_have_none() -> None:
+def test_caches_have_replies_and_runs_and_artifacts_have_no_replies() -> None:
     steps = [
         step
         for workflow in WORKFLOWS
         for job in workflow.content["jobs"].values()
         for step in job["steps"]
     ]
-    cached = {step["with"]["path"] for step in steps if "actions/cache" in step.get("uses", "")}
+    kept = {".llmeval/cache", ".llmeval/runs"}
+    cached = [step["with"] for step in steps if "actions/cache" in step.get("uses", "")]
+    assert all(set(given["path"].split()) == kept for given in cached)
     evals = GITLAB_JOB.content["evals"]
-    assert cached | set(evals["cache"]["paths"]) == {".llmeval/cache"}
+    of_main, own = evals["cache"]
+    assert (set(of_main["paths"]), own["paths"]) == (kept, [".llmeval/own"])
 
     (left,) = (step for step in steps if "upload-artifact" in step.get("uses", ""))
     report = "llmeval-report.json"
@@ -270,13 +279,14 @@ def test_at_github_a_worse_prompt_is_stopped_and_nothing_is_paid_for_twice(ci: C
     assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "not_gated", CALLS), told.output
     told = ci.run_github(README, pull_request, head=worse, run_id=2)
     assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", CALLS), told.output
-    assert (told.baseline["commit"], told.baseline["how"]) == (base, "rerun")
+    assert (told.baseline["commit"], told.baseline["how"]) == (base, "named by CI")
     told = ci.run_github(README, pull_request, head=worse, run_id=2, attempt=2)
     assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", 0), told.output
 
     # What the pull request bought is no other's.
-    assert ci.caches.keys("refs/heads/main") == ["llmeval-1-1"]
-    assert ci.caches.keys("refs/pull/7/merge") == ["llmeval-2-1", "llmeval-2-2"]
+    assert ci.caches.keys("refs/heads/main") == ["llmeval-push-1-1"]
+    own = ["llmeval-pull_request-2-1", "llmeval-pull_request-2-2"]
+    assert ci.caches.keys("refs/pull/7/merge") == own
     with (ROOT / "pyproject.toml").open("rb") as file:
         name = tomllib.load(file)["project"]["name"]
     assert set(ci.shell.installed) == {f"install -e . {name}"}
@@ -292,6 +302,66 @@ def test_at_github_the_merge_queue_is_gated_too(ci: Ci) -> None:
         told.output
     )
     assert told.baseline["commit"] == base
+    assert ci.caches.entries == {}
+
+
+def test_at_github_a_harmless_pull_request_asks_nothing_and_runs_the_suite_once(ci: Ci) -> None:
+    base = ci.origin.tip
+    ci.run_github(README, github_push, run_id=1)
+
+    told = ci.run_github(README, pull_request, head=ci.origin.commit(HARMLESS, on=base), run_id=2)
+
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "unchanged", 0), told.output
+    assert (told.baseline["commit"], told.baseline["how"]) == (base, "named by CI")
+    assert told.output.count("test session starts") == 1
+
+
+def test_at_github_main_is_compared_with_its_last_run(ci: Ci) -> None:
+    base = ci.origin.tip
+    told = ci.run_github(README, github_push, run_id=1)
+    assert IS_FIRST in " ".join(told.output.split())
+    ci.origin.advance(WORSE)
+
+    told = ci.run_github(README, github_push, run_id=2)
+
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", CALLS), told.output
+    assert (told.baseline["commit"], told.baseline["how"]) == (base, "earlier commit")
+    assert IS_FIRST not in " ".join(told.output.split())
+
+
+def test_at_github_what_main_paid_for_later_is_not_hidden_by_the_own_cache(ci: Ci) -> None:
+    head = ci.origin.commit(HARMLESS, on=ci.origin.tip)
+    ci.run_github(README, github_push, run_id=1)
+    ci.run_github(README, pull_request, head=head, run_id=2)
+    base = ci.origin.advance(WORSE)
+    assert ci.run_github(README, github_push, run_id=3).calls == CALLS
+
+    told = ci.run_github(README, pull_request, head=head, run_id=4)
+
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "unchanged", 0), told.output
+    assert told.baseline["commit"] == base
+
+
+def test_a_run_planted_in_the_scope_of_a_pull_request_is_not_taken_by_rerun_always(ci: Ci) -> None:
+    base = ci.origin.tip
+    ci.run_github(README, github_push, run_id=1)
+    worse = ci.origin.commit(WORSE, on=base)
+    ci.run_github(README, pull_request, head=worse, run_id=2)
+    # Code of the pull request saves its own run as that of main, under a name of main's entries.
+    (own,) = (path for key, path in ci.caches.entries.items() if key[1].endswith("request-2-1"))
+    (path,) = (one for one in own.rglob("*.gz") if one.parent.name != base)
+    run = read_run(path)
+    run = replace(run, commit=base, tree=run_git(ci.origin.path, "rev-parse", f"{base}^{{tree}}"))
+    write_run(run, own / ".llmeval" / "runs" / base / path.name)
+    ci.caches.entries["refs/pull/7/merge", "llmeval-push-9-9"] = own
+    told = ci.run_github(README, pull_request, head=worse, run_id=3)
+    assert told.exits == {"evals": 0}, told.output  # as SECURITY.md says
+
+    always = Recipe(README.page, README.path, README.text.replace("=rerun\n", "=rerun-always\n"))
+    told = ci.run_github(always, pull_request, head=worse, run_id=4)
+
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", 0), told.output
+    assert (told.baseline["commit"], told.baseline["how"]) == (base, "rerun")
 
 
 def test_a_team_keeps_what_main_and_the_queue_recorded_also_where_they_are_red(ci: Ci) -> None:
@@ -333,11 +403,25 @@ def test_at_gitlab_a_worse_prompt_is_stopped_and_a_pipeline_again_is_free(ci: Ci
     assert 'failures="1"' in last.read_text()
 
 
+def test_at_gitlab_a_cache_that_is_not_protected_has_the_run_of_main(ci: Ci) -> None:
+    evals, base = GITLAB_JOB.content["evals"], ci.origin.tip
+    of_main, own = evals["cache"]
+    jobs = {"evals": {**evals, "cache": [{**of_main, "unprotect": True}, own]}}
+    ci.run_gitlab(jobs, gitlab_push)
+
+    told = ci.run_gitlab(jobs, merge_request, head=ci.origin.commit(HARMLESS, on=base))
+
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "unchanged", 0), told.output
+    assert (told.baseline["commit"], told.baseline["how"]) == (base, "named by CI")
+    assert ci.caches.keys("non_protected") == ["llmeval-main", "llmeval-own-feature"]
+
+
 def test_at_gitlab_a_team_keeps_what_main_recorded(ci: Ci) -> None:
     evals, base = GITLAB_JOB.content["evals"], ci.origin.tip
-    install, judge = evals["script"]
-    script = [install, f"{judge} --llm-store=git+refs://origin"]
-    evals = {**evals, "script": script, "cache": {**evals["cache"], "unprotect": True}}
+    *before, judge = evals["script"]
+    script = [*before, f"{judge} --llm-store=git+refs://origin"]
+    of_main, own = evals["cache"]
+    evals = {**evals, "script": script, "cache": [{**of_main, "unprotect": True}, own]}
     jobs = {"evals": evals, **GITLAB_RECORD.content}
 
     told = ci.run_gitlab(jobs, gitlab_push)

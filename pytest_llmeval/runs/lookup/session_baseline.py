@@ -38,6 +38,7 @@ def find_baseline(
     age: float = math.inf,
     strict: bool = False,
     make: MakeRun | None = None,
+    makes_always: bool = False,
 ) -> Baseline:
     """Find and read the run that a session is to be compared with.
 
@@ -53,6 +54,7 @@ def find_baseline(
         age: how many days a run that is found by a commit may be old without a note.
         strict: no run stands in for that of a commit with other files.
         make: makes the run of a commit that has none; without it an older run may stand in.
+        makes_always: a run is made for a commit that has one, too.
 
     Raises:
         BaselineError: no run will do, the one that was named is damaged or of other tests, the
@@ -68,7 +70,10 @@ def find_baseline(
         excluding=excluding,
     )
     refuse = Refusals(reference, option, refs, search)
-    found = _Lookup(reference, option, refs, search, refuse, make, age=age, strict=strict).find()
+    found = _Lookup(
+        reference, option, refs, search, refuse, make,
+        age=age, strict=strict, makes_always=makes_always,
+    ).find()  # fmt: skip
     known = {*found.notes, *search.passed_over}
     unsaid = (complaint for complaint in refs.store.complaints if complaint not in known)
     return replace(found, notes=(*found.notes, *unsaid))
@@ -87,6 +92,7 @@ class _Lookup:
         make: makes the run of a commit that has none.
         age: how many days that run may be old without a note.
         strict: no run stands in for that of a commit with other files.
+        makes_always: a run is made for a commit that has one, too.
     """
 
     reference: str
@@ -97,6 +103,7 @@ class _Lookup:
     make: MakeRun | None
     age: float
     strict: bool
+    makes_always: bool
 
     def find(self) -> Baseline:
         """Find the run by its own name, else by that of a commit."""
@@ -134,6 +141,8 @@ class _Lookup:
         refs = self.refs
         make = None if self.refuse.is_own_branch_in_ci(wanted) else self.make
         for step in refs.steps(wanted, head=refs.git.commit, root=self.search.root):
+            if make and self.makes_always:
+                return self._made(make, step, wanted=wanted)
             if make and step.is_older and looked_at and not looked_at[0].is_older:
                 break  # no older run stands in for one that can be made
             best = self.search.best_at(*step.commits)

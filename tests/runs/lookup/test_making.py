@@ -86,6 +86,18 @@ def test_nothing_is_made_where_a_run_is_stored(branch: Project) -> None:
     assert make.asked == []
 
 
+def test_a_run_is_made_always_where_none_that_is_stored_is_trusted(branch: Project) -> None:
+    main = branch.git("rev-parse", "main")
+    stored = branch.record(main)
+    make = Maker(branch)
+
+    found = find(branch, "main", make, makes_always=True)
+
+    assert make.asked == [main]
+    assert (found.run.commit, found.how) == (main, "rerun")
+    assert found.run.id != stored
+
+
 def test_a_run_of_an_equal_tree_is_as_good(branch: Project) -> None:
     run_id = branch.record(branch.git("rev-parse", "main"))
     make = Maker(branch)
