@@ -27,11 +27,14 @@ from pytest_llmeval.models.attribution import CurrentTrial, charging
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from pytest_llmeval.cache.replies import Replies, StoredReply
     from pytest_llmeval.models.course import Course, OpenCall
 
 # Times that a loop goes round until what awaited a reply has seen it, through layers of an SDK.
 ROUNDS = 20
+SEEN = 5  # of them, until what waits for the first of several tasks has seen that it is done
 LARGEST_NUMBER = 2**53 - 1  # beyond it readers of JSON round
 LONGEST_NAME = 500  # characters of a model or a fingerprint
 NAMES = ("model", "fingerprint")
@@ -120,8 +123,10 @@ class CachedCalls:
                 reply = await self.trial.wait_async(
                     pay, awaits=request.awaits, serial=request.serial
                 )
-                if opened.recorded:  # else nothing may lengthen what is recorded now
+                if opened.recorded:
                     await _settled(course)
+                else:  # nothing more may lengthen what is recorded now
+                    await _alone_in_its_round(course)
         except Exception as exc:  # as above
             self._note_loss(request, slot, opened, exc)
             raise
@@ -223,6 +228,28 @@ async def _settled(course: Course) -> None:
     while course.has_just_changed(seen=seen):
         seen = course.events
         await _let_loop_go_round()
+
+
+async def _alone_in_its_round(course: Course) -> None:
+    """Let no reply come in the round of the loop in which another one of the trial came.
+
+    The application would find both, and take either. In a replay, where they come apart, it would
+    take the first, and no replay could tell which it took.
+    """
+    if not is_on_asyncio() or _is_alone(course):
+        return
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    while course.shows_on is loop:
+        await asyncio.sleep(0)
+    _show(course, loop, SEEN)
+
+
+def _show(course: Course, loop: AbstractEventLoop, rounds: int) -> None:
+    course.shows_on = loop if rounds else None
+    if rounds:
+        loop.call_soon(_show, course, loop, rounds - 1)
 
 
 async def _let_loop_go_round() -> None:

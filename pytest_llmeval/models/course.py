@@ -29,6 +29,8 @@ from pytest_llmeval.models.attribution import (
 from pytest_llmeval.models.strands import strands_of
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from pytest_llmeval.cache.replies import Replies
     from pytest_llmeval.errors import ReplayMiss
     from pytest_llmeval.records import Slot, Strand
@@ -90,6 +92,7 @@ class Course:
         has_ended: the trial has, and nobody waits for its calls any more.
         events: how many calls ended, and waits ran out.
         expired: how many waits ran out.
+        shows_on: the event loop on which the application is about to see a reply; one at a time.
     """
 
     trial: str = ""
@@ -97,6 +100,7 @@ class Course:
     others: int = 0
     events: int = 0
     expired: int = 0
+    shows_on: AbstractEventLoop | None = None
     has_ended: bool = False
     _had_race: bool = False  # two of its calls were open at once
     _is_plain: bool = True  # its calls came one after the other, and nothing ran out

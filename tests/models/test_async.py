@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import openai
 import pytest
 from openai import _base_client
 
-from pytest_llmeval.errors import ProviderFailed, ReplayMiss, SettingsError
+from pytest_llmeval.errors import CallAbandoned, ProviderFailed, ReplayMiss, SettingsError
 from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
+
+T = TypeVar("T")
 
 NAME = "openai/gpt-4o-mini"
 BOT = "function/async_bot:answer"
@@ -285,6 +289,34 @@ def test_an_async_function_runs_on_the_loop_of_its_test(
         return reply.text == str(id(asyncio.get_running_loop()))
 
     assert asyncio.run(compare())
+
+
+class LateTrial(CountingTrial):
+    """Its call comes to the thread that makes it once the loop is closed."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.call: Callable[[], object] = object
+
+    async def wait_async(
+        self, fn: Callable[[], T], *, awaits: bool = False, serial: bool = False
+    ) -> T:
+        self.call = fn
+        raise TimeoutError
+
+
+def test_a_call_that_comes_after_the_end_of_its_loop_is_given_up(
+    session: Session, write: Callable[[str], None]
+) -> None:
+    write(KINDS["async def"])
+    trial = LateTrial()
+    with pytest.raises(TimeoutError):
+        ask(session, BOT, trial)
+
+    with pytest.raises(CallAbandoned):
+        trial.call()
+
+    gc.collect()  # a coroutine that nobody awaited would warn
 
 
 def test_an_async_function_that_raises_gives_no_reply(

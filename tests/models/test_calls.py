@@ -170,6 +170,9 @@ def test_an_unusable_store_is_a_failure_of_the_infrastructure(trial: CountingTri
         def courses(self, _trial: str) -> list[Steps]:
             return []
 
+        def keep_course(self, _trial: str, _steps: Steps) -> None:
+            raise AssertionError("nothing was asked")
+
         def lookup(self, *_: object, **__: object) -> None:
             raise CacheError("/home/someone/.llmeval is full")
 

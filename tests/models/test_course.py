@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -26,6 +27,8 @@ from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.course import GRACE, PIECE, Course, OpenCall, watching_waits
 from pytest_llmeval.records import Slot
 from tests.models.conftest import CountingTrial, Session
+
+T = TypeVar("T")
 
 SLOW, QUICK = "ab" * 32, "cd" * 32
 
@@ -224,6 +227,39 @@ def test_replies_that_come_together_to_threads_come_apart(
     steps = trial.course.new_steps()
     one, other = sorted(step.ended for step in steps.values())
     assert other - one >= PIECE
+
+
+class TogetherTrial(CountingTrial):
+    """The replies of its two calls come to the loop in one round."""
+
+    both_are_there: asyncio.Barrier
+
+    async def wait_async(
+        self, fn: Callable[[], T], *, awaits: bool = False, serial: bool = False
+    ) -> T:
+        await self.both_are_there.wait()
+        return fn()
+
+
+def test_replies_that_come_to_a_loop_in_one_round_come_apart(begin: Callable[..., Session]) -> None:
+    trial = TogetherTrial(0)
+    calls = begin().calls(trial)
+
+    async def first_of(*keys: str) -> tuple[int, int]:
+        trial.both_are_there = asyncio.Barrier(len(keys))
+
+        def ask(key: str) -> asyncio.Task[StoredReply]:
+            return asyncio.create_task(calls.call_async(asking(key, lambda _: Answer(b"now"))))
+
+        tasks = {ask(key) for key in keys}
+        done, late = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if late:
+            await asyncio.wait(late)
+        return len(done), len(late)
+
+    # The second loop does not wait for what was seen on the first.
+    assert asyncio.run(first_of(SLOW, QUICK)) == (1, 1)
+    assert asyncio.run(first_of("ef" * 32, "01" * 32)) == (1, 1)
 
 
 class Ticking(threading.Condition):

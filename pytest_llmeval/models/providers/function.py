@@ -9,13 +9,12 @@ import inspect
 import json
 import random
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import copy_context
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pytest_llmeval.cache.key import canonical_request, parse_json
 from pytest_llmeval.cache.replies import Answer, StoredReply
@@ -32,7 +31,7 @@ from pytest_llmeval.originals import Clock
 from pytest_llmeval.records import Slot
 from pytest_llmeval.safe_text import printable
 
-Run = Callable[[Coroutine[Any, Any, object]], object]
+Run = Callable[[Awaitable[object]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +168,7 @@ class FunctionProvider:
 
         def send() -> object:
             answer = loaded.function(asked, **arguments)
-            return run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+            return run(answer) if inspect.isawaitable(answer) else answer
 
         started = Clock.seconds()
         try:
@@ -206,10 +205,10 @@ async def _awaited(answer: Awaitable[object]) -> object:
     return await answer
 
 
-def _run_alone(answer: Coroutine[Any, Any, object]) -> object:
+def _run_alone(answer: Awaitable[object]) -> object:
     import asyncio
 
-    return asyncio.run(answer)  # no loop runs in this thread, which was lent for the call
+    return asyncio.run(_awaited(answer))  # no loop runs in this thread, which was lent for the call
 
 
 def _is_async(function: Callable[..., object]) -> bool:
@@ -226,9 +225,17 @@ def _runner_on_this_loop() -> Run:
     with charging(None):  # what it asks is the model's own affair
         context = copy_context()
 
-    def run(answer: Coroutine[Any, Any, object]) -> object:
+    def run(answer: Awaitable[object]) -> object:
+        coroutine = _awaited(answer)
         try:
-            return context.run(asyncio.run_coroutine_threadsafe, answer, loop).result()
+            future = context.run(asyncio.run_coroutine_threadsafe, coroutine, loop)
+        except RuntimeError as exc:  # the loop is closed
+            for one in (coroutine, answer):
+                if inspect.iscoroutine(one):
+                    one.close()
+            raise CallAbandoned from exc
+        try:
+            return future.result()
         except CancelledError as exc:  # with the trial, which waited for it no longer
             raise CallAbandoned from exc
 
