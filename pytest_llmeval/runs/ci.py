@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -208,50 +208,54 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
         event: the event file as ``json`` read it; None if it cannot be read.
     """
     notes = _Complaints()
-    name, ref = environ.get("GITHUB_EVENT_NAME") or None, environ.get("GITHUB_REF", "")
-    target = base = merged = fork = None
-    base_name = ""
-    request = value_at(event, "pull_request")  # of reviews and pull_request_target, too
-    is_over = value_at(event, "action") == "closed" and ref.startswith("refs/heads/")
-    of_request = not is_over and (name == "pull_request" or isinstance(request, dict))
-    if name in ("pull_request", "merge_group") and not isinstance(event, dict):
-        path = environ.get("GITHUB_EVENT_PATH", "")
-        notes.append(f"GITHUB_EVENT_PATH is {_shown(path)}, no file with a JSON object in it")
-    elif of_request:
-        merged = notes.commit("pull_request.head.sha", value_at(request, "head", "sha"))
-        if name != "pull_request_target":  # which has its secrets from forks, too
-            fork = _comes_from_elsewhere(event)
-        # That of Gitea and Forgejo is refs/pull/NUMBER/head.
-        is_theirs = environ.get("GITEA_ACTIONS") or environ.get("FORGEJO_ACTIONS")
-        if name == "pull_request" and not (is_theirs or re.fullmatch(MERGE_REF, ref)):
-            notes.append(f"GITHUB_REF is {_shown(ref)}, not refs/pull/NUMBER/merge")
-    elif name == "merge_group":
-        target = notes.need("merge_group.base_ref", value_at(event, "merge_group", "base_ref"))
-        base_name = "merge_group.base_sha"
-        base = notes.commit(base_name, value_at(event, "merge_group", "base_sha"))
-    if of_request:
-        target = notes.need(
-            "GITHUB_BASE_REF", environ.get("GITHUB_BASE_REF") or value_at(request, "base", "ref")
-        )
+    name = environ.get("GITHUB_EVENT_NAME") or None
+    is_over = value_at(event, "action") == "closed" and not _ref(environ).startswith("refs/pull/")
+    # Reviews have it, too; the name is known without an event file.
+    is_request = isinstance(value_at(event, "pull_request"), dict) or "pull_request" in (name or "")
     default = value_at(event, "repository", "default_branch")
-    # That of pull_request_target is the target's own.
-    is_of_target = of_request and name == "pull_request_target"
-    sha = None if is_of_target else notes.commit("GITHUB_SHA", environ.get("GITHUB_SHA"))
-    return CiFacts(
+    facts = CiFacts(
         provider="github",
         event=name,
-        of_request=of_request,
+        of_request=is_request and not is_over,
         url=_github_url(environ),
-        fork=fork,
         is_queued=name == "merge_group",
-        commit=sha,
-        target=None if target is None else target.removeprefix("refs/heads/"),
-        base=base,
-        base_name=base_name,
-        merged=merged,
         default_branch=default if isinstance(default, str) else None,
-        complaints=tuple(notes),
     )
+    if (facts.of_request or facts.is_queued) and not isinstance(event, dict):
+        path = environ.get("GITHUB_EVENT_PATH", "")
+        notes.append(f"GITHUB_EVENT_PATH is {_shown(path)}, no file with a JSON object in it")
+    elif facts.is_queued:
+        target = notes.need("merge_group.base_ref", value_at(event, "merge_group", "base_ref"))
+        base = notes.commit("merge_group.base_sha", value_at(event, "merge_group", "base_sha"))
+        facts = replace(facts, base=base, base_name="merge_group.base_sha", target=target)
+    if facts.of_request:
+        facts = _with_request(facts, environ, event, notes=notes)
+    if not (facts.of_request and name == "pull_request_target"):  # that is the target's own
+        facts = replace(facts, commit=notes.commit("GITHUB_SHA", environ.get("GITHUB_SHA")))
+    target = facts.target and facts.target.removeprefix("refs/heads/")
+    return replace(facts, target=target, complaints=tuple(notes))
+
+
+def _with_request(
+    facts: CiFacts, environ: Mapping[str, str], event: object, *, notes: _Complaints
+) -> CiFacts:
+    """Add what is known of a pull request at GitHub."""
+    request, ref = value_at(event, "pull_request"), _ref(environ)
+    if isinstance(event, dict):
+        merged = notes.commit("pull_request.head.sha", value_at(request, "head", "sha"))
+        is_targets = facts.event == "pull_request_target"  # it has its secrets, from forks too
+        fork = None if is_targets else _comes_from_elsewhere(event)
+        # That of Gitea and Forgejo is refs/pull/NUMBER/head.
+        is_theirs = environ.get("GITEA_ACTIONS") or environ.get("FORGEJO_ACTIONS")
+        if facts.event == "pull_request" and not (is_theirs or re.fullmatch(MERGE_REF, ref)):
+            notes.append(f"GITHUB_REF is {_shown(ref)}, not refs/pull/NUMBER/merge")
+        facts = replace(facts, merged=merged, fork=fork)
+    base = environ.get("GITHUB_BASE_REF") or value_at(request, "base", "ref")
+    return replace(facts, target=notes.need("GITHUB_BASE_REF", base))
+
+
+def _ref(environ: Mapping[str, str]) -> str:
+    return environ.get("GITHUB_REF", "")
 
 
 def _comes_from_elsewhere(event: object) -> bool | None:

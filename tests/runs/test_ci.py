@@ -304,3 +304,10 @@ def test_a_request_at_another_host_has_a_target_at_gitlab() -> None:
     event = "external_pull_request_event"
     facts = gitlab_facts(gitlab(CI_PIPELINE_SOURCE=event, **none, **{name: "next"}))
     assert (facts.target, facts.base, facts.of_request) == ("next", None, True)
+
+
+@pytest.mark.parametrize("name", ["pull_request", "pull_request_target", "pull_request_review"])
+def test_a_request_without_its_event_file_is_none_of_the_branch_itself(name: str) -> None:
+    facts = github_facts(github(name, GITHUB_BASE_REF="main"), None)
+    assert (facts.target, facts.of_request, facts.is_for_branch) == ("main", True, False)
+    assert facts.complaints[0].startswith("GITHUB_EVENT_PATH is ''")
