@@ -14,7 +14,7 @@ from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, FunctionDe
 from pytest_llmeval.gate.scoring import CostOf
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, distinct_names
-from pytest_llmeval.runs.keyless import Keyless, find_keyless, without_keyless
+from pytest_llmeval.runs.keyless import Keyless, find_keyless, gone_unjudged, without_keyless
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import renames_to_nothing, under_new_names
 from pytest_llmeval.settings import Settings, is_to_be_gated
@@ -142,6 +142,9 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
     if is_to_be_gated(settings):  # else each such case is an error of its own
         keyless = find_keyless(run, main, aliases=settings.origin_aliases)
     judgement = replace(judgement, run=run, keyless=keyless)
+    if keyless and main and (gone := gone_unjudged(main, run, keyless)):
+        fact = Fact(Why.GONE_UNJUDGED, (len(gone), listed_names(gone, MOST_NAMED)))
+        judgement = replace(judgement, notes=(*judgement.notes, fact))
     try:
         from pytest_llmeval.gate.describe import (
             describe,

@@ -52,6 +52,13 @@ VENDORS = {
     "cohere": VendorLine(f"{_PROVIDERS}.cohere"),
     "bedrock": VendorLine(f"{_PROVIDERS}.bedrock"),
 }
+# Fixtures of ours that ask a model.
+MODEL_FIXTURES = frozenset(
+    [
+        *("llm", "async_llm"),
+        *(f"{way}{name}_client" for name in VENDORS for way in ("", "async_")),
+    ]
+)
 
 _AZURES = (".openai.azure.com", ".services.ai.azure.com", ".models.ai.azure.com")
 _VERTEXES = (

@@ -32,6 +32,7 @@ from pytest_llmeval.gate.scoring import (
 from pytest_llmeval.records import MEASURED_METRICS, Run, distinct_names, filters_of
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.sample import CaseScores, SignificanceResult
+from pytest_llmeval.vendors import MODEL_FIXTURES
 
 Tested = tuple[Pairing, Method, SignificanceResult]
 Entry = FunctionComparison | Tested
@@ -94,6 +95,7 @@ def _overall(
         not_judged=missing.not_judged,
         notes=(
             *missing.notes_on_metrics(),
+            *both.notes_on_fixtures(),
             *both.notes_on_markers(),
             *missing.notes_on_entries(),
         ),
@@ -160,6 +162,7 @@ class _BothRuns:
                     test=_test_of(metric, self._rules.test),
                     in_full=in_full,
                     edits=self._edits[function],
+                    replaced=self._replaced(function),
                 )
                 found = examine(pairing, self._rules)
                 yield found if isinstance(found, FunctionComparison) else (pairing, *found)
@@ -204,6 +207,17 @@ class _BothRuns:
                 sorted(one for one in old.keys() & new.keys() if old[one] != new[one])
             ),
         )
+
+    def _replaced(self, function: str) -> Collection[str]:
+        """Name the fixtures of ours that the project replaces here, and not in the baseline."""
+        old, new = (fixtures.get(function, {}) for fixtures in self._fixtures)
+        return MODEL_FIXTURES & (new.keys() - old.keys())
+
+    def notes_on_fixtures(self) -> Iterator[Fact]:
+        """Tell where a fixture that asks a model was replaced by one of the project."""
+        for function in self._calls:
+            if replaced := self._replaced(function):
+                yield Fact(Why.FIXTURE_REPLACED, (function, ", ".join(sorted(replaced))))
 
     def notes_on_markers(self) -> Iterator[Fact]:
         """Tell where the markers of the two runs disagree."""

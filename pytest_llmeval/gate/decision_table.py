@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.checks import MARGIN_TESTS
@@ -10,7 +11,13 @@ from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, Interval, Method, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.gate.significance import Limits, are_enough, least_p, limits_of, sensitivity
-from pytest_llmeval.records import MEASURED_METRICS, Outcome, crashed_too_soon, too_many_errored
+from pytest_llmeval.records import (
+    MEASURED_METRICS,
+    Outcome,
+    Trial,
+    crashed_too_soon,
+    too_many_errored,
+)
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.ends import highest_rate
 from pytest_llmeval.stats.exact import fewest_repeats
@@ -295,19 +302,23 @@ def _why_baseline_crashed(pairing: Pairing) -> Fact | None:
 
 
 def _why_nothing_is_asked(pairing: Pairing) -> Fact | None:
-    """Check whether the common cases asked a model in the baseline, and none of them does here.
+    """Check whether common cases asked a model in the baseline, and half of them do not here.
 
-    A stub or a mock that was left on answers all of them. Where every trial crashed none came to
-    ask: that is a bug, with a score.
+    A stub or a mock that was left on answers them. Where a fixture of ours was replaced a single
+    such case is enough. A case of which every trial crashed is none: that is a bug, with a score.
     """
-    now = [one for pair in pairing.pairs for one in pairing.current.side.trials[pair.case]]
-    if any(trial.calls or trial.outcome is Outcome.ERRORED for trial in now):
+    before, now = pairing.baseline.side.trials, pairing.current.side.trials
+    asked = [pair.case for pair in pairing.pairs if any(one.calls for one in before[pair.case])]
+    silent = [case for case in asked if _is_answered_unasked(now[case])]
+    if not silent or (2 * len(silent) < len(asked) and not pairing.replaced):
         return None
-    before = [one for pair in pairing.pairs for one in pairing.baseline.side.trials[pair.case]]
-    calls = sum(len(trial.calls) for trial in before)
-    function = pairing.baseline.function
-    has_crashed = all(trial.outcome in (Outcome.CRASHED, Outcome.SKIPPED) for trial in now)
-    return Fact(Why.ASKS_NOTHING, (calls, function)) if calls and not has_crashed else None
+    return Fact(Why.ASKS_NOTHING, (len(silent), len(asked), pairing.baseline.function))
+
+
+def _is_answered_unasked(trials: Sequence[Trial]) -> bool:
+    if any(trial.calls or trial.outcome is Outcome.ERRORED for trial in trials):
+        return False
+    return any(trial.outcome not in (Outcome.CRASHED, Outcome.SKIPPED) for trial in trials)
 
 
 def _why_trials_skipped(pairing: Pairing) -> Fact | None:

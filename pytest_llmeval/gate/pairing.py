@@ -50,6 +50,7 @@ class Pairing:
         lost: ids scored in the baseline that this run lacks, or skipped in all their trials; or
             edited, so that they ask otherwise.
         edits: the cases that were edited, none of them among the pairs but those that are compared.
+        replaced: fixtures of ours that the project replaces here, and did not in the baseline.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Pairing:
         test: AnyTest = "paired-t",
         in_full: bool = True,
         edits: Edits | None = None,
+        replaced: Collection[str] = (),
     ) -> None:
         """Match the cases of two runs of a function and say how they differ on a metric.
 
@@ -74,7 +76,7 @@ class Pairing:
         after = FunctionScores(ran, metric, better=better, scale=scale, beside=baseline)
         self.baseline, self.current, self.collected = before, after, current
         self.metric, self.calls, self.test, self.in_full = metric, calls, test, in_full
-        self.edits = edits or Edits()
+        self.edits, self.replaced = edits or Edits(), replaced
         known = {name for name in before.scored_cases if name in current.cases}
         known -= self.edits.left_out
         present = known.intersection(after.side.cases)

@@ -78,6 +78,8 @@ class Why(StrEnum):
     MISSED_THROUGHOUT = "missed in every trial"
     VARYING = "requests vary by themselves"
     TURNS_NOTHING = "turns nothing"
+    GONE_UNJUDGED = "gone, and not judged"
+    FIXTURE_REPLACED = "fixture replaced"
     LOOSENED = "a rule that is laxer than the baseline's"
     # of a function: by what the user typed, and before the session ended
     DESELECTED = "deselected"

@@ -48,9 +48,10 @@ _SENTENCES: Mapping[Why, str] = {
     Why.WITHOUT_VALUE: "{1} of {2} scored trials here have no value for {0}, more than 5 %: {how}",
     Why.BASELINE_WITHOUT_VALUE: "{1} of {2} scored trials in the baseline have no value for {0}, "
     "more than 5 %: {how}",
-    Why.ASKS_NOTHING: "its cases made {} calls in the baseline and none that was seen here: look "
-    "for a stub or a mock that was left on, and for a client that the cache does not see. If it is "
-    "to ask no model take its mark off, and say in the ini file  llm_accept_gone = {}",
+    Why.ASKS_NOTHING: "{} of the {} cases that made calls in the baseline made none that was seen "
+    "here: look for a stub or a mock that was left on, and for a client that the cache does not "
+    "see. If they are to ask no model take the mark off, and say in the ini file  "
+    "llm_accept_gone = {}",
     Why.TRIALS_SKIPPED: "{} of {} trials of the common cases are skipped here and {} in the "
     "baseline, over 5 % more: what is skipped is not judged, so let such trials fail, or skip the "
     "whole case",
@@ -92,6 +93,10 @@ _SENTENCES: Mapping[Why, str] = {
     "none: name one, as in {}",
     Why.VARYING: "each request of {} differs from the baseline's in a date, a time or a random id "
     "alone: if it is another one in each build, each pays for all calls. Hold it still in the test",
+    Why.GONE_UNJUDGED: "{} cases of the baseline are not here any more, of functions that nobody "
+    "judges without a key: {}",
+    Why.FIXTURE_REPLACED: "{}: {} is a fixture of this project here, and was the plugin's own in "
+    "the baseline: look for a stub that was left on",
     Why.TURNS_NOTHING: '{}: better="lower" turns nothing, as no score was recorded: what is gated '
     "is pass, of which higher is always better",
     Why.LOOSENED: "{} = {} was not followed: the baseline was recorded with {}, and only what is "

@@ -87,11 +87,28 @@ def without_keyless(side: Run, run: Run, keyless: Keyless | None) -> Run:
     """
     if keyless is None:
         return side
+    functions = _unjudged(run, keyless)
+    left_out = {case.id for case in side.cases if case.function in functions} | {*keyless.cases}
+    return only_cases(side, {case.id for case in side.cases} - left_out)
+
+
+def gone_unjudged(baseline: Run, run: Run, keyless: Keyless) -> tuple[str, ...]:
+    """List the cases of the baseline that a run lacks, of functions that are left out altogether.
+
+    No comparison says it of these. Of a function of which less was asked for none is listed.
+    """
+    functions = _unjudged(run, keyless) - {*run.partial}
+    here = {case.id for case in run.cases}
+    return tuple(
+        case.id for case in baseline.cases if case.function in functions and case.id not in here
+    )
+
+
+def _unjudged(run: Run, keyless: Keyless) -> set[str]:
+    """Name the functions of which no case but those without a key was run."""
     left_out = set(keyless.cases)
     functions = {case.function for case in run.cases}
-    functions -= {case.function for case in run.cases if case.id not in left_out}
-    left_out |= {case.id for case in side.cases if case.function in functions}
-    return only_cases(side, {case.id for case in side.cases} - left_out)
+    return functions - {case.function for case in run.cases if case.id not in left_out}
 
 
 def _refused(trials: Iterable[Trial]) -> Iterator[Call]:

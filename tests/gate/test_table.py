@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -565,18 +565,18 @@ def test_row_4_a_function_that_asked_a_model_and_asks_none_here(strict: bool) ->
     baseline, run = a_run(*many(ASKED)), a_run(*silent(["ppp", "ppp", "pps"]))
     found = compared(baseline, run, GateRules(strict=strict))
     assert outcome(found) == (4, "not_comparable", True)
-    assert worded(found.why).startswith("its cases made 9 calls in the baseline and none that was")
+    assert worded(found.why).startswith("3 of the 3 cases that made calls in the baseline made")
     assert worded(found.why).endswith("llm_accept_gone = test_suite.py::test_f")
 
 
 @pytest.mark.parametrize(
     ("here", "row"),
     [
-        ([*many(ASKED[:1]), *silent(ASKED)[1:]], 10),  # one case asks
+        ([*many(ASKED[:2]), *silent(ASKED)[2:]], 10),  # an application may answer some itself
         (silent(["ccc"] * 3), 8),  # a bug: none came to ask
         (silent(["eee"] * 3), 3),
     ],
-    ids=["one-asks", "all-crash", "all-errored"],
+    ids=["most-ask", "all-crash", "all-errored"],
 )
 def test_other_functions_are_judged_though_they_ask_less(
     here: list[CaseAndTrials], row: int
@@ -584,6 +584,29 @@ def test_other_functions_are_judged_though_they_ask_less(
     baseline = a_run(*many(ASKED))
     found = compared(baseline, a_run(*here), GateRules(target=0.9))
     assert found.row == row
+
+
+def test_row_4_half_of_the_cases_ask_no_model_any_more() -> None:
+    """A mock that was left on for some of them would raise the mean of the others."""
+    here = [*many(["ppp", "ppm"]), *silent(["ppp"] * 4)[2:]]
+    found = compared(a_run(*many(["ppm"] * 4)), a_run(*here))
+    assert outcome(found) == (4, "not_comparable", True)
+    assert worded(found.why).startswith("2 of the 4 cases")
+
+
+FUNCTION = "test_suite.py::test_f"
+
+
+@pytest.mark.parametrize(("before", "row"), [({}, 4), ({FUNCTION: {"llm": "ab"}}, 10)])
+def test_row_4_one_case_asks_no_model_where_the_fixture_was_replaced(
+    before: Mapping[str, Mapping[str, str]], row: int
+) -> None:
+    baseline = dataclasses.replace(a_run(*many(ASKED)), fixtures=before)
+    here = [*many(ASKED[:2]), *silent(ASKED)[2:]]
+    run = dataclasses.replace(a_run(*here), fixtures={FUNCTION: {"llm": "cd", "own": "ef"}})
+    result = compare(baseline, run, GateRules(target=0.9))
+    assert result.functions[0].row == row
+    assert [fact.figures for fact in result.notes] == [(FUNCTION, "llm")] * (row == 4)
 
 
 def test_what_asked_nothing_in_the_baseline_may_ask_nothing_here() -> None:

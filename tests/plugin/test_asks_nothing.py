@@ -37,10 +37,32 @@ def test_a_stub_that_answers_every_case_is_not_compared(
     found = only_function(report)
     assert (found["verdict"], found["row"]) == ("not_comparable", 4)
     assert found["why"].startswith(
-        "its cases made 200 calls in the baseline and none that was seen"
+        "20 of the 20 cases that made calls in the baseline made none that was seen"
     )
     assert "a random id" not in str(result.stdout)  # of a request that was not made
     result.stdout.fnmatch_lines(["*20 cases made no call that was seen here*"])
+    result.stdout.fnmatch_lines(["note: *: llm is a fixture of this project here*"])
+
+
+def test_a_stub_that_answers_some_cases_is_not_compared_either(main: Project) -> None:
+    asks_some = """
+    import types, pytest
+
+    @pytest.fixture
+    def llm(request, _llm_models, llm_score):
+        from pytest_llmeval.fixtures import _ledger
+        if "0" in request.node.name:
+            return types.SimpleNamespace(ask=lambda *_: types.SimpleNamespace(text="yes"))
+        return _llm_models.model(_llm_models.settings.model, _ledger(_llm_models))
+    """
+    main.write(conftest=asks_some)
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main")
+
+    assert result.ret == 1
+    found = only_function(report)
+    assert (found["verdict"], found["row"]) == ("not_comparable", 4)
 
 
 STOPS = """

@@ -197,6 +197,14 @@ def test_every_case_may_be_deferred(fork: Project) -> None:
     assert (result.ret, report["verdict"]) == (1, "not_comparable")
 
 
+def test_cases_that_a_fork_removed_are_named_where_the_rest_is_deferred(fork: Project) -> None:
+    fewer = EVALS.replace("range(12)", "range(6)")
+    fork.write(app=NEW, test_evals=fewer, pytest_ini=DEFER)
+    result, report = gate(fork)
+    assert (result.ret, report["verdict"]) == (0, "deferred")
+    result.stdout.fnmatch_lines(["note: 6 cases of the baseline are not here any more*case-6*"])
+
+
 def test_workers_defer_alike(fork: Project) -> None:
     fork.write(app=NEW, pytest_ini=DEFER)
     result, report = gate(fork, "-p", "xdist", "-n2")

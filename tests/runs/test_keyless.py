@@ -11,6 +11,7 @@ from pytest_llmeval.runs.keyless import (
     ElsewhereAsked,
     Keyless,
     find_keyless,
+    gone_unjudged,
     lacks_only_a_key,
     without_keyless,
 )
@@ -119,3 +120,19 @@ def test_a_function_is_left_out_as_a_whole_where_no_case_of_it_is_left() -> None
     trials = without_keyless(baseline, run, keyless).trials
     assert [trial.case.partition("::")[2] for trial in trials] == kept[1]
     assert without_keyless(run, run, None) is run
+
+
+@pytest.mark.parametrize(("partial", "gone"), [((), ["test_g[gone]"]), (("test_g",), [])])
+def test_what_is_gone_is_listed_where_no_comparison_says_it(
+    partial: tuple[str, ...], gone: list[str]
+) -> None:
+    refused = lost(NO_KEY)
+    run = a_run(
+        case("a", refused),
+        a_case("b", "p"),
+        case("c", refused, function="test_g"),
+        partial=partial,
+    )
+    before = [a_case("gone", "p"), *(a_case(one, "p", function="test_g") for one in ("c", "gone"))]
+    found_gone = gone_unjudged(a_run(*before), run, found(run))
+    assert [name.partition("::")[2] for name in found_gone] == gone
