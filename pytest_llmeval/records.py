@@ -316,7 +316,7 @@ class CiJob:
     """The CI job that recorded a run.
 
     Attributes:
-        provider: ``github``, ``gitlab``, or ``other`` for a CI of which only ``CI`` is known.
+        provider: such as ``github``; ``other`` for a CI of which only ``CI`` is known.
         event: what started the job, by the provider's own word, such as ``push``.
         url: the web page of the job's run.
         fork: whether a pull or merge request came from another repository; None at other events.
