@@ -36,6 +36,13 @@ OWN_DIRECTIONS: Mapping[str, Better] = {
     **dict.fromkeys(MEASURED_METRICS, "lower"),
 }
 
+# words of names that usually mean that lower is better
+_USUALLY_LOWER = re.compile(
+    r"(?<![a-z])(?:latency|durations?|times?|ms|seconds|costs?|tokens|errors?|failures|violations|"
+    r"loss|wer|cer|ter|mae|mse|rmse|rmsd|brier|perplexity|ppl|distance|edits|toxicity|"
+    r"hallucinations?)(?![a-z])"
+)
+
 MOST_CRASHED_SOON = 0.2  # of the scored trials of a function that is a baseline
 MOST_ERRORED = 0.05  # of the trials that ran; a single one is never too many
 
@@ -254,6 +261,7 @@ class Case:
         positional: (a part of) the id counts positions: made by pytest, or by ``sample_cases``.
         gate: metrics to gate on; empty for the default.
         better: which direction is good of the metrics that the test records.
+        lower: metrics of which lower is better, whatever ``better`` says.
         cluster: cases with the same label are one unit; None for a unit of its own.
         wording: digest of how the case puts its question; None where its test names none.
         topic: digest of the rest of its parameters: cases with the same topic ask the same
@@ -267,9 +275,20 @@ class Case:
     positional: bool = False
     gate: tuple[str, ...] = ()
     better: Better = "higher"
+    lower: tuple[str, ...] = ()
     cluster: str | None = None
     wording: str | None = None
     topic: str | None = None
+
+    def direction(self, metric: str) -> Better:
+        """Return which direction of a metric is good."""
+        return OWN_DIRECTIONS.get(metric) or ("lower" if metric in self.lower else self.better)
+
+
+def is_usually_lower(metric: str) -> bool:
+    """Tell whether a name usually means that lower is better, so that nobody should guess."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", metric).lower()
+    return metric not in OWN_DIRECTIONS and _USUALLY_LOWER.search(words) is not None
 
 
 def bare(function: str) -> str:

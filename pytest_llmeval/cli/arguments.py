@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from collections.abc import Callable, Mapping
 from configparser import ConfigParser
@@ -18,7 +19,8 @@ from pytest_llmeval import checks
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.cli.case_names import functions_named
 from pytest_llmeval.errors import SettingsError, TableError
-from pytest_llmeval.records import Better, Run
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.directions import NONE_TYPED, Directions
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import NEAREST, Baseline, Refs
@@ -29,7 +31,13 @@ from pytest_llmeval.runs.reshaping import (
     parse_selection,
     recording,
 )
-from pytest_llmeval.runs.score_table import ScoreTable, read_table, runs_of, table_named
+from pytest_llmeval.runs.score_table import (
+    ScoreTable,
+    read_table,
+    runs_of,
+    table_named,
+    undirected,
+)
 from pytest_llmeval.runs.store import ENDING, RunStore
 from pytest_llmeval.settings import Settings, default_directory, options_of
 
@@ -47,6 +55,8 @@ INI_FILES: dict[str, tuple[str, ...]] = {
     "setup.cfg": ("tool:pytest",),
 }
 SAME = "A and B are the very same scores: nothing can differ"
+SAY = "Say it in a column 'better', or type it, as in  --better"
+GUESSED = "of {} higher is taken to be better: say otherwise in a column 'better'"
 POSITIONAL = "ids are made from positions: where the two runs hold other cases, give ids="
 
 
@@ -105,7 +115,8 @@ class Home:
         if table is not None:
             path, condition = table
             read = read_table(path, reference=reference, condition=condition)
-            return _of_table(read, runs_of(read, read)[1])
+            guessed = [GUESSED.format(name) for name in undirected([read])]
+            return _of_table(read, runs_of(read, read)[1], tuple(guessed))
         name, selection = _split(reference)
         found = find_candidate(name, self.refs)
         if selection is None:
@@ -119,7 +130,7 @@ class Home:
         candidate: str,
         *,
         metric: str | None = None,
-        better: Better | None = None,
+        better: Directions = NONE_TYPED,
     ) -> tuple[Baseline, Baseline]:
         """Find two runs, conditions of runs or score tables that are held against each other.
 
@@ -127,7 +138,7 @@ class Home:
             baseline: what was typed for A.
             candidate: what was typed for B.
             metric: the only one to compare; None for those that are gated.
-            better: which direction is good; None for that of each metric.
+            better: which direction of a metric is good, under "" of the only one.
 
         Raises:
             LLMEvalError: there is none of that name, it cannot be read, or the two are unlike.
@@ -148,6 +159,11 @@ class Home:
         first = read_table(path, reference=baseline, condition=part, metric=metric)
         second = read_table(other_path, reference=candidate, condition=other_part, metric=metric)
         is_same = part == other_part and path.samefile(other_path)
+        if unsaid := undirected([first, second], better):
+            name = shlex.quote(f"{unsaid[0]}=lower")
+            raise SettingsError(
+                f"is higher or lower better of {' and '.join(unsaid)}? {SAY} {name}"
+            )
         run, other_run = runs_of(first, second, better=better)
         return _of_table(first, run, (SAME,) if is_same else ()), _of_table(second, other_run)
 

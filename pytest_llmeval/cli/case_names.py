@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import click
 
 from pytest_llmeval.errors import listed_names
-from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC, Case, bare
+from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, bare
 from pytest_llmeval.transcripts.scan import ScannedRun
 
 _CANDIDATES = 5  # that are named where a part of an id fits several
@@ -89,7 +89,7 @@ def figures(case: Case, means: Mapping[str, float]) -> dict[str, float]:
     """Pick the means of a case that tell how it does, turned so that larger ones are better."""
     metrics = case.gate or (SCORE_METRIC if SCORE_METRIC in means else PASS_METRIC,)
     return {
-        metric: means[metric] * (1 if OWN_DIRECTIONS.get(metric, case.better) == "higher" else -1)
+        metric: means[metric] * (1 if case.direction(metric) == "higher" else -1)
         for metric in metrics
         if metric in means
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 from click.core import ParameterSource
@@ -32,6 +32,7 @@ from pytest_llmeval.reports.terminal.stored import (
     history_lines,
     listed_runs,
 )
+from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.runs.lookup.wanted_commit import without_prefix
 from pytest_llmeval.settings import GateRules, Settings
@@ -162,6 +163,17 @@ def _test(value: object) -> AnyTest:
     return DEFAULTS.test if value == "auto" else checks.any_test(value)
 
 
+def _directions(_: click.Context, __: click.Parameter, typed: tuple[str, ...]) -> Directions:
+    """Read ``lower`` and ``latency_ms=lower``; the last one of a name counts."""
+    found: dict[str, Better] = {}
+    for text in typed:
+        name, way = text.rpartition("=")[::2]
+        if way not in get_args(Better):
+            raise click.BadParameter(f"{text!r} is neither higher, lower nor NAME=lower")
+        found[name] = cast("Better", way)
+    return found
+
+
 @click.command("compare")
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
@@ -173,7 +185,10 @@ def _test(value: object) -> AnyTest:
 @ranged("target", checks.positive, DEFAULTS.target, "The drop that must be ruled out or caught")
 @click.option("--strict", is_flag=True, help="Inconclusive, not judged and partial fail too.")
 @click.option("--metric", metavar="NAME", help="Compare this metric alone.")
-@click.option("--better", type=click.Choice(["higher", "lower"]), help="Which direction is good.")
+@click.option(
+    "--better", multiple=True, metavar="[NAME=]higher|lower", callback=_directions,
+    help="Which direction is good: of the only metric, or of NAME; may be repeated.",
+)  # fmt: skip
 @ranged("test", _test, "auto", "Another test of docs/statistics.md (default: auto, paired-t)")
 @verbose_option
 @home_option
@@ -187,7 +202,7 @@ def compare_command(
     *,
     form: str | None,
     metric: str | None,
-    better: Better | None,
+    better: Directions,
     verbose: bool,
     **typed: Any,
 ) -> None:

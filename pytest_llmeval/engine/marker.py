@@ -13,7 +13,14 @@ import pytest
 
 from pytest_llmeval.engine.case_sources import is_sampled
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, PASS_METRIC, Better, Case
+from pytest_llmeval.records import (
+    MEASURED_METRICS,
+    OWN_DIRECTIONS,
+    PASS_METRIC,
+    Better,
+    Case,
+    is_usually_lower,
+)
 from pytest_llmeval.runs.run_lines import parameters_digest
 from pytest_llmeval.settings import MARKER, Settings, is_to_be_gated
 
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
         *,
         min_score: float | None = None,
         gate: str | Sequence[str] | None = None,
-        better: Better = "higher",
+        better: Better | Mapping[str, Better] = "higher",
         cluster: str | None = None,
         wording: str | None = None,
         concurrency: Literal["serial"] | None = None,
@@ -67,7 +74,9 @@ def llm_eval(*args: Any, **arguments: Any) -> Any:
             (0 or 1), those that the test records by ``llm_score``, and ``seconds``, ``tokens``
             and ``cost`` (dollars) of the calls of a trial. If it is left out: ``score`` where
             one is recorded, else ``pass``.
-        better (str): ``"higher"`` or ``"lower"``, for the metrics that the test records.
+        better (str | Mapping[str, str]): ``"higher"`` or ``"lower"``, for the metrics that the
+            test records, or for each by its name: ``{"latency_ms": "lower"}``. It must be given
+            for gated names that usually mean that lower is better, such as ``latency_ms``.
         cluster (str): name of a parametrize argument; cases with equal values of it are one
             unit of the gate's test.
         wording (str): name of a parametrize argument that only words the question; from 3
@@ -219,6 +228,7 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
     parameters: Mapping[str, object] = {} if callspec is None else callspec.params
     wording, topic = _wording(parameters, arguments.get("wording"))
     gate = _gate(arguments.get("gate", ()))
+    better, lower = _directions(arguments.get("better"), gate=gate)
     case = Case(
         id=case_id(item),
         function=case_id(item).partition("[")[0],
@@ -226,7 +236,8 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         parameters=None if callspec is None else parameters_digest(parameters),
         positional=has_positional_id(item),
         gate=gate,
-        better=_better(arguments.get("better"), gate=gate),
+        better=better,
+        lower=lower,
         cluster=_cluster(parameters, arguments.get("cluster")),
         wording=wording,
         topic=topic,
@@ -272,6 +283,24 @@ def _gate(value: object) -> tuple[str, ...]:
     ):
         raise SettingsError(f'gate must name metrics, as in gate="score", not {value!r}')
     return tuple(names)
+
+
+def _directions(value: object, *, gate: tuple[str, ...]) -> tuple[Better, tuple[str, ...]]:
+    """Return the direction of metrics that are not named, and the metrics that go lower."""
+    ways = value if isinstance(value, Mapping) else {}
+    unsaid = [name for name in gate if is_usually_lower(name) and name not in ways]
+    if unsaid and (value is None or ways):
+        raise SettingsError(
+            f"is higher or lower better of {' and '.join(unsaid)}? Say it, as in "
+            f'better={{"{unsaid[0]}": "lower"}}'
+        )
+    if not isinstance(value, Mapping):
+        return _better(value, gate=gate), ()
+    for name, way in ways.items():
+        if not isinstance(name, str) or OWN_DIRECTIONS.get(name, way) != way:
+            raise SettingsError(f"better={value!r}: {name!r} has a direction of its own")
+        _better(way, gate=())
+    return "higher", tuple(name for name, way in ways.items() if way == "lower")
 
 
 def _better(value: object, *, gate: tuple[str, ...]) -> Better:

@@ -14,7 +14,6 @@ from pytest_llmeval.gate.changes import chained, draws_of
 from pytest_llmeval.records import (
     COST_METRIC,
     MEASURED_METRICS,
-    OWN_DIRECTIONS,
     PASS_METRIC,
     SCORE_METRIC,
     SECONDS_METRIC,
@@ -61,7 +60,7 @@ class Side:
 
         Where the cases of the function disagree the first id decides.
         """
-        return OWN_DIRECTIONS.get(metric) or self.cases[min(self.cases)].better
+        return self.cases[min(self.cases)].direction(metric)
 
     def every_trial(self) -> list[Trial]:
         """Return the trials of all cases."""

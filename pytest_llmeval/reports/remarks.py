@@ -18,7 +18,7 @@ from pytest_llmeval.gate.results import (
     Verdict,
 )
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Outcome
+from pytest_llmeval.records import PASS_METRIC, Outcome
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.edits import compared_remark, edited_remarks
 from pytest_llmeval.reports.formats import (
@@ -65,6 +65,9 @@ def scope(comparison: Comparison, rules: GateRules) -> Iterator[str]:
     family = max((function.evidence.family_size for function in functions), default=0)
     if family > 1:
         yield f"p: {family_words(family, rules)}, the intervals are not corrected"
+    ways = dict.fromkeys((one.metric, one.better) for one in functions if one.metric != PASS_METRIC)
+    if ways:
+        yield f"better: {', '.join(f'{better} {metric}' for metric, better in ways)}"
     yield from claims(functions)
     for one in functions:
         if one.partial:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from pytest_llmeval.errors import SettingsError, did_you_mean, listed_names
 from pytest_llmeval.records import (
-    OWN_DIRECTIONS,
     PASS_METRIC,
-    Better,
+    SCORE_METRIC,
     Case,
     Run,
     is_below,
     only_cases,
 )
+from pytest_llmeval.runs.directions import NONE_TYPED, Directions, check_directions
 from pytest_llmeval.runs.lookup.refs import Baseline
 
 _SELECTION = re.compile(r"(?P<function>[^\[]+)(?:\[(?P<part>.+)\])?", re.DOTALL)
@@ -86,35 +86,39 @@ def conditions(
     return first, second
 
 
-def gated_on(run: Run, *, metric: str | None, better: Better | None) -> Run:
+def gated_on(run: Run, *, metric: str | None, better: Directions = NONE_TYPED) -> Run:
     """Gate a run on another metric, or in another direction, than its markers say.
 
     Args:
         run: any run.
         metric: the only one to gate on; None for those of the markers.
-        better: which direction is good; None for that of the markers.
+        better: which direction of a metric is good, under "" of the only one; where nothing is
+            said that of the markers.
 
     Raises:
-        SettingsError: no trial of the run recorded the metric, or ``better`` turns nothing.
+        SettingsError: no trial of the run recorded the metric, or ``better`` turns nothing, or more
+            than one metric without naming it.
     """
     recorded = dict.fromkeys([PASS_METRIC, *(name for t in run.trials for name in t.scores)])
     if metric is not None and metric not in recorded:
         raise SettingsError(
             f"--metric={metric}: no trial of run {run.id} recorded it; it has {', '.join(recorded)}"
         )
-    wanted = recorded if metric is None else [metric]
-    if better is not None and OWN_DIRECTIONS.keys() >= set(wanted):
-        raise SettingsError(
-            f"--better={better} has nothing to turn: {' and '.join(wanted)} of run {run.id} has a "
-            "direction of its own; leave it out"
-        )
-    return replace(
-        run,
-        cases=tuple(
-            replace(case, gate=(metric,) if metric else case.gate, better=better or case.better)
-            for case in run.cases
-        ),
-    )
+    default = (SCORE_METRIC if SCORE_METRIC in recorded else PASS_METRIC,)
+    gates = [[metric]] if metric else [case.gate or default for case in run.cases]
+    wanted = dict.fromkeys(name for gate in gates for name in gate)
+    check_directions(better, wanted if "" in better else recorded)
+    cases = (replace(case, gate=(metric,) if metric else case.gate) for case in run.cases)
+    return replace(run, cases=tuple(_turned(case, better, recorded) for case in cases))
+
+
+def _turned(case: Case, better: Directions, metrics: Iterable[str]) -> Case:
+    """Say of each metric by its name which direction is good, where something was typed."""
+    if not better:
+        return case
+    ways = {name: better.get(name) or better.get("") or case.direction(name) for name in metrics}
+    lower = tuple(name for name, way in ways.items() if way == "lower")
+    return replace(case, better="higher", lower=lower)
 
 
 def recording(metric: str, baseline: Run, candidate: Run) -> tuple[Run, Run]:

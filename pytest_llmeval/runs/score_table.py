@@ -8,14 +8,13 @@ is asked in several wordings is a case in each of them.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_llmeval.errors import SettingsError, TableError, did_you_mean, listed_names
+from pytest_llmeval.errors import TableError, did_you_mean, listed_names
 from pytest_llmeval.records import (
-    OWN_DIRECTIONS,
     PASS_METRIC,
     SCORE_METRIC,
     Better,
@@ -24,8 +23,10 @@ from pytest_llmeval.records import (
     Run,
     Trial,
     bare_run,
+    is_usually_lower,
 )
 from pytest_llmeval.runs import table_rows as rows
+from pytest_llmeval.runs.directions import NONE_TYPED, Directions, check_directions
 from pytest_llmeval.runs.readers.choice import ENDINGS as OF_OTHERS
 from pytest_llmeval.runs.readers.choice import results_of
 
@@ -47,6 +48,7 @@ class ScoreTable:
         scores: by metric; under None where the table does not name its metric.
         clusters: label of each case that has one.
         wordings: of each case that has one: its ``case_id`` and how that is worded.
+        better: which direction of a metric is good, where the table says so.
         notes: what the file lacks, in a sentence each.
     """
 
@@ -56,6 +58,7 @@ class ScoreTable:
     scores: Mapping[str | None, Scores]
     clusters: Mapping[str, str]
     wordings: Mapping[str, tuple[str, str]]
+    better: Mapping[str | None, Better] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -125,6 +128,7 @@ def read_table(
         scores=reader.finished(),
         clusters=reader.clusters,
         wordings=reader.wordings,
+        better=reader.better,
         notes=() if results is None else tuple(results.notes),
     )
 
@@ -150,6 +154,7 @@ class _Reader:
         named: a column names the metric.
         clusters: label of each case that has one.
         wordings: what is asked, and how, of each case that has a wording.
+        better: which direction of a metric is good, where a row says so.
     """
 
     path: Path
@@ -158,6 +163,7 @@ class _Reader:
     named: bool
     clusters: dict[str, str] = field(default_factory=dict)
     wordings: dict[str, tuple[str, str]] = field(default_factory=dict)
+    better: dict[str | None, Better] = field(default_factory=dict)
     _conditions: dict[str | None, None] = field(default_factory=dict)
     _metrics: dict[str, None] = field(default_factory=dict)
     _scores: dict[str | None, dict[str, dict[int, float | None]]] = field(default_factory=dict)
@@ -170,7 +176,7 @@ class _Reader:
             raise TableError(f"{self.path}, line {line}: {exc}") from None
 
     def _take(self, row: Sequence[object]) -> None:
-        case_id, repeat, score, metric, cluster, wording, condition = row
+        case_id, repeat, score, metric, cluster, wording, condition, better = row
         name = None if condition is None else rows.read_label(condition)
         self._conditions[name] = None
         chosen = len(self._conditions) == 1 if self.condition is None else name == self.condition
@@ -192,6 +198,10 @@ class _Reader:
         of_case[index] = rows.read_score(score, metric=of_metric)
         if cluster is not None:
             self._join(case, rows.read_label(cluster))
+        if better is not None:
+            said = rows.read_better(better)
+            if self.better.setdefault(of_metric, said) != said:
+                raise ValueError(f"better is {said!r} here and another one above")
 
     def finished(self) -> Mapping[str | None, Scores]:
         """Return the scores by metric.
@@ -234,7 +244,7 @@ class _Reader:
 
 
 def runs_of(
-    baseline: ScoreTable, candidate: ScoreTable, *, better: Better | None = None
+    baseline: ScoreTable, candidate: ScoreTable, *, better: Directions = NONE_TYPED
 ) -> tuple[Run, Run]:
     """Make a run of each table: one function for each metric, one case for each id.
 
@@ -244,22 +254,23 @@ def runs_of(
     Args:
         baseline: what is compared with.
         candidate: what is judged.
-        better: which direction of all metrics is good; None for that of each, or higher.
+        better: which direction of a metric is good, for ``""`` of the only one. Where nothing
+            is said a column ``better`` counts, then higher.
 
     Cases are tied by the clusters of either table; where both have one, by the baseline's.
 
     Raises:
-        SettingsError: ``better`` turns nothing.
+        SettingsError: ``better`` turns nothing, or more than one metric without naming it.
     """
     tables = (baseline, candidate)
-    passes = better != "lower" and all(table.may_be_passes for table in tables)
+    said = {**candidate.better, **baseline.better}
+    is_turned = "lower" in (better.get(""), better.get(SCORE_METRIC), said.get(None))
+    passes = not is_turned and all(table.may_be_passes for table in tables)
     unnamed = PASS_METRIC if passes else SCORE_METRIC
     metrics = dict.fromkeys(metric or unnamed for table in tables for metric in table.scores)
-    if better is not None and all(OWN_DIRECTIONS.get(m, better) != better for m in metrics):
-        raise SettingsError(
-            f"--better={better} has nothing to turn: {' and '.join(metrics)} has a direction of "
-            "its own; leave it out"
-        )
+    check_directions(better, metrics)
+    only = {name: better[""] for name in metrics if "" in better}
+    directions = {name or unnamed: way for name, way in said.items()} | only | {**better}
     is_alone = len(metrics) == 1
     first, second = (
         _run_of(
@@ -267,14 +278,25 @@ def runs_of(
             replace(table, clusters={**candidate.clusters, **baseline.clusters}),
             unnamed=unnamed,
             is_alone=is_alone,
-            better=better or "higher",
+            better=directions,
         )
         for table in tables
     )
     return first, second
 
 
-def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Better) -> Run:
+def undirected(tables: Iterable[ScoreTable], better: Directions = NONE_TYPED) -> list[str]:
+    """List the metrics that usually mean that lower is better, and of which nothing is said."""
+    names = {
+        metric: None
+        for table in tables
+        for metric in table.scores
+        if metric and is_usually_lower(metric) and metric not in table.better
+    }
+    return [name for name in names if name not in better and "" not in better]
+
+
+def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Directions) -> Run:
     cases: list[Case] = []
     trials: list[Trial] = []
     for name, scores in table.scores.items():
@@ -288,7 +310,7 @@ def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Better) 
                 function=FUNCTION if is_alone else f"{FUNCTION}::{metric}",
                 repeats=len(of_case),
                 gate=(metric,),
-                better=better,
+                better=better.get(metric, "higher"),
                 cluster=table.clusters.get(case_id),
                 wording=wording,
                 topic=topic,

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import IO, cast
 
 from pytest_llmeval.errors import TableError, listed_names
-from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC
+from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Better
 
 CSV = (".csv", ".csv.gz")
 JSONL = (".jsonl", ".jsonl.gz")
 ENDINGS = (*CSV, *JSONL)
 
 NEEDED = 3  # case_id, repeat and the score
-OPTIONAL = ("metric", "cluster", "wording", "condition")
+OPTIONAL = ("metric", "cluster", "wording", "condition", "better")
 EVERY = ("case_id", "repeat", "score", *OPTIONAL)
 LISTED = 20
 
@@ -204,6 +204,13 @@ def read_metric(value: object) -> str:
     if isinstance(value, str) and value:
         return value
     raise ValueError(f"metric is {_shown(value)}, not a name")
+
+
+def read_better(value: object) -> Better:
+    """Read which direction of a metric is good."""
+    if value in ("higher", "lower"):
+        return value
+    raise ValueError(f"better is {_shown(value)}, neither 'higher' nor 'lower'")
 
 
 def read_score(value: object, *, metric: str | None) -> float | None:

@@ -482,3 +482,27 @@ def test_repeats_that_never_vary_have_no_statistic() -> None:
     for name, score in (("a.csv", 1), ("b.csv", 0)):
         write_rows(name, *(f"c{case},{n},{score}" for case in range(8) for n in range(3)))
     assert "  welch: no t, as nothing varies" in compare("a.csv", "b.csv", "--test=welch").stdout
+
+
+def test_a_slower_table_is_asked_for_its_direction_and_then_regressed() -> None:
+    rows = [
+        f"{i},0,{(500 + i) * (1.5 if k == 'B' else 1)},latency_ms,{k}"
+        for i in range(8)
+        for k in "AB"
+    ]
+    header = "case_id,repeat,score,metric,condition"
+    write_rows("t.csv", *rows, header=header)
+    sides = ("t.csv::A", "t.csv::B")
+
+    assert_refused(compare(*sides), "is higher or lower better of latency_ms? Say it in a column")
+    found = compare(*sides, "--better", "latency_ms=lower")
+    assert (found.exit_code, "better: lower latency_ms" in found.output) == (1, True)
+
+    right = [f"{i},0,{1 if k == 'A' else 0.5},accuracy,{k}" for i in range(8) for k in "AB"]
+    write_rows("t.csv", *rows, *right, header=header)
+    assert_refused(compare(*sides, "--better=lower"), "would hold for latency_ms and accuracy")
+    found = compare(*sides, "--better", "latency_ms=lower")
+    assert found.output.startswith("REGRESSED: 2 functions")
+    said = [f"{row},{'lower' if 'latency' in row else ''}" for row in (*rows, *right)]
+    write_rows("t.csv", *said, header=f"{header},better")
+    assert compare(*sides).output.startswith("REGRESSED: 2 functions")

@@ -366,3 +366,9 @@ def test_pass_hat_does_not_move_where_all_was_replayed() -> None:
 
     assert unchanged.verdict is Verdict.UNCHANGED
     assert unchanged.pass_hat == (2, 0.5, 0.5)
+
+
+def test_each_metric_of_a_case_may_have_a_direction_of_its_own() -> None:
+    case = dataclasses.replace(a_case("x", scores=[1.0]).case, lower=("latency_ms",))
+    ways = {name: case.direction(name) for name in ("latency_ms", "tone", "seconds")}
+    assert ways == {"latency_ms": "lower", "tone": "higher", "seconds": "lower"}

@@ -34,6 +34,10 @@ def error_line(result: pytest.RunResult) -> str:
         ("gate='seconds', better='lower'", "nothing to turn: lower of seconds is always better"),
         ("gate=('cost', 'pass'), better='lower'", "lower of cost and higher of pass is always"),
         ("gate='tokens', better='higher'", "nothing to turn: lower of tokens is always better"),
+        ("gate='latency_ms'", "is higher or lower better of latency_ms? Say it, as in better={"),
+        ("gate=('wer', 'loss'), better={'wer': 'lower'}", "is higher or lower better of loss?"),
+        ("better={'wer': 'up'}", 'better must be "higher" or "lower", not \'up\''),
+        ("better={'seconds': 'higher'}", "'seconds' has a direction of its own"),
         ("cluster='doc'", "cluster must name an argument of parametrize (none here), not 'doc'"),
     ],
 )

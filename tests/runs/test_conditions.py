@@ -114,14 +114,16 @@ def test_a_name_that_two_functions_have_is_refused() -> None:
 def test_a_run_can_be_gated_on_another_metric_and_direction() -> None:
     run = run_of("test[a]")
 
-    assert gated_on(run, metric=None, better=None) == run
-    changed = gated_on(run, metric="tone", better="lower").cases[0]
-    assert (changed.gate, changed.better) == (("tone",), "lower")
-    assert gated_on(run, metric="pass", better=None).cases[0].gate == ("pass",)
+    assert gated_on(run, metric=None) == run
+    changed = gated_on(run, metric="tone", better={"": "lower"}).cases[0]
+    assert (changed.gate, changed.direction("tone")) == (("tone",), "lower")
+    turned = gated_on(run, metric=None, better={"tone": "lower"}).cases[0]
+    assert (turned.direction("tone"), turned.direction("score")) == ("lower", "higher")
+    assert gated_on(run, metric="pass").cases[0].gate == ("pass",)
     with pytest.raises(SettingsError, match=r"--metric=tune: no trial .* it has pass, tone"):
-        gated_on(run, metric="tune", better=None)
-    with pytest.raises(SettingsError, match=r"--better=lower has nothing to turn: pass of run"):
-        gated_on(run, metric="pass", better="lower")
+        gated_on(run, metric="tune")
+    with pytest.raises(SettingsError, match=r"--better=lower has nothing to turn: pass has"):
+        gated_on(run, metric="pass", better={"": "lower"})
 
 
 def test_functions_that_record_a_metric_on_a_side_stay_on_both() -> None:

@@ -112,6 +112,15 @@ def test_only_nameless_scores_of_0_and_1_may_be_passes(tmp_path: Path) -> None:
     assert not read(write(tmp_path, ROWS)).may_be_passes
 
 
+def test_a_column_says_which_direction_of_a_metric_is_good(tmp_path: Path) -> None:
+    header = "case_id,repeat,metric,score,better\n"
+    rows = "Peru,0,wer,1,lower\nPeru,0,tone,1,\n"
+    assert read(write(tmp_path, header + rows)).better == {"wer": "lower"}
+    for row, part in (("Chad,0,wer,1,higher", "another one above"), ("a,0,wer,1,up", "is 'up'")):
+        with pytest.raises(TableError, match=part):
+            read(write(tmp_path, f"{header}{rows}{row}\n"))
+
+
 # --- what is refused ---------------------------------------------------------------------
 
 

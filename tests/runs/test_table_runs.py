@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Outcome
-from pytest_llmeval.runs.score_table import ScoreTable, runs_of
+from pytest_llmeval.runs.directions import Directions
+from pytest_llmeval.runs.score_table import ScoreTable, runs_of, undirected
 
 
 def table(scores: dict[str | None, Any], **changes: Any) -> ScoreTable:
@@ -64,13 +66,46 @@ def test_a_case_knows_its_wording_and_what_it_asks() -> None:
 
 
 def test_a_direction_holds_for_every_case() -> None:
-    first, _ = runs_of(table({"s": {"x": {0: 1.0}}}), table({"s": {"x": {0: 1.0}}}), better="lower")
+    tone = table({"s": {"x": {0: 1.0}}})
+    first, _ = runs_of(tone, tone, better={"": "lower"})
     assert first.cases[0].better == "lower"
+
+
+def test_each_metric_has_a_direction_of_its_own() -> None:
+    both = table({"latency_ms": {"x": {0: 1.0}}, "tone": {"x": {0: 1.0}}, "wer": {"x": {0: 1.0}}})
+
+    first, _ = runs_of(replace(both, better={"wer": "lower"}), both, better={"latency_ms": "lower"})
+
+    ways = {case.gate[0]: case.direction(case.gate[0]) for case in first.cases}
+    assert ways == {"latency_ms": "lower", "tone": "higher", "wer": "lower"}
+
+
+@pytest.mark.parametrize(
+    ("better", "part"),
+    [
+        ({"": "lower"}, "--better=lower would hold for tone and wer: name each metric"),
+        ({"tune": "lower"}, "--better=tune=lower: there is no such metric. .*tone"),
+    ],
+)
+def test_a_direction_is_that_of_a_metric_that_is_there(better: Directions, part: str) -> None:
+    both = table({"tone": {"x": {0: 1.0}}, "wer": {"x": {0: 1.0}}})
+    with pytest.raises(SettingsError, match=part):
+        runs_of(both, both, better=better)
+
+
+def test_names_that_usually_mean_lower_are_asked_about() -> None:
+    names = ("latency_ms", "wordErrorRate", "wer", "toxicity", "eval/loss", "errors", "duration")
+    fine = ("tone", "answer", "lossless", "power", "seconds", "pass", "exact_match", "timeliness")
+    one = table({name: {"x": {0: 1.0}} for name in (*names, *fine)} | {None: {"x": {0: 2.0}}})
+
+    assert undirected([one, one]) == list(names)
+    assert undirected([one], {"wer": "lower"}) == [name for name in names if name != "wer"]
+    assert undirected([one], {"": "lower"}) == []
 
 
 def test_a_direction_that_turns_no_metric_is_refused() -> None:
     costs = table({"cost": {"x": {0: 1.0}}})
 
     with pytest.raises(SettingsError, match="--better=higher has nothing to turn: cost has"):
-        runs_of(costs, costs, better="higher")
+        runs_of(costs, costs, better={"": "higher"})
     assert runs_of(costs, costs)[0].cases[0].gate == ("cost",)

@@ -23,8 +23,8 @@ class Results:
     """The trials of a file.
 
     Attributes:
-        rows: as those of a table: case_id, repeat, score, metric, cluster, wording, condition.
-            None for what it does not have, and as the score of an errored trial.
+        rows: as those of a table: case_id, repeat, score, metric, cluster, wording,
+            condition, better. None for what it does not have, and as the score of an errored trial.
         notes: what the file lacks, in a sentence each.
     """
 
@@ -41,7 +41,7 @@ class Results:
         except ValueError:
             self.unread[metric] += 1
             return
-        self.rows.append((case, repeat, score, metric, None, None, condition))
+        self.rows.append((case, repeat, score, metric, None, None, condition, None))
 
     def finished(self, path: Path) -> Results:
         """Say what was left out.
