@@ -150,13 +150,36 @@ def _marked(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytes
     return evals, [item for item in marked if item not in known]
 
 
-def _usage_error(config: pytest.Config, error: Exception) -> pytest.UsageError:
-    """Make pytest's error of ours; the report files are written all the same."""
+def _usage_error(
+    config: pytest.Config, error: Exception, *, has_begun: bool = False
+) -> pytest.UsageError:
+    """Make pytest's error of ours; the report files are written all the same.
+
+    CI is told of it here unless the session has begun, as other plugins write their reports then.
+    """
     from pytest_llmeval.models.http.masking import masked_keys  # a model that cannot be imported
     from pytest_llmeval.reports.formats import in_form
 
     message = printable_message(in_form(masked_keys(str(error)), toml=is_toml(config)))
-    return pytest.UsageError("\n".join([message, *_report_refusal(config, message)]))
+    problems = _report_refusal(config, message)
+    problems += [] if has_begun else _tell_ci(config, message)
+    return pytest.UsageError("\n".join([message, *problems]))
+
+
+def _tell_ci(config: pytest.Config, message: str) -> list[str]:
+    """Tell GitHub, and whoever reads JUnit's file, why a session ends before pytest writes one."""
+    is_github = environ_of(config).get("GITHUB_ACTIONS") == "true"
+    junit = getattr(config.option, "xmlpath", None)
+    is_part = hasattr(config, "workerinput") or config.pluginmanager.has_plugin(BRIEF)
+    if is_part or not (is_github or junit):
+        return []
+    from pytest_llmeval.reports.for_others import failures, github_annotations, refused, write_junit
+
+    found = failures(refused(readable_settings(config), message))
+    if is_github:
+        print(*github_annotations(found), sep="\n", flush=True)
+    path = os.path.expandvars(os.path.expanduser(junit or ""))  # noqa: PTH111 - as pytest does it
+    return write_junit(config.invocation_params.dir / path, found) if junit else []
 
 
 def _report_refusal(config: pytest.Config, message: str) -> list[str]:
@@ -206,7 +229,7 @@ class SessionHooks:
         self._deselected: set[pytest.Item] = set()
         self._judgement: Judgement | None = None
         self._collection_failed = False
-        self._is_refused = False
+        self._refusal = ""  # why a session that was begun ends with 4
         self._session: EvalSession | None = None
         self._report_problems: list[str] = []
         self._summary_problems: list[str] = []  # nobody asked for it, so they fail nothing
@@ -289,8 +312,9 @@ class SessionHooks:
                     self._begin(session, items, collected)
             except SettingsError as exc:
                 if not self._is_worker:
-                    self._is_refused = True
-                    raise _usage_error(self._config, exc) from None
+                    error = _usage_error(self._config, exc, has_begun=True)
+                    self._refusal = str(error)
+                    raise error from None
                 from pytest_llmeval.engine.workers import send_usage_error
 
                 send_usage_error(self._config, exc)
@@ -359,6 +383,10 @@ class SessionHooks:
                 judgement = self._judge(session)
                 self._set_status(session, judgement)  # which reports of others have, too
                 self._report_failures(session, judgement)
+            elif why := self._refusal or (self._reports and self._reports.usage_error):
+                from pytest_llmeval.reports.for_others import refused
+
+                self._report_failures(session, refused(self._settings, why))
             return (yield)
         except KeyboardInterrupt:
             if self._session is not None and self._judgement is None and not self._is_worker:
@@ -374,7 +402,7 @@ class SessionHooks:
         if self._reports is not None and self._reports.usage_error:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
             self._report_problems = _report_refusal(self._config, self._reports.usage_error)
-        elif self._is_refused:
+        elif self._refusal:
             return
         elif session.exitstatus == pytest.ExitCode.USAGE_ERROR and self._session is None:
             self._report_problems = _report_refusal(self._config, ENDED_BY_PYTEST)
@@ -389,7 +417,7 @@ class SessionHooks:
     @property
     def _has_all(self) -> bool:
         """Whether there is something to judge here, and nothing more will come of it."""
-        if self._session is None or self._is_worker or self._is_refused:
+        if self._session is None or self._is_worker or self._refusal:
             return False
         reports = self._reports
         return reports is None or (reports.have_ended and not reports.usage_error)

@@ -181,15 +181,24 @@ def lead(report: Entry, functions: Sequence[Entry]) -> list[str]:
         report: the document.
         functions: those that moved, worst first.
     """
+    models = [_other_model(one) for one in report["differences"] if one["fact"] == "model"]
     if report["why"]:
-        return [report["why"]]
+        return [*models, report["why"]]
     if report["verdict"] == "not_gated":
         return ["No baseline, so these are the means of this run alone"]
     if not functions:
-        return []
+        return models
     worst = functions[0]
     also = [text for text in worst["remarks"] if text.startswith(WITHIN_CASES)]
-    return [with_name(worst.get("sentence", ""), worst["label"]), *also]
+    return [*models, with_name(worst.get("sentence", ""), worst["label"]), *also]
+
+
+def _other_model(difference: Entry) -> str:
+    """Write that another model is asked: it explains more than any figure."""
+    old, new = (", ".join(difference[side]) for side in ("baseline", "here"))
+    functions = difference["functions"]
+    of = f" in {counted(len(functions), 'function')}" if functions else ""
+    return f"Another model is asked: {new}, not {old}{of}"
 
 
 def moved_counts(function: Entry) -> str:

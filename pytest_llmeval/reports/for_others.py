@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 from pytest_llmeval.checks import HTML, MARKDOWN
 from pytest_llmeval.gate.results import Fact, FunctionComparison, Interval, Verdict, Why
@@ -88,6 +89,24 @@ def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
 def refused(settings: Settings, message: str) -> Judgement:
     """Make the judgement on a session that was refused before anything ran."""
     return Judgement(settings=settings, could_not_judge=Fact(Why.REFUSED, (message,)))
+
+
+def write_junit(path: Path, found: Sequence[GateFailure]) -> list[str]:
+    """Write what pytest would, had it begun; return a sentence if that cannot be."""
+    suite = ElementTree.Element("testsuite", name="pytest", errors="0", skipped="0")
+    suite.attrib |= {"failures": str(len(found)), "tests": str(len(found))}
+    for one in found:
+        _, name = one.name.split("::", 1)
+        case = ElementTree.SubElement(suite, "testcase", classname=_SUITE, name=name)
+        ElementTree.SubElement(case, "failure", message=one.title).text = "\n".join(one.lines)
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        ElementTree.ElementTree(suites).write(path, encoding="utf-8", xml_declaration=True)
+    except OSError as exc:
+        return [printable(f"--junitxml={path}: not written: {exc}")]
+    return []
 
 
 def failures(judgement: Judgement) -> list[GateFailure]:

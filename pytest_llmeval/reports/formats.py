@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Trial, bare
 
@@ -89,6 +89,20 @@ def counted_comparisons(functions: Sequence[str], *, more: str = "") -> str:
     """
     is_one_each = len(set(functions)) == len(functions)
     return counted(len(functions), more + ("function" if is_one_each else "comparison"))
+
+
+def recorded_by(how: str, job: Mapping[str, Any] | None) -> str:
+    """Say who recorded a baseline: this job, or an earlier one; empty for a run of a laptop.
+
+    Args:
+        how: as of a ``Baseline``.
+        job: the fields of the ``CiJob`` that recorded it, if one did.
+    """
+    if how == "rerun":
+        return " here"
+    if job is None:
+        return ""
+    return f" by {job['provider']}'s {job['event']}" if job["event"] else " by a CI job"
 
 
 def is_own_hash(reference: str, commit: str | None) -> bool:

@@ -39,6 +39,7 @@ from pytest_llmeval.reports.formats import (
     hits,
     is_own_hash,
     percent,
+    recorded_by,
 )
 from pytest_llmeval.reports.sentences import (
     ALL_REPLAYED,
@@ -348,7 +349,8 @@ def _reference_of(side: Entry) -> str:
         shown += f" at {_name(baseline['commit'][:_SHOWN_OF_HASH])}"
     if baseline["substitute"] and baseline["wanted"]:
         shown += f", which stands in for {_name(baseline['wanted'][:_SHOWN_OF_HASH])}"
-    return shown
+    by = recorded_by(baseline["how"], baseline["ci"])
+    return f"{shown}, recorded {_told(by)}" if by else shown
 
 
 def _case_cells(case: Entry, function: Entry) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from xml.etree import ElementTree
+
 import pytest
 
 from tests.project import Project
@@ -406,3 +409,48 @@ def test_the_name_of_a_metric_is_spelled_out(project: Project, arguments: tuple[
         """
     )
     assert_is_spelled_out(project.run("test_score.py", *arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "marker", "why"),
+    [
+        (["--llm-baseline=nowhere"], "repeats=1", "--llm-baseline=nowhere: "),
+        (["--llm-repeats=0"], "repeats=1", "--llm-repeats"),
+        ([], "repeats=0", "repeats must be a whole number of 1 or more, not 0"),
+    ],
+)
+def test_ci_is_told_why_a_session_ends_before_it_begins(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    marker: str,
+    why: str,
+) -> None:
+    pytester.makepyfile(f"import pytest\n@pytest.mark.llm_eval({marker})\ndef test_it(): pass\n")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+
+    result = pytester.runpytest("--junitxml=out/junit.xml", *arguments)
+
+    assert result.ret == USAGE_ERROR
+    told = [line for line in result.outlines if line.startswith("::error ")]
+    assert len(told) == 1
+    assert why in told[0]
+    (failed,) = ElementTree.parse(Path("out/junit.xml")).iter("testcase")  # noqa: S314 - our own
+    assert failed.attrib["name"] == "gate"
+    assert why in str(failed[0].text)
+
+
+def test_a_report_of_junit_that_cannot_be_written_is_named(pytester: pytest.Pytester) -> None:
+    pytester.makefile("", out="no folder")
+
+    result = pytester.runpytest("--junitxml=out/junit.xml", "--llm-baseline=nowhere")
+
+    assert result.ret == USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--junitxml=*junit.xml: not written: *"])
+
+
+def test_nothing_is_told_where_there_is_no_ci(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--llm-baseline=nowhere")
+
+    assert result.ret == USAGE_ERROR
+    assert "::error" not in result.stdout.str()

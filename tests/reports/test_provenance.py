@@ -12,6 +12,7 @@ from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
+from pytest_llmeval.reports.document import lead
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.provenance import differences, first_new_call
@@ -20,6 +21,7 @@ from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules, Settings
+from tests.reports.judgements import FORMS
 
 FACTS: dict[str, Any] = {
     "model": "openai/gpt",
@@ -274,3 +276,17 @@ def test_a_new_request_beside_the_others_is_not_said_to_follow_them() -> None:
         (function,) = compare(before, run, GateRules()).functions
 
         assert first_new_call(judgement, function) is None
+
+
+def test_another_model_is_told_before_any_figure() -> None:
+    judgement = FORMS["inconclusive"]()
+    report = document(judgement)
+    changed = {"fact": "model", "baseline": ["a/old"], "here": ["a/new"], "functions": ["x", "y"]}
+
+    first, *_ = lead({**report, "differences": [changed]}, report["functions"])
+
+    assert first == "Another model is asked: a/new, not a/old in 2 functions"
+    assert lead({**report, "differences": [changed]}, [])[0] == first
+    assert "**Another model is asked: a/new, not a/old in 2 functions.** " in render(
+        {**report, "differences": [changed]}
+    )

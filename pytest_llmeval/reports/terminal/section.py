@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.judgement import Judgement
@@ -24,6 +24,7 @@ from pytest_llmeval.reports.formats import (
     hits,
     in_form,
     label,
+    recorded_by,
     short,
 )
 from pytest_llmeval.reports.reasons import worded
@@ -88,7 +89,8 @@ def _side_line(found: Baseline, *, side: str) -> str:
     facts: list[str] = [found.chosen] if found.chosen else []
     facts += [found.how] if found.how != found.reference else []
     if found.how not in ("table", "nothing yet"):
-        facts.append(f"recorded {run.created[:16].replace('T', ' ')}")
+        by = recorded_by(found.how, None if run.ci is None else asdict(run.ci))
+        facts.append(f"recorded {run.created[:16].replace('T', ' ')}{by}")
     if found.how in ("file", "last", "run id"):
         facts.append(f"run {run.id}")
     repeats = sorted({case.repeats for case in run.cases})
