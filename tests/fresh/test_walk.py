@@ -31,14 +31,13 @@ def answer(body: Mapping[str, Any], number: int) -> str:
 
 @pytest.fixture
 def reader(newcomer: Reader) -> Iterator[Reader]:
-    application, evals, without_one = blocks("README.md", language="python")
+    application, evals = blocks("README.md", language="python")
+    without_one = blocks("docs/models.md", language="python")[0]
     (newcomer.folder / "app.py").write_text(application.text)
     (newcomer.folder / "test_capitals.py").write_text(evals.text)
     # beside the application's evals, and asked for by name alone
-    alone = f"from pytest_llmeval import llm_eval\n\n{without_one.text}"
-    (newcomer.folder / "without_an_application.py").write_text(alone)
-    (setting,) = re.findall(r"ini file: (llm_model = \S+)", without_one.text)
-    (newcomer.folder / "pytest.ini").write_text(f"[pytest]\n{setting}\n")
+    (newcomer.folder / "without_an_application.py").write_text(without_one.text)
+    (newcomer.folder / "pytest.ini").write_text("[pytest]\nllm_model = openai/gpt-6-luna\n")
     assert newcomer.types("git init -q -b main")[0] == 0
     newcomer.commits()
     with OpenAIServer(answer) as server:
@@ -79,7 +78,7 @@ def test_the_readme_works_without_an_application(reader: Reader) -> None:
     code, output = reader.types(f"{RECORD} without_an_application.py")
 
     assert code == 0, output
-    assert "5 calls made" in output
+    assert "15 calls made" in output
     assert "openai/gpt-6-luna" in output
 
 

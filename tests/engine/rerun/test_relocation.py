@@ -40,7 +40,7 @@ def paths(
 
 def install(trees: Relocation, *names: str, project: str = ".") -> Install:
     folder = trees.checkout / project
-    return Install(project=folder, names=frozenset(names), files=frozenset())
+    return Install(project=folder, names=frozenset(names), files=frozenset(), data=frozenset())
 
 
 def test_a_place_below_a_link_to_the_checkout_is_found(trees: Relocation, tmp_path: Path) -> None:
