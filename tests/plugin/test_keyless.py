@@ -70,6 +70,7 @@ def main(
         assert project.run().ret == 0
         project.git("switch", "-qc", "branch")
         project.write(pytest_ini=INI)
+        project.commit()
 
     project = made_once(recorded, pytester, record)
     for name in KEYS:
@@ -96,7 +97,9 @@ def become(
     """Let a session run as a job of GitHub."""
     repository = {"full_name": "octo/bot", "default_branch": "main"}
     theirs = {"sha": "a" * 40, "repo": {"full_name": head} if head else None}
-    document = {"repository": repository, "pull_request": {"head": theirs}}
+    document: dict[str, Any] = {"repository": repository}
+    if event.startswith("pull_request"):
+        document["pull_request"] = {"head": theirs}
     path = project.path / "out" / "event.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(document) if content is None else content)
