@@ -140,7 +140,8 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
     main = None if baseline is None else baseline.run
     keyless = None
     if is_to_be_gated(settings):  # else each such case is an error of its own
-        keyless = find_keyless(run, main, aliases=settings.origin_aliases)
+        is_rerun = baseline is not None and baseline.how == "rerun"
+        keyless = find_keyless(run, main, aliases=settings.origin_aliases, is_rerun=is_rerun)
     judgement = replace(judgement, run=run, keyless=keyless)
     if keyless and main and (gone := gone_unjudged(main, run, keyless)):
         fact = Fact(Why.GONE_UNJUDGED, (len(gone), listed_names(gone, MOST_NAMED)))

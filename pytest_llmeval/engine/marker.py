@@ -22,7 +22,7 @@ from pytest_llmeval.records import (
     is_usually_lower,
 )
 from pytest_llmeval.runs.run_lines import parameters_digest
-from pytest_llmeval.settings import MARKER, Settings, is_to_be_gated
+from pytest_llmeval.settings import BRIEF, MARKER, Settings, is_to_be_gated
 
 _NAMES = (
     "repeats",
@@ -100,7 +100,7 @@ class Eval:
     """An item under the marker, with the merged arguments of its marks.
 
     Attributes:
-        is_gated: the session is to be held against another run.
+        is_gated: the session is to be held against another run, or makes it.
         fails_on_miss: it fails as soon as one trial does not pass.
         must_replay: it proves nothing without a call that was seen, as only replays are wanted.
     """
@@ -250,9 +250,14 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         is_serial=_is_serial(arguments.get("concurrency")),
         intercept=intercept,
         must_replay=intercept and settings.cache == "replay",
-        is_gated=is_to_be_gated(settings),
+        is_gated=is_to_be_gated(settings) or _is_of_base(item.config),
         fails_on_miss=settings.fail_on_miss,
     )
+
+
+def _is_of_base(config: pytest.Config) -> bool:
+    """Tell whether the session makes the run of a baseline, for one that is gated."""
+    return config.pluginmanager.has_plugin(BRIEF) or BRIEF in getattr(config, "workerinput", ())
 
 
 def _repeats(value: object) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.errors import CANCELLED_REASON, NO_KEY_REASON
-from pytest_llmeval.records import Call, Outcome, Run, Trial, only_cases, trials_by_case
+from pytest_llmeval.records import Call, Outcome, Run, Trial, only_cases
 
 Aliases = Sequence[tuple[str, str]]
 
@@ -52,18 +52,24 @@ def lacks_only_a_key(trials: Iterable[Trial]) -> bool:
     return bool(errored) and all(map(_lacked_only_a_key, errored))
 
 
-def find_keyless(run: Run, baseline: Run | None, *, aliases: Aliases) -> Keyless | None:
+def find_keyless(
+    run: Run, baseline: Run | None, *, aliases: Aliases, is_rerun: bool = False
+) -> Keyless | None:
     """Find the cases that asked something new without a key.
 
     Args:
         run: whose trials are looked at.
         baseline: what it is held against, None for nothing.
         aliases: pairs of origins; a request to the first is one to the second.
+        is_rerun: the baseline was run in this very job, which has no key for it either.
 
     Returns:
         None where no call was refused for want of a key.
     """
-    trials = trials_by_case(run)
+    trials: dict[str, list[Trial]] = {case.id: [] for case in run.cases}
+    for side in (run, baseline) if is_rerun and baseline is not None else (run,):
+        for trial in side.trials:
+            trials.get(trial.case, []).append(trial)
     refused = {name: list(_refused(of_case)) for name, of_case in trials.items()}
     cases = tuple(case.id for case in run.cases if refused[case.id])
     if not cases:

@@ -66,3 +66,29 @@ def test_a_pull_request_is_judged_by_what_main_paid_for(
     assert len(server.requests) == paid
     is_deferred = "deferred to the merge queue: 12 cases" in ended.output
     assert is_deferred is (ends[1] == "deferred")
+
+
+@pytest.mark.parametrize(
+    ("repository", "ends"),
+    [("ada/bot", (0, "deferred")), (REPOSITORY, (1, "not_comparable"))],
+    ids=["fork", "same repository"],
+)
+def test_where_no_reply_is_cached_the_base_lacks_only_a_key_too(
+    host: tuple[Origin, Path, OpenAIServer],
+    tmp_path: Path,
+    repository: str,
+    ends: tuple[int, str],
+) -> None:
+    """It was an ERROR a case of the base, exit 4 and "run again"."""
+    origin, _, server = host
+    head = origin.commit({"app.py": f"{APP}# harmless\n"}, on=origin.tip)
+    job = pull_request(origin, tmp_path / "job", head=head, head_repository=repository)
+    paid = len(server.requests)
+
+    variables = {**job.environ, **NO_KEY, "OPENAI_BASE_URL": server.url}
+    ended = Ended(job.path, *OPTIONS, environ=variables)
+
+    assert ended.found == (*ends, origin.tip, "rerun"), ended.output
+    assert len(server.requests) == paid
+    assert "ERROR" not in ended.output
+    assert "18 case" in ended.output

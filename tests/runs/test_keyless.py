@@ -136,3 +136,11 @@ def test_what_is_gone_is_listed_where_no_comparison_says_it(
     before = [a_case("gone", "p"), *(a_case(one, "p", function="test_g") for one in ("c", "gone"))]
     found_gone = gone_unjudged(a_run(*before), run, found(run))
     assert [name.partition("::")[2] for name in found_gone] == gone
+
+
+def test_a_base_that_was_run_in_this_job_lacked_the_same_key() -> None:
+    run, baseline = a_run(a_case("a", "p")), a_run(case("a", lost(NO_KEY)), a_case("gone", "p"))
+    keyless = find_keyless(run, baseline, aliases=(), is_rerun=True)
+    assert keyless is not None
+    assert (len(keyless.cases), keyless.lost_more) == (1, False)
+    assert find_keyless(run, baseline, aliases=()) is None

@@ -39,6 +39,7 @@ from pytest_llmeval.errors import BaselineError, GitFailed, listed_names
 from pytest_llmeval.models.journal import journal_of
 from pytest_llmeval.records import Outcome, Run, paths_of, too_many_errored
 from pytest_llmeval.runs.git import ask, lacks_text, relative_root, short_hash
+from pytest_llmeval.runs.keyless import lacks_only_a_key
 from pytest_llmeval.runs.lookup.best_run import crashed_functions, shortcomings
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run
@@ -165,7 +166,8 @@ class Rerun:
         """Refuse a run of which the gate could make nothing, before more is paid for."""
         ran = [trial for trial in run.trials if trial.outcome is not Outcome.SKIPPED]
         errored = [trial for trial in ran if trial.outcome is Outcome.ERRORED]
-        if too_many_errored(len(errored), ran=len(ran)):
+        # What the base lacks a key for this session lacks one for, too, and says it in one line.
+        if too_many_errored(len(errored), ran=len(ran)) and not lacks_only_a_key(errored):
             reasons = Counter(call.reason for trial in errored for call in trial.calls)
             mostly = "".join(f" ({reason})" for reason, _ in reasons.most_common(1) if reason)
             raise BaselineError(
