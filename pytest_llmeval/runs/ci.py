@@ -41,7 +41,7 @@ class CiFacts:
         is_queued: the job belongs to a merge queue or train, the last look before the merge.
         commit: full hash of the commit that the job was started for.
         target: the branch that this commit is to be merged into, without ``refs/heads/``; None
-            where it is in no pull request, merge request or merge queue.
+            where it is in no pull request, merge request or merge queue, and where CI names none.
         base: full hash of the commit that ``target`` had, where CI says it outright.
         base_name: the variable or field that says so.
         merged: full hash of a request's last commit. Where HEAD is a merge of it, the first
@@ -149,8 +149,8 @@ class System:
 
 
 _NO = ("", "0", "false")
-# From the documentation of each. Variables of CircleCI's requests hold no target; those of Cloud
-# Build are substitutions, which a step has to hand on by these names.
+# From the documentation of each. No variable of CircleCI's requests holds the target; those of
+# Cloud Build are substitutions, which a step has to hand on by these names.
 SYSTEMS = (
     System(
         name="appveyor", sign="APPVEYOR", request="APPVEYOR_PULL_REQUEST_NUMBER",
@@ -169,7 +169,10 @@ SYSTEMS = (
         commit="BUILDKITE_COMMIT", default="BUILDKITE_PIPELINE_DEFAULT_BRANCH",
         event="BUILDKITE_SOURCE", url="BUILDKITE_BUILD_URL",
     ),
-    System(name="circleci", sign="CIRCLECI", commit="CIRCLE_SHA1", url="CIRCLE_BUILD_URL"),
+    System(
+        name="circleci", sign="CIRCLECI", request="CIRCLE_PULL_REQUEST", commit="CIRCLE_SHA1",
+        url="CIRCLE_BUILD_URL", fork="CIRCLE_PR_USERNAME",
+    ),
     System(name="cloud-build", sign="_BASE_BRANCH", target="_BASE_BRANCH", commit="COMMIT_SHA"),
     System(
         name="drone", sign="DRONE", request="DRONE_PULL_REQUEST", target="DRONE_TARGET_BRANCH",
@@ -228,9 +231,12 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
         target = notes.need("merge_group.base_ref", value_at(event, "merge_group", "base_ref"))
         base = notes.commit("merge_group.base_sha", value_at(event, "merge_group", "base_sha"))
         facts = replace(facts, base=base, base_name="merge_group.base_sha", target=target)
+    is_own = not (facts.of_request and name == "pull_request_target")  # else it is the target's
     if facts.of_request:
         facts = _with_request(facts, environ, event, notes=notes)
-    if not (facts.of_request and name == "pull_request_target"):  # that is the target's own
+    elif _is_about_request(event):
+        is_own, facts = False, _with_distant_request(facts, event, notes=notes)
+    if is_own:
         facts = replace(facts, commit=notes.commit("GITHUB_SHA", environ.get("GITHUB_SHA")))
     target = facts.target and facts.target.removeprefix("refs/heads/")
     return replace(facts, target=target, complaints=tuple(notes))
@@ -252,6 +258,26 @@ def _with_request(
         facts = replace(facts, merged=merged, fork=fork)
     base = environ.get("GITHUB_BASE_REF") or value_at(request, "base", "ref")
     return replace(facts, target=notes.need("GITHUB_BASE_REF", base))
+
+
+def _is_about_request(event: object) -> bool:
+    """Whether an event of the default branch is about a request: a comment, or a run for one."""
+    started = value_at(event, "workflow_run", "event")
+    is_run = isinstance(started, str) and started.startswith("pull_request")
+    return is_run or isinstance(value_at(event, "issue", "pull_request"), dict)
+
+
+def _with_distant_request(facts: CiFacts, event: object, *, notes: _Complaints) -> CiFacts:
+    """Add what such an event tells: a comment no target, nor a run for a fork's request."""
+    run = value_at(event, "workflow_run")
+    if run is None:
+        return replace(facts, of_request=True)
+    listed = value_at(run, "pull_requests")
+    requests = listed if isinstance(listed, list) else []
+    targets = {ref for one in requests if isinstance(ref := value_at(one, "base", "ref"), str)}
+    target = targets.pop() if len(targets) == 1 else None
+    merged = notes.commit("workflow_run.head_sha", value_at(run, "head_sha"))
+    return replace(facts, of_request=True, target=target, merged=merged)
 
 
 def _ref(environ: Mapping[str, str]) -> str:

@@ -26,6 +26,7 @@ class Row:
         event: GitHub's event file, likewise.
         wanted: which commit is the baseline.
         fork: what the facts say.
+        note: what must be said.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Row:
     event: Mapping[str, object] = field(default_factory=dict)
     wanted: str = "below"
     fork: bool | None = None
+    note: str = ""
 
 
 def _event(action: str = "submitted") -> dict[str, object]:
@@ -44,6 +46,13 @@ def _event(action: str = "submitted") -> dict[str, object]:
     }
     repository = {"full_name": REPOSITORY, "default_branch": "main"}
     return {"action": action, "pull_request": request, "repository": repository}
+
+
+def _run_for(event: str, *targets: str) -> dict[str, object]:
+    """The event of a job that another workflow's run starts; that of a fork names no request."""
+    requests = [{"number": 7, "base": {"ref": target}} for target in targets]
+    run = {"event": event, "head_sha": "{head}", "pull_requests": requests}
+    return {"workflow_run": run, "repository": {"default_branch": "main"}}
 
 
 def _github(name: str, *, sha: str, ref: str, **more: str) -> dict[str, str]:
@@ -178,9 +187,38 @@ ROWS = (
         name="cloud build", head="head",
         environ={"_BASE_BRANCH": "below", "_PR_NUMBER": "7", "COMMIT_SHA": "{head}"},
     ),
-    Row(  # its variables hold no target
-        name="circleci", head="head", wanted="main",
+    Row(  # its variables hold no target, which is said
+        name="circleci", head="head", wanted="main", fork=False,
+        environ={
+            "CI": "true", "CIRCLECI": "true", "CIRCLE_SHA1": "{head}",
+            "CIRCLE_PULL_REQUEST": f"{GITHUB}/{REPOSITORY}/pull/7",
+        },
+        note="circleci does not say what this is to be merged into: if not into main, name it",
+    ),
+    Row(
+        name="circleci push", head="head", wanted="main",
         environ={"CI": "true", "CIRCLECI": "true", "CIRCLE_SHA1": "{head}"},
+    ),
+    Row(
+        name="github comment, merge ref", head="merge", wanted="main",
+        event={"issue": {"number": 7, "pull_request": {"url": "u"}},
+               "repository": {"default_branch": "main"}},
+        environ=_github("issue_comment", sha="{main}", ref="refs/heads/main"),
+        note="github does not say what this is to be merged into: if not into main, name it",
+    ),
+    Row(
+        name="github workflow run, head", head="head", event=_run_for("pull_request", "below"),
+        environ=_github("workflow_run", sha="{main}", ref="refs/heads/main"),
+    ),
+    Row(
+        name="github workflow run, merge ref", head="merge",
+        event=_run_for("pull_request", "below"),
+        environ=_github("workflow_run", sha="{main}", ref="refs/heads/main"),
+    ),
+    Row(
+        name="github workflow run of a fork", head="head", event=_run_for("pull_request"),
+        wanted="main", environ=_github("workflow_run", sha="{main}", ref="refs/heads/main"),
+        note="github does not say what this is to be merged into: if not into main, name it",
     ),
     Row(  # a branch is built, for no request
         name="travis push", head="head", wanted="main",
@@ -260,7 +298,7 @@ def make(row: Row, folder: Path) -> Situation:
         ref="auto",
         wanted=wanted,
         why=row.name,
-        note=SAID if ", base is " in row.name else "",
+        note=SAID if ", base is " in row.name else row.note,
         fork=row.fork,
     )
 

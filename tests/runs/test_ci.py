@@ -249,7 +249,7 @@ def test_a_service_tells_its_target_by_a_variable(system: System) -> None:
     assert facts == CiFacts(
         provider=system.name,
         event="e" if system.event else None,
-        of_request=bool(system.target),
+        of_request=bool(system.target or system.request),
         url="https://u" if system.url else None,
         fork=True if system.fork else None,
         commit=SHA if system.commit else None,
@@ -285,6 +285,48 @@ def test_a_request_that_was_merged_is_a_push() -> None:
     event = {**PULL_REQUEST, "action": "closed"}
     facts = github_facts(github(GITHUB_REF="refs/heads/main"), event)
     assert (facts.target, facts.is_for_branch, facts.complaints) == (None, True, ())
+
+
+def run_for(started: str, *requests: object) -> dict[str, Any]:
+    run = {"event": started, "head_sha": HEAD, "pull_requests": list(requests)}
+    return {"workflow_run": run, "repository": PULL_REQUEST["repository"]}
+
+
+@pytest.mark.parametrize(
+    ("requests", "target"),
+    [
+        ([{"base": {"ref": "next"}}], "next"),
+        ([{"base": {"ref": "next"}}, {"base": {"ref": "next"}}], "next"),
+        ([{"base": {"ref": "next"}}, {"base": {"ref": "main"}}], None),
+        ([{"base": {"ref": ["next"]}}, None], None),
+        ([], None),
+    ],
+)
+def test_a_run_after_that_of_a_request_is_about_the_request(
+    requests: list[object], target: str | None
+) -> None:
+    facts = github_facts(github("workflow_run"), run_for("pull_request", *requests))
+    assert (facts.of_request, facts.target, facts.merged) == (True, target, HEAD)
+    assert (facts.commit, facts.fork, facts.complaints) == (None, None, ())
+
+
+def test_a_run_whose_requests_are_no_list_has_no_target() -> None:
+    event = run_for("pull_request_target")
+    event["workflow_run"]["pull_requests"] = None
+    assert github_facts(github("workflow_run"), event).target is None
+
+
+def test_a_run_after_a_push_is_about_the_branch() -> None:
+    facts = github_facts(github("workflow_run"), run_for("push", {"base": {"ref": "next"}}))
+    assert (facts.is_for_branch, facts.target, facts.commit) == (True, None, SHA)
+
+
+@pytest.mark.parametrize("is_request", [True, False])
+def test_a_comment_is_about_a_request_or_about_none(*, is_request: bool) -> None:
+    event = {"issue": {"number": 7, **({"pull_request": {"url": "u"}} if is_request else {})}}
+    facts = github_facts(github("issue_comment"), event)
+    assert (facts.of_request, facts.target) == (is_request, None)
+    assert facts.commit == (None if is_request else SHA)
 
 
 @pytest.mark.parametrize("sign", ["GITEA_ACTIONS", "FORGEJO_ACTIONS"])

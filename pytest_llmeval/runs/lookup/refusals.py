@@ -24,6 +24,11 @@ _DEEPEN = (
     "Fetch the history:  git fetch --unshallow  (in GitHub's actions/checkout: fetch-depth: 0, at "
     "GitLab: GIT_DEPTH: 0)  or let it be fetched:  add"
 )
+_REQUEST = "refs/pull/${{ github.event.number }}/merge"
+_REQUESTS = {
+    "issue_comment": "refs/pull/${{ github.event.issue.number }}/merge",
+    "workflow_run": "${{ github.event.workflow_run.head_sha }}",
+}
 _UNGATED = "or, where that records no eval, run ungated:  add --llm-on-missing=warn"
 
 
@@ -142,16 +147,19 @@ class Refusals:
     def is_another_commit_in_ci(self, wanted: WantedCommit) -> bool:
         """Whether a job of a pull request has checked out what it is to be compared with."""
         head = facts_of_head(self.refs.git, ci=self.refs.ci)
-        is_elsewhere = self.refs.ci.target is not None and head.target is None
+        # A job of another event than the request's own has the default branch at first.
+        is_distant = self.refs.ci.of_request and self.refs.ci.commit is None
+        is_elsewhere = (self.refs.ci.target is not None or is_distant) and head.target is None
         return is_elsewhere and wanted.commit == self.refs.git.commit and not wanted.exact
 
     def not_checked_out(self, wanted: WantedCommit) -> BaselineError:
         """Make the error for such a job, which would compare a branch with itself."""
+        event = self.refs.ci.event or ""
         return self._leads_nowhere(
             f"HEAD is {short_hash(wanted.commit or '')}, a commit of the branch itself, so nothing "
             "of the pull request is tested.",
             notes=wanted.notes,
-            todo="Check the pull request out:  ref: refs/pull/${{ github.event.number }}/merge",
+            todo=f"Check the pull request out:  ref: {_REQUESTS.get(event, _REQUEST)}",
         )
 
     def _let_pass(self, message: str) -> BaselineNotFound:

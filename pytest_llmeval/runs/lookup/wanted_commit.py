@@ -95,6 +95,9 @@ def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
     if reference == AUTO and not name:
         typed = "--llm-baseline=main"
         notes.append(f"the default branch is not known here. Name it:  pytest {typed}")
+    if reference == AUTO and name and ci.of_request and ci.target is None and not problems:
+        typed = f"if not into {name}, name it:  pytest --llm-baseline=BRANCH"
+        notes.append(f"{ci.provider} does not say what this is to be merged into: {typed}")
     if found.branch is not None and ci.target not in (None, found.branch):
         notes.append(f"this is to be merged into {ci.target}: --llm-baseline=auto compares with it")
     return replace(found, notes=(*notes, *found.notes))
@@ -172,7 +175,10 @@ def _told_by_ci(head: str, *, git: GitState, ci: CiFacts) -> tuple[str | None, s
     if ci.base is None or head != ci.commit:
         return None, ""
     tree = ask(top, "rev-parse", "--verify", "--quiet", f"{ci.base}^{{tree}}")
-    if ci.base in (head, *above[1:]) or (tree and tree == git.tree):
+    # An entry of a queue that changes nothing is compared with the entry before it all the same:
+    # that one is in no branch.
+    is_same = tree is not None and tree == git.tree and not ci.is_queued
+    if ci.base in (head, *above[1:]) or is_same:
         return None, f"{ci.base_name} is {short_hash(ci.base)}, which is what is tested here"
     if git.shallow or ask(top, "merge-base", "--is-ancestor", ci.base, head) is not None:
         return ci.base, ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -197,6 +198,34 @@ def test_a_pull_request_that_is_not_checked_out_is_refused(tmp_path: Path) -> No
 
     with pytest.raises(BaselineError, match="nothing of the pull request is tested"):
         find_baseline("auto", refs_in(job.path, environ), root=".", selection=())
+
+
+@pytest.mark.parametrize(
+    ("event", "told", "cure"),
+    [
+        (
+            "issue_comment",
+            {"issue": {"pull_request": {"url": "u"}}},
+            "refs/pull/${{ github.event.issue.number }}/merge",
+        ),
+        (
+            "workflow_run",
+            {"workflow_run": {"event": "pull_request", "head_sha": "1a2b3c4d" * 5}},
+            "${{ github.event.workflow_run.head_sha }}",
+        ),
+    ],
+)
+def test_a_distant_event_without_the_request_is_refused(
+    tmp_path: Path, event: str, told: Mapping[str, object], cure: str
+) -> None:
+    job = github_push(Origin(tmp_path / "host"), tmp_path / "job")
+    file = Path(job.environ["GITHUB_EVENT_PATH"])
+    file.write_text(json.dumps({**json.loads(file.read_text()), **told}))
+    environ = {**job.environ, "GITHUB_EVENT_NAME": event}
+
+    with pytest.raises(BaselineError, match="nothing of the pull request is tested") as caught:
+        find_baseline("auto", refs_in(job.path, environ), root=".", selection=())
+    assert f"ref: {cure}" in str(caught.value)
 
 
 # What auto took, and why

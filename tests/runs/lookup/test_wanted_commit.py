@@ -200,6 +200,31 @@ def test_what_is_tested_is_no_baseline_of_itself(project: Project, begun: str) -
     )
 
 
+@pytest.mark.parametrize("is_queued", [True, False])
+def test_an_entry_that_changes_nothing_is_compared_with_the_entry_before_it(
+    project: Project, begun: str, *, is_queued: bool
+) -> None:
+    entry = project.head
+    project.git("commit", "--quiet", "--allow-empty", "--message=nothing")
+    found = find(project, ci=in_queue(project, base=entry, is_queued=is_queued))
+    assert found.commit == (entry if is_queued else begun)
+    assert found.told_by_ci is is_queued
+
+
+@pytest.mark.parametrize(("ref", "is_said"), [("auto", True), ("main", False)])
+def test_a_request_whose_target_is_unknown_says_so(
+    project: Project, begun: str, ref: str, *, is_said: bool
+) -> None:
+    ci = CiFacts(provider="circleci", of_request=True, commit=project.head)
+    found = find(project, ref, ci)
+    assert found.commit == begun
+    said = (
+        "circleci does not say what this is to be merged into: if not into main, name it:  "
+        "pytest --llm-baseline=BRANCH",
+    )
+    assert found.notes == (said if is_said else ())
+
+
 def test_a_merge_of_a_request_tells_what_its_target_had(project: Project, begun: str) -> None:
     request = project.head
     project.git("switch", "--quiet", "--detach", "main")
