@@ -80,3 +80,20 @@ def test_a_run_goes_to_the_store_and_comes_home(
     assert fetched.exit_code == 0, fetched.output
     assert subprocess.run(THIN_OUT, shell=True, check=False).returncode == 0  # noqa: S602
     assert not project.git("ls-remote", "origin", "refs/llmeval/*")
+
+
+def test_what_is_thinned_out_is_the_oldest_whatever_its_commit_is_called(
+    project: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    origin = tmp_path_factory.mktemp("origin") / "origin.git"
+    project.git("clone", "-q", "--bare", str(project.path), str(origin))
+    project.git("remote", "add", "origin", str(origin))
+    for letter, day in zip("fab", (1, 2, 3), strict=True):
+        name = f"refs/llmeval/{letter * 40}/{'0' * 40}/2026110{day}T000000-000000"
+        project.git("push", "-q", "origin", f"HEAD:{name}")
+
+    command = THIN_OUT.replace("head -100", "head -2")
+    assert subprocess.run(command, shell=True, check=False).returncode == 0  # noqa: S602
+
+    [left] = project.git("ls-remote", "origin", "refs/llmeval/*").splitlines()
+    assert left.endswith("20261103T000000-000000")
