@@ -39,6 +39,7 @@ from pytest_llmeval.runs.score_table import (
     undirected,
 )
 from pytest_llmeval.runs.store import ENDING, RunStore
+from pytest_llmeval.runs.table_gaps import without_gaps
 from pytest_llmeval.settings import Settings, default_directory, options_of
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class Home:
         *,
         metric: str | None = None,
         better: Directions = NONE_TYPED,
+        max_errored: float | None = None,
     ) -> tuple[Baseline, Baseline]:
         """Find two runs, conditions of runs or score tables that are held against each other.
 
@@ -139,12 +141,15 @@ class Home:
             candidate: what was typed for B.
             metric: the only one to compare; None for those that are gated.
             better: which direction of a metric is good, under "" of the only one.
+            max_errored: of tables, the share of trials that may have no score.
 
         Raises:
             LLMEvalError: there is none of that name, it cannot be read, or the two are unlike.
         """
         named, other_named = table_named(baseline), table_named(candidate)
         if named is None and other_named is None:
+            if max_errored is not None:
+                raise SettingsError("--max-errored is for score tables and result files alone")
             old, new = self._recorded(baseline, candidate)
             runs = [gated_on(found.run, metric=metric, better=better) for found in (old, new)]
             if metric is not None:
@@ -164,8 +169,10 @@ class Home:
             raise SettingsError(
                 f"is higher or lower better of {' and '.join(unsaid)}? {SAY} {name}"
             )
+        (first, second), notes = without_gaps((first, second), max_errored=max_errored)
         run, other_run = runs_of(first, second, better=better)
-        return _of_table(first, run, (SAME,) if is_same else ()), _of_table(second, other_run)
+        notes = (*notes, SAME) if is_same else notes
+        return _of_table(first, run, notes), _of_table(second, other_run)
 
     def _recorded(self, baseline: str, candidate: str) -> tuple[Baseline, Baseline]:
         (name, part), (other_name, other_part) = _split(baseline), _split(candidate)

@@ -26,6 +26,7 @@ from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.for_others import report_text
 from pytest_llmeval.reports.formats import percent
 from pytest_llmeval.reports.json import document, history_entries, run_entry
+from pytest_llmeval.reports.of_tables import in_words_of_tables
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
 from pytest_llmeval.reports.terminal.stored import (
@@ -183,6 +184,8 @@ def _directions(_: click.Context, __: click.Parameter, typed: tuple[str, ...]) -
 @ranged("alpha", checks.alpha, DEFAULTS.alpha, "One-sided level of the test")
 @ranged("margin", checks.not_negative, DEFAULTS.margin, "Fail only on a drop of more than this")
 @ranged("target", checks.positive, DEFAULTS.target, "The drop that must be ruled out or caught")
+@ranged("max-gone", checks.share, DEFAULTS.max_gone, "Share of A's cases that B may lack")
+@ranged("max-errored", checks.share, None, "Of tables: share of trials without a score")
 @click.option("--strict", is_flag=True, help="Inconclusive, not judged and partial fail too.")
 @click.option("--metric", metavar="NAME", help="Compare this metric alone.")
 @click.option(
@@ -203,6 +206,7 @@ def compare_command(
     form: str | None,
     metric: str | None,
     better: Directions,
+    max_errored: float | None,
     verbose: bool,
     **typed: Any,
 ) -> None:
@@ -215,7 +219,9 @@ def compare_command(
     is_typed = context.get_parameter_source("target") is ParameterSource.COMMANDLINE
     rules = GateRules(**typed)
     checks.check_rules(rules, is_typed=is_typed, prefix="--")
-    old, new = home.find_pair(baseline, candidate, metric=metric, better=better)
+    old, new = home.find_pair(
+        baseline, candidate, metric=metric, better=better, max_errored=max_errored
+    )
     if rules.test in get_args(FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
     rules = GateRules(**typed, **_own_rules(new.run))
@@ -224,6 +230,8 @@ def compare_command(
         directory=home.path, session="", baseline=baseline, gate=rules, **of_reports
     )
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
+    if new.how == "table":
+        judgement = in_words_of_tables(judgement)
     if form is not None:
         click.echo(report_text(document(judgement), form, judgement), nl=False)
     else:

@@ -27,6 +27,7 @@ _PASTED = re.compile(
     rf"(?<=  )((?:llm_(?:{'|'.join(_LISTS)}))|{'|'.join(_OF_WORDS)}) = ([^\[\s].*?)(?=  |$)"
 )
 _LEAST_HASH = 4  # digits, as git has it
+_LONGEST_ID = 100
 _LARGE = 1e6  # from here on not all digits are told
 _MOST_PLACES = 9
 _NOISE = 1e-9  # up to here a figure is an error of rounding
@@ -135,7 +136,10 @@ def case_name(case: str, function: str, name: str) -> str:
         name: what that is called.
     """
     is_of_it = case == function or case.startswith(f"{function}[")
-    return name + case.removeprefix(function) if is_of_it else case  # of a table it is any text
+    if is_of_it:
+        return name + case.removeprefix(function)
+    # of a table it is any text, such as a whole prompt
+    return case if len(case) <= _LONGEST_ID else f"{case[: _LONGEST_ID - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def decimals(value: float, places: int = 3, *, signed: bool = False) -> str:

@@ -31,6 +31,8 @@ LISTED = 20
 LARGEST_REPEAT = 2**53
 LARGEST_SCORE = 1e100  # squares of larger ones overflow
 PASSES = (0.0, 1.0)
+TRUTHS = {"true": 1.0, "false": 0.0}
+NOTHING = ("nan", "none", "null", "n/a", "na", "-", "inf", "-inf", "infinity")
 LONGEST = 60
 
 Row = tuple[int, Sequence[object]]
@@ -75,13 +77,21 @@ def columns_of(path: Path, *, condition: str | None, metric: str | None) -> tupl
     needed = ["case_id", "repeat", score] + (["condition"] if condition is not None else [])
     for name in needed:
         if name not in have:
-            known = listed_names(have, LISTED)
+            known = listed_names(have, LISTED) + _wide(name, have)
             raise TableError(f"{path}: no column '{name}' for {_meant_by(name)}; it has {known}")
     optional = [name if name in have else None for name in OPTIONAL]
     for name in (*needed, *OPTIONAL):
         if have.count(name) > 1:
             raise TableError(f"{path}: the header has '{name}' more than once")
     return ("case_id", "repeat", score, *optional)
+
+
+def _wide(missing: str, have: Sequence[str]) -> str:
+    """Say how to name the column with the scores, if that is what is missing."""
+    others = [name for name in have if name not in ("case_id", "repeat", *OPTIONAL)]
+    if missing != SCORE_METRIC or not others:
+        return ""
+    return f". Name the one with the scores, as in --metric={others[0]}"
 
 
 def _meant_by(column: str) -> str:
@@ -224,9 +234,9 @@ def read_score(value: object, *, metric: str | None) -> float | None:
         return None
     number = _number(value)
     if not math.isfinite(number):
-        remedy = "leave it empty for a failed call"
-        if str(value).lower() in ("true", "false"):
-            remedy = "write 1 or 0"
+        remedy = "write a number for it, such as 1 for right and 0 for wrong"
+        if str(value).lower() in NOTHING:
+            remedy = "leave it empty for a failed call"
         raise ValueError(f"score is {_shown(value)}, not a finite number; {remedy}")
     if abs(number) > LARGEST_SCORE:
         raise ValueError(f"score is {_shown(value)}, beyond {LARGEST_SCORE:g}")
@@ -243,9 +253,11 @@ def read_label(value: object) -> str:
 def _number(value: object) -> float:
     """Read a number of a cell or of JSON; NaN for anything else."""
     try:
+        if str(value).lower() in TRUTHS:
+            return TRUTHS[str(value).lower()]
         if isinstance(value, str):
             return math.nan if "_" in value else float(value)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, (int, float)):
             return float(value)
     except (ValueError, OverflowError):
         pass

@@ -121,6 +121,19 @@ def test_a_column_says_which_direction_of_a_metric_is_good(tmp_path: Path) -> No
             read(write(tmp_path, f"{header}{rows}{row}\n"))
 
 
+def test_true_and_false_are_1_and_0(tmp_path: Path) -> None:
+    rows = "case_id,repeat,score\na,0,true\nb,0,False\n"
+    assert read(write(tmp_path, rows)).scores == {None: {"a": {0: 1}, "b": {0: 0}}}
+    packed = lines(trial(score=True), trial(case="b", score=False))
+    assert read(write(tmp_path, packed, "a.jsonl")).scores == {None: {"Peru": {0: 1}, "b": {0: 0}}}
+
+
+def test_a_wide_table_is_told_how_to_name_the_column_of_scores(tmp_path: Path) -> None:
+    wide = write(tmp_path, "case_id,repeat,faithfulness,precision\na,0,1,1\n")
+    with pytest.raises(TableError, match=r"Name the one with the scores, .* --metric=faithfulness"):
+        read(wide)
+
+
 # --- what is refused ---------------------------------------------------------------------
 
 
@@ -132,7 +145,9 @@ def test_a_column_says_which_direction_of_a_metric_is_good(tmp_path: Path) -> No
         ("Peru,0,-inf", "score is '-inf'"),
         ("Peru,0,1e999", "score is '1e999'"),
         ("Peru,0,1e200", "score is '1e200', beyond 1e+100"),
-        ("Peru,0,True", "score is 'True', not a finite number; write 1 or 0"),
+        ("Peru,0,C", "score is 'C', not a finite number; write a number for it, such as 1 for"),
+        ("Peru,0,85%", "score is '85%', not a finite number; write a number for it"),
+        ("Peru,0,None", "score is 'None', not a finite number; leave it empty for a failed call"),
         ("Peru,0,1_0", "score is '1_0'"),
         ("Peru,first,1", "repeat is 'first', not a whole number from 0"),
         ("Peru,,1", "repeat is empty"),
@@ -157,7 +172,6 @@ def test_a_bad_row_is_refused_by_its_line(tmp_path: Path, row: str, part: str) -
 @pytest.mark.parametrize(
     ("row", "part"),
     [
-        (trial(score=True), "score is True"),
         (trial(score=[1]), "score is [1]"),
         (trial(score=10**400), "score is 1000"),
         (trial(repeat=0.5), "repeat is 0.5"),
