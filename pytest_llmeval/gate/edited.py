@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pytest_llmeval.checks import EditedCases
-from pytest_llmeval.gate.changes import are_replays
+from pytest_llmeval.gate.changes import are_replays, draws_of
 from pytest_llmeval.gate.scoring import Side
 from pytest_llmeval.records import Case
 
@@ -104,17 +104,18 @@ def _under_another_id(baseline: Side, current: Side) -> Iterator[tuple[str, str]
 
     pytest makes an id of the parameters where ``ids=`` names none, so an edit changes it.
     """
-    new = [name for name in current.cases if name not in baseline.cases]
-    holders: dict[str | None, list[str]] = {}
-    for name in new:
-        for draw in {call.draw for trial in current.trials[name] for call in trial.calls}:
+    places = {name: at for at, name in enumerate(current.cases) if name not in baseline.cases}
+    holders: dict[str, list[str]] = {}
+    for name in places:
+        for draw in draws_of(current.trials[name]):
             holders.setdefault(draw, []).append(name)
     taken: set[str] = set()
     for name, case in baseline.cases.items():
-        draws = [call.draw for trial in baseline.trials[name] for call in trial.calls]
-        if name in current.cases or not draws:
+        if name in current.cases:
             continue
-        for other in holders.get(draws[0], ()):
+        draws = draws_of(baseline.trials[name])
+        sharing = {other for draw in draws for other in holders.get(draw, ())}
+        for other in sorted(sharing, key=places.__getitem__):
             is_edited = _is_edited(case, current.cases[other])
             if (
                 other not in taken

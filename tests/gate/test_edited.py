@@ -10,7 +10,7 @@ from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
-from tests.gate.builders import CaseAndTrials, a_case, a_run, compared
+from tests.gate.builders import CaseAndTrials, a_call, a_case, a_run, compared, joined
 
 CASES = 20
 
@@ -89,6 +89,24 @@ def test_an_edit_that_changes_the_id_is_one_too() -> None:
     assert found.only_here == ("test_suite.py::test_f[mail-other]",)
     assert found.only_in_baseline == ("test_suite.py::test_f[c1]",)
     assert found.verdict == "unchanged"
+
+
+@pytest.mark.parametrize("lost", [("epp", "mmm"), ("ppp", "emm")])
+def test_an_edit_that_changes_the_id_is_found_where_a_trial_got_no_reply(
+    lost: tuple[str, str],
+) -> None:
+    def a_side(name: str, outcomes: str) -> Run:
+        draws = [None if outcome == "e" else f"d{at}" for at, outcome in enumerate(outcomes)]
+        case = a_case(
+            name,
+            outcomes,
+            parameters=name,
+            calls=lambda at: [a_call("v1", draws[at], trial=at)],
+        )
+        return joined(a_run(case), BASELINE)
+
+    found = compared(a_side("c99", lost[0]), a_side("mail", lost[1]))
+    assert [one.was for one in found.edited] == ["test_suite.py::test_f[c99]"]
 
 
 def test_of_two_cases_that_share_their_draws_each_is_paired_once() -> None:
