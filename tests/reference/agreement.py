@@ -1,0 +1,50 @@
+"""Where the gate and the reference differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.results import Comparison
+from tests.reference.gate import judge
+from tests.reference.pairs import Pair
+
+CLOSE = 1e-9
+
+
+def differences(pair: Pair) -> tuple[Comparison, list[str]]:
+    """Compare a pair by both; list each verdict, row, p and exit in which they differ.
+
+    Advice, which changes no verdict and takes most of the time, is left out.
+    """
+    with patch("pytest_llmeval.gate.conclusion.remedies", return_value=(None, None)):
+        comparison = compare(pair.baseline, pair.run, pair.rules)
+    expected, fails = judge(pair.baseline, pair.run, pair.rules)
+    gate = {(one.function, one.metric): one for one in comparison.functions}
+    found = [f"{name}: only one has it" for name in gate.keys() ^ expected.keys()]
+    for name in gate.keys() & expected.keys():
+        one, other = gate[name], expected[name]
+        compared = {
+            "verdict": (one.verdict.value, other.verdict),
+            "row": (one.row, other.row),
+            "p": (one.evidence.p, other.p),
+            "p of a rise": (one.evidence.p_improved, other.p_improved),
+            "fails": (one.fails, other.fails),
+        }
+        found += [f"{name}: {what} {both}" for what, both in compared.items() if not _same(*both)]
+    if comparison.fails != fails:
+        found.append(f"exit: {comparison.fails}, {fails}")
+    return comparison, found
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= CLOSE
+    return one == other
+
+
+def methods_of(comparison: Comparison) -> Iterator[tuple[int, str, bool]]:
+    """Yield row and method of each comparison, and whether its drop was accepted."""
+    for one in comparison.functions:
+        yield one.row, one.effect.method, one.accepted

@@ -1,0 +1,53 @@
+"""The gate and the reference, which somebody else wrote from the docs alone, judge alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.reference.agreement import differences, methods_of
+from tests.reference.pairs import a_pair
+
+PAIRS = 20_000
+PARTS = 10
+# seeds, of which some pair has what is rare: a drop that was accepted, whole repeats
+QUICK = range(300)
+
+ROWS = set(range(1, 12))
+METHODS = {"exact-within-case", "paired-t", "same-shift", "sign-flip", "whole-repeats"}
+
+
+def test_a_few_hundred_random_pairs_are_judged_alike() -> None:
+    found, reached = _compared(QUICK)
+    assert not found
+    assert {row for row, _, _ in reached} == ROWS
+    assert {method for _, method, _ in reached} >= METHODS
+    assert any(accepted for _, _, accepted in reached)
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_random_pair_is_judged_alike(part: int) -> None:
+    size = PAIRS // PARTS
+    found, reached = _compared(range(part * size, (part + 1) * size))
+    assert not found
+    assert {row for row, _, _ in reached} == ROWS
+
+
+def test_a_seed_is_a_pair() -> None:
+    one, other = a_pair(1), a_pair(1)
+    assert (one.baseline, one.run) == (other.baseline, other.run)
+    assert one.run != a_pair(2).run
+
+
+def _compared(seeds: range) -> tuple[dict[int, list[str]], Counter[tuple[int, str, bool]]]:
+    """Where the two differ, by seed; and how often each row, method and acceptance was reached."""
+    found, reached = {}, Counter()
+    for seed in seeds:
+        pair = a_pair(seed)
+        comparison, unlike = differences(pair)
+        reached.update(methods_of(comparison))
+        if unlike:
+            found[seed] = unlike
+    return found, reached
