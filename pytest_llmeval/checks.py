@@ -80,7 +80,11 @@ def _within(fits: Callable[[float], bool], wanted: str) -> Callable[[object], fl
     return check
 
 
-alpha = _within(lambda level: 0 < level < 0.5, "must lie above 0 and below 0.5, such as 0.05")  # noqa: PLR2004 - a one-sided test needs less than a coin
+# a one-sided test needs less than a coin; nothing is ever shown at less than 1e-12
+alpha = _within(
+    lambda level: 1e-12 <= level < 0.5,  # noqa: PLR2004
+    "must lie above 0 and below 0.5, such as 0.05, and be 1e-12 or more",
+)
 chance = _within(lambda share: 0 < share < 1, "must lie above 0 and below 1, such as 0.80")
 share = _within(lambda share: 0 <= share <= 1, "must lie between 0 and 1, such as 0.10")
 positive = _within(lambda number: number > 0, "must be above 0, such as 0.10")

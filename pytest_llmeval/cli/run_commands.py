@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.gate.describe import History
 
 DEFAULTS = GateRules()
+RECORD_SOME = "Record some: pytest --llm-repeats=5"
 NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
 
 
@@ -279,7 +280,8 @@ def selfcheck_command(reference: str, home: Home, *, alpha: float, name: str | N
     echo(selfcheck_lines(checks, alpha=alpha))
     if not any(checked.check for checked in checks):
         raise click.UsageError(
-            "no case has two scored trials to deal. Record some: pytest --llm-repeats=5"
+            "no case has two scored trials to deal. "
+            + ("Add repeats to it" if found.how == "table" else RECORD_SOME)
         )
     if any(checked.cries_wolf(alpha) or checked.drifts for checked in checks):
         raise SystemExit(1)

@@ -68,11 +68,28 @@ def scope(comparison: Comparison, rules: GateRules) -> Iterator[str]:
     ways = dict.fromkeys((one.metric, one.better) for one in functions if one.metric != PASS_METRIC)
     if ways:
         yield f"better: {', '.join(f'{better} {metric}' for metric, better in ways)}"
+    if rules.target == GateRules().target:
+        yield from filter(None, (_off_scale(one, rules.target) for one in functions))
     yield from claims(functions)
     for one in functions:
         if one.partial:
             cases = f"{one.effect.cases} of {one.effect.baseline_cases}"
             yield f"partial: {cases} cases of {label(one)}"
+
+
+def _off_scale(one: FunctionComparison, target: float) -> str:
+    """Say where nobody chose the target for scores that are not on a scale from 0 to 1."""
+    sides = [case.baseline_scores + case.scores for case in one.compared]
+    values = [value for scores in sides for value in scores]
+    if one.metric == PASS_METRIC or one.scale == "log" or not values:
+        return ""
+    low, high = min(values), max(values)
+    if low >= 0 and high <= 1 and (low == high or high - low >= target):
+        return ""
+    return (
+        f"the target of {target:g} is in units of {one.metric}, which goes from {low:g} to "
+        f"{high:g} here: choose one by --target (of a session --llm-target)"
+    )
 
 
 def family_words(family: int, rules: GateRules) -> str:

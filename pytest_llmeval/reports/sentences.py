@@ -32,6 +32,7 @@ from pytest_llmeval.reports.formats import (
     p_value,
     percent,
     places_beside,
+    ratio_of,
     short,
     too_few_clusters,
 )
@@ -203,7 +204,7 @@ def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
     if comparison.evidence.interval and comparison.evidence.ruled_out_by == "interval":
         worst = max(0.0, -comparison.evidence.interval[0])
         if comparison.scale == "log":
-            return f"{ruled_out}: at most by a factor of {math.exp(worst):.3g}"
+            return f"{ruled_out}: at most by a factor of {ratio_of(worst):.3g}"
         fell = verb(comparison.better, improved=False)
         at_most = decimals(worst, places_beside(worst, rules.target))
         return f"{ruled_out}: it {fell} by {at_most} at most"
@@ -225,7 +226,7 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
         drop = decimals(worst, places_beside(worst, rules.target, 2))
         text = f"{_few_that_fell(comparison)}the drop may be as large as {drop}"
         if comparison.scale == "log":
-            text = f"it may be worse by a factor of up to {math.exp(worst):.3g}"
+            text = f"it may be worse by a factor of up to {ratio_of(worst):.3g}"
     needed = [f"{evidence.settle_cases} more cases"] if evidence.settle_cases else []
     needed += [f"{evidence.settle_repeats} repeats"] if evidence.settle_repeats else []
     if needed:
@@ -283,7 +284,7 @@ def how_often_caught(changed: int) -> str:
 
 def drop_as_factor(drop: float, better: Better) -> str:
     """Write a drop of logarithms as the factor that it means."""
-    return factor(math.exp(drop if better == "lower" else -drop))
+    return factor(ratio_of(drop if better == "lower" else -drop))
 
 
 def difference_interval(

@@ -547,3 +547,20 @@ def test_a_prompt_that_is_an_id_is_cut() -> None:
 
 def test_recorded_runs_take_no_share_of_tables() -> None:
     assert_refused(compare("a", "b", "--max-errored=0.1"), "--max-errored is for score tables")
+
+
+def test_scores_off_the_scale_from_0_to_1_are_told_to_choose_a_target() -> None:
+    header = "case_id,repeat,score,condition"
+    for scale, told in ((1, "from 80 to 88 here"), (1e-4, "from 0.008 to 0.0088 here")):
+        rows = [
+            f"{i},{r},{(80 + (i * 7 + r * 5 + (k == 'B') * 3) % 9) * scale:g},{k}"
+            for i in range(20)
+            for r in range(3)
+            for k in "AB"
+        ]
+        write_rows("t.csv", *rows, header=header)
+        said = " ".join(compare("t.csv::A", "t.csv::B").output.split())
+        assert f"the target of 0.1 is in units of score, which goes {told}: choose one by" in said
+        typed = compare("t.csv::A", "t.csv::B", f"--target={5 * scale:g}").output
+        assert "in units of" not in typed
+        assert typed.startswith("no significant change")

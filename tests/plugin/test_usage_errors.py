@@ -183,6 +183,7 @@ def test_a_doctest_cannot_be_an_eval(pytester: pytest.Pytester) -> None:
         ("--llm-repeats=0", "--llm-repeats=0: must be a whole number of 1 or more"),
         ("--llm-repeats=five", "--llm-repeats=five: must be a whole number"),
         ("--llm-alpha=0.5", "--llm-alpha=0.5: must lie above 0 and below 0.5"),
+        ("--llm-alpha=1e-300", "and be 1e-12 or more"),
         ("--llm-alpha=nan", "--llm-alpha=nan: must be a number"),
         ("--llm-timeout=0", "--llm-timeout=0: must be a number of seconds above 0, such as 600"),
         ("--llm-timeout=soon", "--llm-timeout=soon: must be a number of seconds above 0"),

@@ -15,7 +15,7 @@ from pytest_llmeval.gate.results import (
     Verdict,
     Why,
 )
-from pytest_llmeval.reports.formats import figure, mean_with_ends
+from pytest_llmeval.reports.formats import figure, mean_with_ends, ratio_of
 from pytest_llmeval.reports.remarks import claims, family_words, not_judged
 from pytest_llmeval.reports.sentences import (
     count_moved,
@@ -278,3 +278,8 @@ def test_few_cases_that_fell_far_are_told_apart_from_those_that_chance_moved():
     )
     assert count_moved([-1.0, *noise], "higher") == "of 97 cases 8 fell, 6 rose"
     assert count_moved(noise, "lower") == "of 96 cases 7 worsened, 6 improved"
+
+
+def test_a_logarithm_beyond_all_numbers_is_the_largest_factor() -> None:
+    assert ratio_of(0.0) == 1.0
+    assert ratio_of(5000.0) == ratio_of(709.0) < float("inf")

@@ -20,6 +20,7 @@ from pytest_llmeval.reports.formats import (
     label,
     p_value,
     percent,
+    ratio_of,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class PlannedFunction:
         worse, share = f"a drop of {plan.drop:g}", "loses the same share of its score"
         means = [decimals(mean) for mean in (self.mean, self.mean + self.sign * plan.drop)]
         if self.log:
-            ratio, share = math.exp(plan.drop), "rises by one factor"
+            ratio, share = ratio_of(plan.drop), "rises by one factor"
             worse = f"a rise by a factor of {ratio:.3g}"
             means = [f"{mean:.3g}" for mean in (self.mean, self.mean * ratio)]
         yield (
@@ -148,7 +149,7 @@ class PlannedFunction:
         return "factor" if self.log else "drop"
 
     def _drop(self, drop: float) -> str:
-        return factor(math.exp(drop)) if self.log else decimals(drop)
+        return factor(ratio_of(drop)) if self.log else decimals(drop)
 
     def _paid(self, trials: float) -> str:
         """Say what a run costs: in calls, or in trials where it is not known what they ask."""
