@@ -25,6 +25,7 @@ Provider = Literal[
 
 MERGE_REF = r"refs/pull/[0-9]+/merge"
 MERGED_RESULTS = ("merged_result", "merge_train")
+DIFF_BASE = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,7 +342,7 @@ def _name_of_gitlab_base(environ: Mapping[str, str]) -> str:
     """
     target = "CI_MERGE_REQUEST_TARGET_BRANCH_SHA"
     is_merged = environ.get("CI_MERGE_REQUEST_EVENT_TYPE") in MERGED_RESULTS
-    return target if environ.get(target) or is_merged else "CI_MERGE_REQUEST_DIFF_BASE_SHA"
+    return target if environ.get(target) or is_merged else DIFF_BASE
 
 
 class _Complaints(list[str]):

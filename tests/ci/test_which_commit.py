@@ -13,12 +13,13 @@ from pytest_llmeval.runs.lookup.history import History
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, find_wanted
 from pytest_llmeval.runs.own_repository import OwnRepository
 from tests.ci.laptops import LAPTOPS
+from tests.ci.odd_checkouts import ODD_CHECKOUTS
 from tests.ci.pipelines import PIPELINES
 from tests.ci.pull_requests import PULL_REQUESTS
 from tests.ci.situation import Situation
 from tests.ci.systems import SYSTEMS
 
-SITUATIONS = (*PULL_REQUESTS, *PIPELINES, *SYSTEMS, *LAPTOPS)
+SITUATIONS = (*PULL_REQUESTS, *PIPELINES, *SYSTEMS, *LAPTOPS, *ODD_CHECKOUTS)
 
 
 def resolve(ref: str, rootdir: Path, environ: Mapping[str, str]) -> WantedCommit:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_llmeval.runs.ci import CiFacts
+from pytest_llmeval.runs.ci import DIFF_BASE, CiFacts
 from pytest_llmeval.runs.git import GitState, ask, is_name, parents, refs_of, resolve, short_hash
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
@@ -178,7 +178,9 @@ def _told_by_ci(head: str, *, git: GitState, ci: CiFacts) -> tuple[str | None, s
     # An entry of a queue that changes nothing is compared with the entry before it all the same:
     # that one is in no branch.
     is_same = tree is not None and tree == git.tree and not ci.is_queued
-    if ci.base in (head, *above[1:]) or is_same:
+    # Where the branch alone is tested it may have merged just what is its base now.
+    others = () if ci.base_name == DIFF_BASE else above[1:]
+    if ci.base in (head, *others) or is_same:
         return None, f"{ci.base_name} is {short_hash(ci.base)}, which is what is tested here"
     if git.shallow or ask(top, "merge-base", "--is-ancestor", ci.base, head) is not None:
         return ci.base, ""

@@ -225,6 +225,13 @@ def test_what_ci_says_wrongly_is_said_where_nothing_is_found(reference, project)
     assert "       GITHUB_SHA is empty: the baseline is looked up as on a laptop" in lines
 
 
+def test_an_unknown_branch_names_the_default_one(project):
+    project.git("branch", "--quiet", "--move", "main", "trunk")
+    project.ci = CiFacts(provider="github", default_branch="trunk")
+    *_, todo = refusal(BaselineError, project, "main")
+    assert todo.endswith("or take the default branch, trunk:  pytest --llm-baseline=auto")
+
+
 def test_auto_without_a_default_branch_says_what_to_type(project):
     project.git("remote", "add", "origin", "nowhere")
     *_, said, _ = refusal(BaselineError, project, "auto")

@@ -211,6 +211,18 @@ def test_an_entry_that_changes_nothing_is_compared_with_the_entry_before_it(
     assert found.told_by_ci is is_queued
 
 
+def test_a_branch_that_merged_its_base_just_now_is_compared_with_it(
+    project: Project, begun: str
+) -> None:
+    project.git("switch", "--quiet", "main")
+    project.commit()
+    newest = project.head
+    project.git("switch", "--quiet", "feature")
+    project.git("merge", "--quiet", "--no-ff", "--no-edit", "main")
+    ci = in_queue(project, base=newest, base_name="CI_MERGE_REQUEST_DIFF_BASE_SHA")
+    assert find(project, ci=ci) == WantedCommit(commit=newest, told_by_ci=True, branch="main")
+
+
 @pytest.mark.parametrize(("ref", "is_said"), [("auto", True), ("main", False)])
 def test_a_request_whose_target_is_unknown_says_so(
     project: Project, begun: str, ref: str, *, is_said: bool
