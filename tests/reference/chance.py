@@ -130,15 +130,11 @@ def whole_repeats(cases, *, labels=True) -> tuple[list[float], list[float]] | No
         sides.append([at for at in indices if len(has[at]) >= 0.9 * len(cases) - TINY])
     if not all(sides):
         return None
-    centre = {
-        c.id: mean(
-            [
-                *(c.before[at] for at in sides[0] if at in c.before),
-                *(c.after[at] for at in sides[1] if at in c.after),
-            ]
-        )
-        for c in cases
-    }
+    centre = {}
+    for case in cases:
+        known = [case.before[at] for at in sides[0] if at in case.before]
+        known += [case.after[at] for at in sides[1] if at in case.after]
+        centre[case.id] = mean(known or [0.0])  # one without a value there moves no total
     before, after = (
         [
             math.fsum(getattr(c, side)[at] - centre[c.id] for c in cases if at in getattr(c, side))

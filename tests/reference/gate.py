@@ -77,13 +77,15 @@ class Side:
 def judge(baseline: Run, run: Run, rules: GateRules) -> tuple[dict[tuple[str, str], Judged], bool]:
     """Judge each function and gated metric; tell whether the session fails."""
     found: dict[tuple[str, str], Judged] = {}
-    left_out = False
+    in_part = False
     for function in dict.fromkeys(case.function for case in (*run.cases, *baseline.cases)):
         before, after = side(baseline, function), side(run, function)
         partial = function in run.partial
         if partial and not after.cases:
-            left_out = True
+            in_part = True
             continue
+        here = after.cases.keys() | edits(before, after, rules).replayed.keys()
+        in_part |= partial and not before.cases.keys() <= here
         for metric, better, gates in gated(function, before, after, baseline, rules):
             one = row_1_to_7(before, after, metric, better, gates, rules, partial=partial)
             if not after.cases:
@@ -105,11 +107,7 @@ def judge(baseline: Run, run: Run, rules: GateRules) -> tuple[dict[tuple[str, st
         one.fails = one.verdict == "not_comparable" or (one.verdict == "regressed" and not accepted)
         one.fails |= rules.strict and one.verdict == "inconclusive"
         fails |= one.fails
-    if rules.strict:
-        here = {case.id for case in run.cases}
-        fails |= left_out
-        fails |= any(c.function in run.partial and c.id not in here for c in baseline.cases)
-    return found, fails
+    return found, fails or (rules.strict and in_part)
 
 
 # --- which metrics, which cases
@@ -255,7 +253,9 @@ def too_many(count: int, of: int, share: float) -> bool:
 
 
 def row_1_to_7(before, after, metric, better, known, rules, *, partial) -> Judged:
-    if metric != "pass" and metric not in recorded(before) | recorded(after):
+    trials = [*after.all(), *(before.all() if known else ())]
+    scored = any(trial.outcome.is_scored for trial in trials)
+    if scored and metric != "pass" and not any(metric in trial.scores for trial in trials):
         return Judged("not_comparable", 3)
     if not known:
         return Judged("new", 1)
