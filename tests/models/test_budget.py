@@ -87,7 +87,7 @@ def test_the_refusal_says_what_is_spent_and_what_the_call_may_cost() -> None:
 
 
 def test_a_model_without_a_price_is_not_asked_under_a_cap_of_cost() -> None:
-    with pytest.raises(BudgetExceeded, match=r"its price is not known\. Type .*llm_prices"):
+    with pytest.raises(BudgetExceeded, match=r"its price is not known\. Say .*llm_prices"):
         ask(budget(cost="1"), model="openai/no-such-model")
 
 

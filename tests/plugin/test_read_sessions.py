@@ -89,6 +89,7 @@ def read(project: Project, *arguments: str) -> list[str]:
 def test_requests_and_replies_of_every_client_can_be_read(project: Project) -> None:
     ini = "[pytest]\nllm_model = openai/gpt\n"
     project.write(test_evals=EVALS, pytest_ini=ini)
+    project.commit()
 
     assert project.run().ret == 0
 
