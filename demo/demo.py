@@ -201,7 +201,7 @@ BRANCHES = (
         exit_code=0,
         says=(r"\b0 calls made", r"\bunchanged .*: 2 functions"),
         never_says=("REGRESSED", r"\bimproved\b"),
-        moral="nothing was asked anew, so nothing was paid and nothing can have changed",
+        moral="all replies came from the cache, so nothing can have changed",
     ),
     Branch(
         name="shorter-prompt",

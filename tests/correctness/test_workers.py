@@ -88,7 +88,12 @@ def test_what_was_typed_is_left_out_of_what_workers_ran(main: Project) -> None:
     result, report = main.gate("--llm-baseline=main", "-k", "not test_one", *WORKERS)
 
     assert (result.ret, report["verdict"]) == (0, "unchanged")
-    one = {"function": "test_evals.py::test_one", "cases": 4, "why": "deselected"}
+    one = {
+        "function": "test_evals.py::test_one",
+        "name": "test_one",
+        "cases": 4,
+        "why": "deselected",
+    }
     assert report["not_judged"] == [one]
 
 

@@ -38,7 +38,7 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(run_demo, tmp_path: 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.partition("### What was shown ")[2].splitlines()[1:] == [
         "exit 0  main recorded",
-        "exit 0  comment: nothing was asked anew, so nothing was paid and nothing can have changed",
+        "exit 0  comment: all replies came from the cache, so nothing can have changed",
         "exit 1  shorter-prompt: test_topic REGRESSED, and the build fails",
         "exit 0  worked-examples: test_topic improved, and the build passes",
     ]

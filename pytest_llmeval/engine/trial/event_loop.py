@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from pytest_llmeval.engine.trial.trial import RunningTrial
-from pytest_llmeval.engine.trial_thread import Result, Threads, TrialThread
+from pytest_llmeval.engine.trial_thread import Result, TrialThread
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.originals import Clock
 
@@ -287,9 +287,9 @@ class TrialRunner:
 async def wait_in_thread(
     function: Callable[[], T],
     *,
-    threads: Threads,
-    around_call: AbstractContextManager[None],
-    came_late: Callable[[], None],
+    begin: Callable[[Callable[[], None]], None],
+    around_call: AbstractContextManager[None] | None = None,
+    came_late: Callable[[], object] = bool,
 ) -> T:
     """Await a function that blocks.
 
@@ -297,7 +297,7 @@ async def wait_in_thread(
 
     Args:
         function: blocks.
-        threads: in one of which it runs.
+        begin: begins a thread for it.
         around_call: its context there.
         came_late: called where the awaiting task is cancelled though a result has lain there.
     """
@@ -310,12 +310,12 @@ async def wait_in_thread(
             ended.set_result(None)
 
     def job() -> None:
-        with around_call:
+        with around_call or contextlib.nullcontext():
             result.keep(function)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle)
 
-    threads.run(partial(copy_context().run, job))
+    begin(partial(copy_context().run, job))
     try:
         await ended
     except asyncio.CancelledError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -40,9 +41,15 @@ def _call(function: Callable[[], object], **_: object) -> object:
 
 
 async def _call_elsewhere(function: Callable[[], object], **_: object) -> object:
-    import asyncio
+    from pytest_llmeval.engine.trial.event_loop import wait_in_thread
 
-    return await asyncio.to_thread(function)
+    return await wait_in_thread(function, begin=_begin_thread)
+
+
+def _begin_thread(job: Callable[[], None]) -> None:
+    """Not one of the loop's: ``asyncio.run`` would wait for the end of what was given up."""
+    with charging(None):
+        threading.Thread(target=job, daemon=True).start()
 
 
 class Ledger:

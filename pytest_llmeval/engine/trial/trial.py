@@ -358,7 +358,7 @@ class RunningTrial:
 
         return await wait_in_thread(
             function,
-            threads=self._ready.threads,
+            begin=self._ready.threads.run,
             around_call=around_call,
             came_late=came_late,
         )
