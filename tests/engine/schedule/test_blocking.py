@@ -131,7 +131,7 @@ def test_other(llm):
 
     result = run_forked(project, "-p", "no:cacheprovider")
 
-    first, _, second = str(result.stdout).partition("test_other")
+    first, _, second = str(result.stdout).partition("_ test_other _")
     assert "printed beside another one" in first
     assert "printed in turn" not in first
     assert "printed beside another one" not in second.partition("short test summary")[0]
