@@ -95,7 +95,7 @@ def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
     if reference == AUTO and not name:
         typed = "--llm-baseline=main"
         notes.append(f"the default branch is not known here. Name it:  pytest {typed}")
-    if reference == AUTO and name and ci.of_request and ci.target is None and not problems:
+    if reference == AUTO and name and _lacks_target(ci):
         typed = f"if not into {name}, name it:  pytest --llm-baseline=BRANCH"
         notes.append(f"{ci.provider} does not say what this is to be merged into: {typed}")
     if found.branch is not None and ci.target not in (None, found.branch):
@@ -109,8 +109,15 @@ def why_chosen(reference: str, *, git: GitState, ci: CiFacts) -> str:
         return ""
     if ci.target:
         return f"auto: the target, as {ci.provider} says"
+    if _lacks_target(ci):
+        return f"auto: the default branch, as {ci.provider} names no target"
     is_here = default_of_origin(git.top) is not None
     return "auto: the default branch" + ("" if is_here else f", as {ci.provider or 'origin'} says")
+
+
+def _lacks_target(ci: CiFacts) -> bool:
+    """Whether CI does not say what a request is to be merged into, and nothing else is wrong."""
+    return ci.of_request and ci.target is None and not ci.complaints
 
 
 def name_to_show(reference: str, wanted: WantedCommit) -> str:

@@ -239,8 +239,12 @@ def test_a_distant_event_without_the_request_is_refused(
             {"JENKINS_URL": "https://j", "CHANGE_TARGET": "main"},
             "auto: the target, as jenkins says",
         ),
+        (
+            {"CIRCLECI": "true", "CIRCLE_PULL_REQUEST": "https://g/pull/7"},
+            "auto: the default branch, as circleci names no target",
+        ),
     ],
-    ids=["laptop", "jenkins"],
+    ids=["laptop", "jenkins", "circleci"],
 )
 def test_what_auto_took_is_said(tmp_path: Path, environ: Mapping[str, str], chosen: str) -> None:
     origin = Origin(tmp_path / "host")
