@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -349,10 +350,11 @@ def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> Fact | None:
     # nobody leaves edited ones out by hand
     lost = pairing.lost if pairing.in_full else pairing.lost & {*edits.asked, *edits.mismatched}
     if len(lost) > rules.max_gone * scored + ROUNDING:
+        share = math.ceil(100 * len(lost) / scored) / 100  # that lets them go
         figures, edited = (len(lost), scored, 100 * rules.max_gone), len(lost & {*edits.asked})
-        return (
-            Fact(Why.CASES_EDITED, (*figures, edited)) if edited else Fact(Why.CASES_GONE, figures)
-        )
+        if edited:
+            return Fact(Why.CASES_EDITED, (*figures, edited, share))
+        return Fact(Why.CASES_GONE, (*figures, share))
     unscored = [case for case in pairing.touched if not pairing.current.of_case[case]]
     if len(unscored) > MOST_UNSCORED * len(pairing.touched) + ROUNDING:
         return Fact(Why.CASES_UNSCORED, (len(unscored), len(pairing.touched)))

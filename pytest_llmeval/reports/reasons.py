@@ -59,10 +59,10 @@ _SENTENCES: Mapping[Why, str] = {
     Why.NOT_POSITIVE: "the test {} does not fit: it compares ratios, and {} scores of {} are not "
     "above 0: use paired-t",
     Why.CASES_GONE: "{} of the {} cases scored in the baseline are gone or skipped here, more than "
-    "the {:g} % of llm_max_gone: type  --llm-max-gone=SHARE  for this once if they are to go",
+    "the {:g} % of llm_max_gone: type  --llm-max-gone={:g}  for this once if that is meant",
     Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline are gone or skipped here, or "
     "edited so that they ask otherwise ({3}), more than the {2:g} % of llm_max_gone: type  "
-    "--llm-max-gone=SHARE  for this once if they are to go",
+    "--llm-max-gone={4:g}  for this once if that is meant",
     Why.CASES_UNSCORED: "{} of the {} cases asked anew have no scored trial here, more than 10 %: "
     + _AGAIN,
     Why.ONE_UNIT: _UNIT,

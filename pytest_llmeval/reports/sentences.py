@@ -42,7 +42,7 @@ from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 CAUGHT = "in 4 of 5 builds if all cases fall alike"
 CAUGHT_IN_A_THIRD = "in 2 to 3 of 5 if a third of them bears all"
-ONE_DRAW = "all repeats are one draw: repeating adds nothing"
+ONE_DRAW = "all repeats got equal replies: as long as they do, repeating adds nothing"
 MANY_CASES = 30  # from here on that is found about as often
 WITHIN_CASES = "these very cases fell beyond chance"
 NOT_THE_MODEL = "the test or the application changed, not the model"
@@ -182,8 +182,9 @@ def _uncompared(comparison: FunctionComparison) -> str:
     added, gone = len(comparison.only_here), len(comparison.only_in_baseline)
     if not added and not gone:
         return ""
-    new = f"{counted(added, 'case')} only here{mean_of_new(comparison)}"
-    return f", with {new}, {gone} only in the baseline: not compared"
+    parts = [f"{counted(added, 'case')} only here{mean_of_new(comparison)}"] if added else []
+    parts += [f"{counted(gone, 'case')} only in the baseline"] if gone else []
+    return f", with {' and '.join(parts)}: not compared"
 
 
 def mean_of_new(comparison: FunctionComparison) -> str:
@@ -309,10 +310,15 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
         return ""
     if scored_otherwise(comparison):
         return ""
-    worst = most_moved(comparison, 1)
-    mostly = f", mostly {moved_case(worst[0], comparison)}" if worst else ""
+    worst = most_moved(comparison, len(comparison.compared))
+    furthest = [case for case in worst if case.difference == worst[0].difference]
+    mostly = f", mostly {moved_case(furthest[0], comparison)}" if len(furthest) == 1 else ""
     shown = f"{WITHIN_CASES} ({p_value(p, after='p')}){mostly}"
-    return f"{shown}; too few cases moved to call the suite worse"
+    alone = comparison.evidence.p
+    if alone is not None and alone < rules.alpha:
+        by_itself = f"the suite too by itself ({p_value(alone, after='p')})"
+        return f"{shown}; {by_itself}, but several comparisons share the level"
+    return f"{shown}; that says nothing of cases like these, so the suite is not called worse"
 
 
 def most_moved(

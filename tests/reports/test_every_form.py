@@ -430,6 +430,6 @@ def test_a_recorded_run_whose_repeats_are_one_draw_says_so(form: str) -> None:
         for one in run.trials
     ]
     same = judgement_of(replace(run, trials=tuple(trials)))
-    told = "test_label: all repeats are one draw: repeating adds nothing"
+    told = "test_label: all repeats got equal replies: as long as they do, repeating adds nothing"
     assert told in WRITERS[form](same)
     assert told not in WRITERS[form](judgement_of(run))

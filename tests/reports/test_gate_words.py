@@ -266,7 +266,7 @@ def test_new_cases_show_their_mean() -> None:
         only_here_interval=(0.61, 0.91),
     )
     assert sentence(found, RULES).endswith(
-        "with 3 cases only here (mean 0.800 [0.61, 0.91]), 0 only in the baseline: not compared"
+        "with 3 cases only here (mean 0.800 [0.61, 0.91]): not compared"
     )
 
 
