@@ -56,6 +56,7 @@ def test_courses_are_kept_when_their_trials_have_ended(make_replies: Make) -> No
     replies.keep_course("trial 1", {})  # it needs none
     answered(replies, KEY, SLOT, says("yes"))
     assert replies.courses("trial 0") == []
+    assert replies.courses("trial 1") == []  # where there are none nobody looks again
 
     replies.keep_course("trial 0", STEPS)
     assert replies.courses("trial 0") == [STEPS]

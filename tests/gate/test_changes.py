@@ -8,10 +8,15 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_llmeval.gate import changes
-from pytest_llmeval.gate.changes import CallsOfBoth, ChangeKind, all_repeats_identical
+from pytest_llmeval.gate.changes import (
+    CallsOfBoth,
+    ChangeKind,
+    all_repeats_identical,
+    replaced_calls,
+)
 from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.records import Call, Outcome, Trial
-from tests.gate.builders import a_call, a_case, a_run, compared
+from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared
 
 OneTrial = tuple[Trial, float]
 
@@ -214,6 +219,26 @@ def test_kinds_are_counted() -> None:
         a_case("d", "pp"),
     )
     assert compared(baseline, run).effect.changed_kinds == {"request": 1, "redrawn": 1, "score": 1}
+
+
+def test_replies_of_redrawn_cases_that_are_not_here_were_replaced() -> None:
+    def calls(*draws: str | None) -> CallsOfTrial:
+        return lambda _: tuple(a_call(key, draw) for key, draw in zip("KLM", draws, strict=True))
+
+    baseline = a_run(
+        a_case("redrawn", "p", calls=calls("k0", "l0", None)),
+        a_case("asked otherwise", "p"),
+        a_case("same", "p"),
+    )
+    run = a_run(
+        a_case("redrawn", "p", calls=calls("k0", "l1", "m1")),
+        a_case("asked otherwise", "p", request="v2"),
+        a_case("same", "p"),
+    )
+
+    found = list(replaced_calls(compared(baseline, run).compared))
+
+    assert [call.draw for call in found] == ["l0"]
 
 
 def test_case_says_its_kind() -> None:

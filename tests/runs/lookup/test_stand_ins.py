@@ -261,7 +261,8 @@ def test_a_branch_that_had_another_rootdir_is_let_pass_in_ci(project: Project) -
 
 @pytest.mark.parametrize("event", ["pull_request", "pull_request_target", "merge_request_event"])
 def test_a_request_is_not_let_pass(event: str, project: Project) -> None:
-    project.ci = replace(ON_MAIN, event=event, of_request=True)
+    of_head = {"commit": project.head, "target": "main"}
+    project.ci = replace(ON_MAIN, event=event, of_request=True, **of_head)
     with pytest.raises(BaselineNotFound) as caught:
         find(project)
     assert caught.value.stops
