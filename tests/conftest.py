@@ -59,10 +59,11 @@ def _wide_page() -> Iterator[None]:
         yield
 
 
-# What is imported at the first question. Of two copies of a library one does not know the
-# exceptions of the other.
+# What is imported at the first question, or by workers. Of two copies of a library one does not
+# know the exceptions of the other, and pickles no function of it.
 LATE = (
-    "anthropic", "concurrent.futures.thread", "httpcore", "jiter", "ollama",
+    "anthropic", "concurrent.futures.thread", "httpcore", "jiter",
+    "multiprocessing.connection", "ollama",
     "openai.resources.chat.chat", "openai.resources.chat.completions.completions",
     *filter(find_spec, ["httpcore2"]),  # not there beside the oldest SDKs
 )  # fmt: skip
