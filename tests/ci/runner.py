@@ -235,9 +235,14 @@ class GithubRun:
             **{f"secrets.{name}": text for name, text in self.secrets.items()},
             **{f"env.{name}": text for name, text in self.workflow.get("env", {}).items()},
         }
-        while "${{" in text:
-            text = re.sub(r"\$\{\{ (\S+) \}\}", lambda match: values[match[1]], text)
-        return text
+
+        def value(match: re.Match[str]) -> str:
+            name, otherwise = match.groups()
+            return values[name] if otherwise is None else values.get(name) or otherwise
+
+        filled = re.sub(r"\$\{\{ (\S+)(?: \|\| '([^']*)')? \}\}", value, text)
+        assert "${{" not in filled or filled != text, text
+        return self._filled(filled, job) if "${{" in filled else filled
 
 
 def _holds(definition: Mapping[str, Any], *, failed: bool, job: Job) -> bool:

@@ -152,7 +152,9 @@ def test_the_key_of_the_provider_goes_to_pytest_alone(workflow: Recipe) -> None:
     steps = [step for job in workflow.content["jobs"].values() for step in job["steps"]]
     (step,) = (step for step in steps if "env" in step)
     assert step["run"].startswith("pytest --llm-baseline=auto --llm-on-missing=rerun")
-    assert step["env"] == {"OPENAI_API_KEY": "${{ secrets.OPENAI_API_KEY }}"}
+    # In a fork there is no key, and a client that is built on import asks for one.
+    key = "${{ secrets.OPENAI_API_KEY || 'llmeval-no-key-is-set' }}"
+    assert step["env"] == {"OPENAI_API_KEY": key}
 
 
 def test_caches_have_replies_and_runs_and_artifacts_have_no_replies() -> None:
