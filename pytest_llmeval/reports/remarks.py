@@ -64,7 +64,10 @@ def scope(comparison: Comparison, rules: GateRules) -> Iterator[str]:
     functions = comparison.functions
     family = max((function.evidence.family_size for function in functions), default=0)
     if family > 1:
-        yield f"p: {family_words(family, rules)}, the intervals are not corrected"
+        yield (
+            f"p: {family_words(family, rules)}; each interval is of its function alone, and "
+            "reaches 0 where the verdict is no change"
+        )
     ways = dict.fromkeys((one.metric, one.better) for one in functions if one.metric != PASS_METRIC)
     if ways:
         yield f"better: {', '.join(f'{better} {metric}' for metric, better in ways)}"
