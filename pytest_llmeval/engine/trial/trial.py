@@ -84,7 +84,9 @@ SERIAL_MODEL = "llm_serial"
 LONGEST_BLOCK = 10.0  # seconds for which trials wait for one another before it is a deadlock
 BLOCKING_AND_PATCHING = "a trial blocked with what it patched"
 LATE = "its trial waited for its turn meanwhile (fewer at once: --llm-concurrency)"
-BLOCKING_IN_ASYNC = "llm in async def, where await async_llm.ask(...) would overlap"
+BLOCKING_IN_ASYNC = (
+    "a call in async def that blocks: await async_llm.ask(...), or an awaitable client"
+)
 # Shared by the trials that record no score of their own.
 _PASSES = {passed: {PASS_METRIC: float(passed)} for passed in (False, True)}
 TRIAL = pytest.StashKey["RunningTrial"]()

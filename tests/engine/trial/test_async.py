@@ -798,5 +798,7 @@ def test_llm_in_an_async_body_is_said_to_hold_up_the_others(
     result = run_forked(pytester, *ALONE)
 
     result.assert_outcomes(passed=1)
-    told = "1 case ran serially: llm in async def, where await async_llm.ask(...) would overlap (1)"
+    told = (
+        "ran serially: a call in async def that blocks: await async_llm.ask(...), or an awaitable"
+    )
     assert (told in str(result.stdout)) is is_told
