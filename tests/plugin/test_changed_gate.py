@@ -107,7 +107,7 @@ def test_a_new_function_and_new_cases_show_their_means(main: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "new  test_new *0.???",
-            "*with 2 cases only here (mean *), 0 only in the baseline: not compared",
+            "*with 2 cases only here (mean *): not compared",
             "test_new: new: the baseline has nothing of it (mean 0.??? [[]0.??, 0.??[]])",
         ]
     )

@@ -63,7 +63,7 @@ async def test_write(async_llm, n):
     assert "legal" in letter
 """
 RUN_OR_TIME = re.compile(
-    r"\d{8}T\d{6}-[0-9a-f]{6}|\b[0-9a-f]{7,40}\b|\b\d+\.\d\b| in \d+\.\d+s|={4,}"
+    r"\d{8}T\d{6}-[0-9a-f]{6}|\b[0-9a-f]{7,40}\b|\b\d+\.\d\b|\b\d\d:\d\d\b| in \d+\.\d+s|={4,}"
 )
 ORDERS = list(product(["department", "urgent"], repeat=2))
 
