@@ -178,7 +178,9 @@ def foreign_files(config: pytest.Config, brief: Brief) -> tuple[str, ...]:
     """List the files that this process read from the checkout, or from a copy of it."""
     checkout, worktree = Path(brief.checkout), Path(brief.worktree)
     prefixes = {Path(sys.prefix), Path(sys.base_prefix), worktree} - {checkout}
-    copied = {file for install in installs_from(checkout) for file in install.files}
+    installs = tuple(installs_from(checkout))
+    copied = {file for install in installs for file in install.files}
+    data = {file for install in installs for file in install.data}
 
     def is_foreign(file: Path) -> bool:
         if str(file) in copied:
@@ -188,7 +190,7 @@ def foreign_files(config: pytest.Config, brief: Brief) -> tuple[str, ...]:
         return file.is_relative_to(checkout) and not is_apart
 
     loaded = {os.path.realpath(name) for name in files_loaded(config)}
-    read = opened_files(config).of_others(Relocation(checkout, worktree))
+    read = opened_files(config).of_others(Relocation(checkout, worktree), data)
     return tuple(sorted({*read, *(name for name in loaded if is_foreign(Path(name)))}))
 
 

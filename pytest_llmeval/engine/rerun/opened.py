@@ -9,14 +9,14 @@ from __future__ import annotations
 import filecmp
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.rerun.relocation import OF_TOOLS, Relocation, installs_from
+from pytest_llmeval.engine.rerun.relocation import OF_TOOLS, Relocation
 from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.git import ask, change
 
@@ -47,23 +47,23 @@ class OpenedFiles:
         found = (Path(os.path.realpath(name)) for name in self._written.copy())
         return {file for file in found if file.is_file()}
 
-    def of_others(self, relocation: Relocation) -> Iterator[str]:
+    def of_others(self, relocation: Relocation, copied: Collection[str]) -> Iterator[str]:
         """Name those of another working tree, or copied from it, that the base has otherwise.
 
         Args:
             relocation: of the base's working tree.
+            copied: data that was installed from the checkout, beside its packages.
         """
         files, base = self.files, relocation.worktree
         listed = ask(relocation.checkout, "worktree", "list", "--porcelain") or ""
         lines = (line.partition("worktree ") for line in listed.splitlines())
         others = {Path(os.path.realpath(top)) for _, word, top in lines if word}
         for top in {relocation.checkout, *others} - {base}:
-            for file in files:
-                twin = base / file.relative_to(top) if file.is_relative_to(top) else file
+            for file in (file for file in files if file.is_relative_to(top)):
+                twin = base / file.relative_to(top)
                 if twin.is_file() and not filecmp.cmp(file, twin, shallow=False):
                     yield str(file)
-        copied = {name for each in installs_from(relocation.checkout) for name in each.data}
-        yield from _unknown(sorted(copied.intersection(map(str, files))), base)
+        yield from _unknown(sorted(set(copied).intersection(map(str, files))), base)
 
     def ignored(self, relocation: Relocation) -> tuple[str, ...]:
         """Name those below the checkout that git ignores, relative to its top."""

@@ -14,6 +14,7 @@ from pytest_llmeval.errors import TableError
 
 LARGEST = 2**28  # bytes that are read into memory at once: 256 MiB
 LONGEST = 40
+_SMALLER = "write its scores as a table (.csv: case_id, repeat, score)"
 # What harnesses write for a number; Inspect's C, P, I and N are right, partly, wrong, no answer.
 WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
@@ -87,9 +88,6 @@ def load(path: Path) -> object:
         return parse(path, path.read_bytes())
     except OSError as exc:
         raise TableError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-
-
-_SMALLER = "write its scores as a table (.csv: case_id, repeat, score)"
 
 
 def parse(path: Path, data: bytes) -> object:
