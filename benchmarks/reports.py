@@ -28,7 +28,7 @@ from tests.reports.judgements import BRANCH, MAIN, Commit, function_of, judgemen
 ROUNDS = 5
 FUNCTIONS, CASES, REPEATS = 9, 556, 10
 CHANGED = 5  # functions
-LARGEST = 5e6  # bytes of a report that llmeval comment takes
+LARGEST = 5e6  # bytes of a JSON report
 
 
 def main() -> int:

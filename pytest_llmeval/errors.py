@@ -10,7 +10,6 @@
         BaselineUnreadable            the run file is damaged, foreign or too new
         BaselineUnlike                the run belongs to another project folder
       GitFailed                     git could not do what was asked; in its own words
-      GithubFailed                  GitHub's API could not, or would not
       ModelError                    the trial is errored, never scored
         ProviderNotInstalled          the SDK of the provider cannot be imported
         ProviderFailed                the provider, or a function model, gave no reply
@@ -20,7 +19,6 @@
           ProgramRefused                the same, and a program was to be started
         BudgetExceeded                --llm-max-calls or --llm-max-cost leave no room for it
       TableError                    a score table cannot be compared: exit 4
-      ReportRefused                 the JSON report of another job cannot be shown
       CacheError                    the cache cannot be used as it is
         RowRefused                    a row of it is not one that this plugin wrote
         CacheUnusable                 the database cannot be opened, read or written
@@ -87,10 +85,6 @@ class BaselineUnlike(BaselineError):
 
 class GitFailed(LLMEvalError):
     """A git command failed, or git cannot be run."""
-
-
-class GithubFailed(LLMEvalError):
-    """GitHub's API cannot be reached, or did not do what was asked."""
 
 
 class ModelError(LLMEvalError):
@@ -187,10 +181,6 @@ class ScoreError(LLMEvalError):
 
 class TableError(LLMEvalError):
     """A score table cannot be compared."""
-
-
-class ReportRefused(LLMEvalError):
-    """The JSON report of another job is too large, or is none."""
 
 
 def comes_of(

@@ -70,9 +70,9 @@ LATE = (
 
 
 # pytester forgets the modules that a nested session was the first to import, and numpy objects
-# to being imported twice; a check of fastjsonschema raises the errors of its first import. Here,
+# to being imported twice, and a check of jsonschema raises the errors of its first import. Here,
 # for a process that only deals tests out needs none of them.
-ONCE = ("fastjsonschema", "hypothesis", "numpy", "scipy.stats")
+ONCE = ("jsonschema", "hypothesis", "numpy", "scipy.stats")
 
 
 @pytest.fixture(scope="session")

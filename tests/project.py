@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.reports.received import misfit
+from tests.report_schema import check_report
 
 MODEL = '''
 from pathlib import Path
@@ -98,10 +98,10 @@ class Project:
         return self.pytester.runpytest("-p", "no:cacheprovider", *arguments)
 
     def gate(self, *arguments: str) -> tuple[pytest.RunResult, dict[str, Any]]:
-        """Run pytest with a JSON report, and read it; ``llmeval comment`` could do so, too."""
+        """Run pytest with a JSON report, and read it."""
         result = self.run("--llm-report=out/report.json", *arguments)
         report = json.loads((self.path / "out" / "report.json").read_text())
-        assert misfit(report) == ""
+        check_report(report)
         return result, report
 
     def calls(self) -> int:

@@ -92,6 +92,10 @@ def test_a_mistake_is_one_line_and_exit_4(home: Path, arguments: list[str], part
     assert_refused(llmeval("cache", *arguments), part)
 
 
+def test_a_command_that_was_removed_says_what_to_type_instead() -> None:
+    assert_refused(CliRunner().invoke(main, ["comment", "--artifact=x"]), "gh pr comment NUMBER")
+
+
 def test_a_group_alone_shows_what_there_is(home: Path) -> None:
     assert "stats" in llmeval("cache").output
     assert llmeval("cache", "--help").exit_code == 0

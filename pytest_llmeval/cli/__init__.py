@@ -30,8 +30,12 @@ _MODULES = {
     "prune": "prune_command",
     "push": "store_commands",
     "fetch": "store_commands",
-    "comment": "comment_command",
     "cache": "cache_commands",
+}
+
+_REMOVED = {
+    "comment": "gh pr comment NUMBER --body-file evals.md --edit-last --create-if-none writes what "
+    "--llm-report=evals.md left (docs/ci.md)",
 }
 
 
@@ -51,6 +55,14 @@ class _Commands(Mapping[str, click.Command]):
 
 class _Door(click.Group):
     """A group of commands: a mistake is one line and pytest's exit code for usage errors."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is typed; of one that was removed say what to type instead."""
+        if args[0] in _REMOVED:
+            raise click.UsageError(f"llmeval {args[0]} was removed: {_REMOVED[args[0]]}")
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and exit."""

@@ -7,7 +7,6 @@ asked to install.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -114,13 +113,6 @@ def _event(job: Job) -> str:
     return job.environ["GITHUB_EVENT_NAME"]
 
 
-def _followed_event(job: Job) -> str:
-    """The event of the workflow run that a job follows."""
-    event = json.loads(Path(job.environ["GITHUB_EVENT_PATH"]).read_text())
-    followed: str = event["workflow_run"]["event"]
-    return followed
-
-
 # Conditions of jobs and steps, by whether anything failed before, and the job.
 CONDITIONS: Mapping[str, Callable[[bool, Job], bool]] = {
     "success()": lambda failed, job: not failed,
@@ -136,9 +128,6 @@ CONDITIONS: Mapping[str, Callable[[bool, Job], bool]] = {
     ),
     "!cancelled() && (github.event_name == 'push' || github.event_name == 'merge_group')": (
         lambda failed, job: _event(job) in ("push", "merge_group")
-    ),
-    "github.event.workflow_run.event == 'pull_request'": (
-        lambda failed, job: not failed and _followed_event(job) == "pull_request"
     ),
 }
 

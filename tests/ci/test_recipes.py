@@ -32,7 +32,6 @@ from tests.project import MODEL
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/ci.md")
 GITHUB, GITLAB, RECORD = ".github/workflows/evals.yml", ".gitlab-ci.yml", "record.gitlab-ci.yml"
-FOLLOWS = ".github/workflows/evals-comment.yml"
 # The working tree of a base that is run for comparison goes away, so calls are noted elsewhere.
 NOTED_THERE = 'Path(__import__("os").environ["CALLS"])'
 NOTES_CALLS = {"model.py": MODEL.replace('Path(__file__).with_name("calls.log")', NOTED_THERE)}
@@ -63,10 +62,9 @@ def blocks() -> list[Recipe]:
     ]
 
 
-README, TEAM, COMMENT, GITLAB_JOB, GITLAB_RECORD = RECIPES = blocks()
+README, TEAM, GITLAB_JOB, GITLAB_RECORD = RECIPES = blocks()
 WORKFLOWS = (README, TEAM)
 CALLS = 16  # of 8 cases, twice
-OF_GITHUB = (*WORKFLOWS, COMMENT)
 of_each_page = pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda one: one.page)
 
 
@@ -75,13 +73,13 @@ of_each_page = pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda one: on
 
 def test_each_block_of_yaml_is_a_file_with_a_name() -> None:
     shown = sum((ROOT / page).read_text().count("```yaml") for page in PAGES)
-    assert [one.path for one in RECIPES] == [GITHUB, GITHUB, FOLLOWS, GITLAB, RECORD]
+    assert [one.path for one in RECIPES] == [GITHUB, GITHUB, GITLAB, RECORD]
     assert shown == len(RECIPES)
 
 
 @pytest.mark.parametrize("shown", RECIPES, ids=lambda one: f"{one.page}:{one.path}")
 def test_a_recipe_fits_the_schema_of_its_host(shown: Recipe, tmp_path: Path) -> None:
-    schema = "vendor.github-workflows" if shown in OF_GITHUB else "vendor.gitlab-ci"
+    schema = "vendor.github-workflows" if shown in WORKFLOWS else "vendor.gitlab-ci"
     (tmp_path / "recipe.yml").write_text(shown.text)
 
     done = run_tool("check-jsonschema", "--builtin-schema", schema, "recipe.yml", folder=tmp_path)
@@ -89,7 +87,7 @@ def test_a_recipe_fits_the_schema_of_its_host(shown: Recipe, tmp_path: Path) -> 
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("shown", OF_GITHUB, ids=lambda one: f"{one.page}:{one.path}")
+@pytest.mark.parametrize("shown", WORKFLOWS, ids=lambda one: f"{one.page}:{one.path}")
 def test_zizmor_finds_nothing_in_a_workflow(shown: Recipe, tmp_path: Path) -> None:
     (tmp_path / shown.path).parent.mkdir(parents=True)
     (tmp_path / shown.path).write_text(shown.text)

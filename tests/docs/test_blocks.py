@@ -314,7 +314,7 @@ FILLED = {
 }  # fmt: skip
 # commands that a sentence names without what they need
 _INCOMPLETE = re.compile(
-    r"llmeval (until|comment)\b|llmeval (compare --test|cache import|cache export)$|\.\.\."
+    r"llmeval until\b|llmeval (compare --test|cache import|cache export)$|\.\.\."
     r"|llmeval diff( CASE| FUNCTION| --full)?$"  # they need a run that was compared with another
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Iterator
@@ -16,11 +15,10 @@ import pytest
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports.json import document, json_text
-from pytest_llmeval.reports.received import SCHEMA_FILE, misfit
+from tests.report_schema import SCHEMA
 from tests.reports.judgements import FORMS, LABEL, MISSED
 
 DOCS = Path(__file__).parents[2] / "docs"
-SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 Schema = dict[str, Any]
 
 
@@ -52,38 +50,16 @@ def test_every_form_fits_the_schema_and_has_no_other_key(judgement: Judgement) -
     made = document(judgement)
     report = json.loads(json_text(made))
     assert report == made
-    assert misfit(report) == ""
     jsonschema.Draft7Validator(strict(SCHEMA)).validate(report)
 
 
-def test_the_schema_is_one_and_the_page_shows_that_which_is_installed() -> None:
+def test_the_schema_is_one() -> None:
     jsonschema.Draft7Validator.check_schema(SCHEMA)
-    shown = (DOCS / "report-schema.json").read_bytes()
-    assert shown == SCHEMA_FILE.read_bytes()
 
 
 def test_the_page_tells_every_key() -> None:
     told = set(re.findall(r"`(\w+)`", (DOCS / "report-format.md").read_text(encoding="utf-8")))
     assert not set(names_in(SCHEMA)) - told
-
-
-def broken(**changes: object) -> dict[str, Any]:
-    return copy.deepcopy(document(FORMS["regressed"]())) | changes
-
-
-@pytest.mark.parametrize(
-    ("report", "expected"),
-    [
-        ([], "data: must be object"),
-        ({}, "data: must contain ["),
-        (broken(schema_version=2), "data.schema_version: must be same as const definition: 1"),
-        (broken(verdict="fine"), "data.verdict: must be one of ['regressed'"),
-        (broken(functions=[{"verdict": "regressed"}]), "data.functions[0]: cannot be validated"),
-        (broken(run={}), "data.run: cannot be validated"),
-    ],
-)
-def test_what_is_no_report_is_told_where(report: object, expected: str) -> None:
-    assert misfit(report).startswith(expected)
 
 
 def moved_of(judgement: Judgement) -> list[dict[str, Any]]:

@@ -151,7 +151,7 @@ def test_at_any_size_there_is_room_in_a_comment_and_what_is_left_out_is_said() -
     assert len(head) <= HEAD + 3  # no case is below
 
 
-def test_five_thousand_cases_fit_into_the_report_that_another_job_takes() -> None:
+def test_the_json_report_of_five_thousand_cases_has_less_than_five_megabytes() -> None:
     report = report_of("regressed")
     case = report["functions"][0]["compared"][0]
     case |= {"baseline_scores": [5 / 6] * 10, "scores": [2 / 3] * 10}

@@ -16,11 +16,11 @@ from pytest_llmeval.reports.document import lead
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.provenance import differences, first_new_call
-from pytest_llmeval.reports.received import misfit
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules, Settings
+from tests.report_schema import check_report
 from tests.reports.judgements import FORMS
 
 FACTS: dict[str, Any] = {
@@ -206,11 +206,11 @@ def test_the_report_names_them(judgement: Judgement) -> None:
     assert report["run"]["hosts"] == ["https://api.openai.com"]
 
 
-def test_a_report_that_names_them_can_be_commented_on(judgement: Judgement) -> None:
+def test_a_report_that_names_them_fits_the_schema(judgement: Judgement) -> None:
     trials = [trial for day in (2, 3) for trial in a_run(served=f"gpt-2026-0{day}-0{day}").trials]
     report = document(replace(judgement, run=replace(a_run(), trials=tuple(trials))))
 
-    assert misfit(report) == ""
+    check_report(report)
     assert (
         "Differs from the baseline: `served` `gpt-2026-01-01`, "
         "now `gpt-2026-02-02, gpt-2026-03-03`\n"

@@ -1,1 +1,0 @@
-"""GitHub's API, for ``llmeval comment``: the run that a job follows, its artifact, one comment."""
