@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.skipping import xfailed_key
 
+from pytest_llmeval.engine.compat import xfailed_key
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.reporting import Section, grouped, sections_by_trial, shows_each
 from pytest_llmeval.engine.trial.clone import parameters_of

@@ -18,7 +18,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.safe_text import printable
 
 if TYPE_CHECKING:
-    from _pytest.mark import ParameterSet
+    from pytest_llmeval.engine.compat import ParameterSet
 
 SAMPLED = re.compile(r"(?:^|-)seed-?[0-9]+-[0-9]+(?:-|$)", re.ASCII)
 

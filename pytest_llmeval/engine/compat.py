@@ -1,9 +1,10 @@
 """The private parts of pytest and Python that the engine needs; begin here for a new pytest.
 
-Everything private of pytest is used in this folder alone. All of it is looked at once,
-at the first eval, so that a pytest that moved a part ends in a sentence and not in a
-traceback from the middle of a run. Without ``missing_parts`` there are no trials; without
-those that ``find_abilities`` looks for they only do not overlap.
+Private parts of pytest are used in this folder alone, and names of ``_pytest`` are imported in
+this module alone. All of them are looked at once, at the first eval, so that a pytest that moved a
+part ends in a sentence and not in a traceback from the middle of a run. Without the parts that
+``missing_parts`` looks for there are no trials; without the parts that ``find_abilities`` looks for
+no trial overlaps another.
 
 To support another pytest, let ``make test-pytest-versions`` run it too, mend what uses the parts
 that are named here, and widen ``SUPPORTED``.
@@ -19,32 +20,59 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-from _pytest.fixtures import FixtureDef
 
-from pytest_llmeval.engine.isolation.patches import remembered_absence
-from pytest_llmeval.engine.isolation.process_state import tell_of_new_filters
+if TYPE_CHECKING:
+    import _pytest.mark
+
+ParameterSet: TypeAlias = "_pytest.mark.ParameterSet"
+
+
+def _module(name: str) -> ModuleType | None:
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+fixtures_module = _module("_pytest.fixtures")
+# None where a part has moved: missing_parts says so before any of them is used.
+FuncFixtureInfo: Any = getattr(fixtures_module, "FuncFixtureInfo", None)
+call_and_report: Any = getattr(_module("_pytest.runner"), "call_and_report", None)
+xfailed_key: Any = getattr(_module("_pytest.skipping"), "xfailed_key", None)
 
 SUPPORTED = "pip install 'pytest>=8.4,<10'"
-# Owner and its part, by dots.
-_NEEDED = (
-    ("Session", "_setupstate.stack"),
-    ("Session", "_setupstate.teardown_exact"),
-    ("Session", "_fixturemanager.getfixturedefs"),
-    ("Function", "_fixtureinfo.argnames"),
-    ("Function", "_fixtureinfo.initialnames"),
-    ("Function", "_fixtureinfo.names_closure"),
-    ("Function", "_fixtureinfo.name2fixturedefs"),
-    ("Function", "_report_sections"),
-    ("Function", "_request._pyfuncitem"),
-    ("_pytest.fixtures", "FixtureDef.cache_key"),
-    ("_pytest.fixtures", "FixtureDef.execute"),
-    ("_pytest.fixtures", "FuncFixtureInfo"),
-    ("_pytest.runner", "call_and_report"),
-    ("_pytest.skipping", "xfailed_key"),
-)
+# Owners, and their parts by dots. An owner that a session does not have needs no part.
+NEEDED = {
+    "Session": (
+        "_setupstate.stack",
+        "_setupstate.teardown_exact",
+        "_fixturemanager.getfixturedefs",
+    ),
+    "Function": (
+        "_fixtureinfo.argnames",
+        "_fixtureinfo.initialnames",
+        "_fixtureinfo.names_closure",
+        "_fixtureinfo.name2fixturedefs",
+        "_report_sections",
+        "_request._pyfuncitem",
+    ),
+    "Function with parameters": (
+        "callspec.params",
+        "callspec.indices",
+        "callspec.id",
+        "callspec.marks",
+        "callspec._arg2scope",
+    ),
+    "FixtureDef": ("cache_key", "execute", "cached_result", "_finalizers"),
+    "LoggingPlugin": ("_log_cli_enabled",),
+    "_pytest.fixtures": ("FuncFixtureInfo",),
+    "_pytest.runner": ("call_and_report",),
+    "_pytest.skipping": ("xfailed_key",),
+}
 _OF_CAPTURE = (
     "_global_capturing",
     "activate_fixture",
@@ -111,7 +139,7 @@ def find_abilities(session: pytest.Session) -> Abilities:
     )
 
 
-def all_fixtures(session: pytest.Session) -> Iterator[tuple[str, Sequence[FixtureDef[Any]]]]:
+def all_fixtures(session: pytest.Session) -> Iterator[tuple[str, Sequence[pytest.FixtureDef[Any]]]]:
     """Give every fixture that is known after collection: its name, and definitions of it."""
     manager = session._fixturemanager
     by_place = ("_arg2node2fixturedefs", "_arg2nodeid2fixturedefs")  # newer than pytest 9.0
@@ -122,26 +150,35 @@ def all_fixtures(session: pytest.Session) -> Iterator[tuple[str, Sequence[Fixtur
     yield from getattr(manager, "_arg2fixturedefs", {}).items()
 
 
-def missing_parts(session: pytest.Session, item: pytest.Function) -> list[str]:
+def missing_parts(session: pytest.Session, items: Sequence[pytest.Function]) -> list[str]:
     """Name the private parts of pytest that are not as the engine expects them.
 
     Args:
         session: the session, after collection.
-        item: any collected function.
+        items: functions that were collected, at least one.
     """
-    missing = []
-    for name, part in _NEEDED:
-        owners: dict[str, Any] = {"Session": session, "Function": item}
-        owner = owners[name] if name in owners else import_module(name)
-        if not _has(owner, part):
-            missing.append(f"{name}.{part}")
-    look_up = getattr(getattr(session, "_fixturemanager", None), "getfixturedefs", None)
-    if look_up is None:
-        return missing
-    if "node" not in inspect.signature(look_up).parameters:
+    look_up: Any = getattr(getattr(session, "_fixturemanager", None), "getfixturedefs", None)
+    owners: dict[str, Any] = {name: _module(name) for name in NEEDED if name.startswith("_pytest.")}
+    owners |= {"Session": session, "Function": items[0]}
+    with_parameters = [item for item in items if item.name != item.originalname]
+    if with_parameters:
+        owners["Function with parameters"] = with_parameters[0]
+    logging_plugin = session.config.pluginmanager.getplugin("logging-plugin")
+    if logging_plugin is not None:
+        owners["LoggingPlugin"] = logging_plugin
+    signature: Any = {} if look_up is None else inspect.signature(look_up).parameters
+    if "node" in signature:
+        owners["FixtureDef"] = (look_up("pytestconfig", items[0]) or (None,))[-1]
+    missing = [
+        f"{name}.{part}"
+        for name, owner in owners.items()
+        for part in NEEDED[name]
+        if not _has(owner, part)
+    ]
+    if look_up is not None and "node" not in signature:
         missing.append("Session._fixturemanager.getfixturedefs(name, node)")
-    elif not all(hasattr(one, "_finalizers") for one in look_up("pytestconfig", item) or ()):
-        missing.append("_pytest.fixtures.FixtureDef._finalizers")
+    if "_use_item_location" not in inspect.signature(pytest.skip.Exception).parameters:
+        missing.append("skip.Exception(_use_item_location)")
     return missing
 
 
@@ -190,3 +227,26 @@ def _has_handlers(plugin: Any) -> bool:
         return True
     handlers = [getattr(plugin, name, None) for name in ("caplog_handler", "report_handler")]
     return all(_has(handler, part) for handler in handlers for part in _OF_HANDLERS)
+
+
+def tell_of_new_filters() -> None:
+    """Clear what ``warnings`` has cached for the filters before."""
+    if hasattr(warnings, "_filters_mutated"):
+        warnings._filters_mutated()
+    else:  # Python 3.14
+        with warnings._lock:  # type: ignore[attr-defined]
+            warnings._filters_mutated_lock_held()  # type: ignore[attr-defined]
+
+
+def remembered_absence() -> object:
+    """Learn what a ``MonkeyPatch`` remembers of a place where there was nothing.
+
+    Raises:
+        AttributeError, LookupError, TypeError, ValueError: its private parts have moved.
+    """
+    patcher: Any = pytest.MonkeyPatch()
+    patcher.setitem({}, "place", "value")
+    (_, _, unset), *_ = patcher._setitem
+    list(patcher._setattr)
+    vars(patcher)["_savesyspath"]
+    return unset

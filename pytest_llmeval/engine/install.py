@@ -64,6 +64,8 @@ def install(
         SettingsError: an item or a setting is impossible, or a private part of pytest is gone.
     """
     config = session.config
+    functions = [one for one in items if is_eval(one) and isinstance(one, pytest.Function)]
+    _require_parts(session, functions)
     models.check_settings()
     _keep_from_fakes()
     _mask_logs(config)
@@ -76,7 +78,6 @@ def install(
     if choice.retry is not None:
         evals = unfinished(config, items, evals, retry=choice.retry)
     if evals:
-        _require_parts(session, evals[0].item)
         abilities = find_abilities(session)
         exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures)
         one = "concurrency 1" if settings.concurrency == 1 else ""
@@ -194,8 +195,8 @@ def _mask_logs(config: pytest.Config) -> None:
     config.add_cleanup(masking.close)
 
 
-def _require_parts(session: pytest.Session, item: pytest.Function) -> None:
-    missing = missing_parts(session, item)
+def _require_parts(session: pytest.Session, evals: Sequence[pytest.Function]) -> None:
+    missing = missing_parts(session, evals) if evals else ()
     if missing:
         raise SettingsError(
             f"pytest {pytest.__version__} is not supported: {', '.join(missing)} moved. "

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import platform
-from textwrap import dedent
+from pathlib import Path
+from textwrap import dedent, indent
 
 import pytest
 
+from pytest_llmeval.engine import compat
+from pytest_llmeval.engine.compat import NEEDED
 from tests.engine.isolation.patching import APP, INI, MODEL
 from tests.forked import run_forked
 
@@ -48,6 +52,7 @@ def test_plain(llm):
 
 # Hides a part from the engine alone: pytest and Python go on using it.
 CONFTEST = """
+import importlib
 import os
 import sys
 import warnings
@@ -65,13 +70,13 @@ def getting_but_for(name, plain):
 def hide(thing, name):
     plain = type(thing)
     body = {"__slots__": (), "__getattribute__": getting_but_for(name, plain)}
-    thing.__class__ = type("Hiding", (plain,), body)
+    object.__setattr__(thing, "__class__", type("Hiding", (plain,), body))
 
 def hide_in_class(kind, name):
     kind.__getattribute__ = getting_but_for(name, object)
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config):
+def pytest_collection_modifyitems(config, items):
     get = config.pluginmanager.getplugin
     HIDE
 """
@@ -184,25 +189,84 @@ def test_workers_tell_once_what_is_missing(pytester: pytest.Pytester) -> None:
     assert str(result.stdout).count("not as expected") == 1
 
 
-@pytest.mark.parametrize(
-    ("hide", "part"),
-    [
-        ('hide(get("session")._setupstate, "stack")', "Session._setupstate.stack"),
-        (
-            'hide(get("session")._setupstate, "teardown_exact")',
-            "Session._setupstate.teardown_exact",
-        ),
-        (
-            'hide_in_class(pytest.FixtureDef, "_finalizers")',
-            "_pytest.fixtures.FixtureDef._finalizers",
-        ),
-    ],
-    ids=["stack", "teardown_exact", "finalizers"],
+OWNERS = """
+owners = {
+    "Session": get("session"),
+    "Function": items[0],
+    "Function with parameters": items[1],
+    "FixtureDef": items[0]._fixtureinfo.name2fixturedefs["wide"][-1],
+    "LoggingPlugin": get("logging-plugin"),
+}
+def take_away(name, part):
+    owner = owners.get(name) or importlib.import_module(name)
+    *inner, last = part.split(".")
+    for one in inner:
+        owner = getattr(owner, one)
+    hide(owner, last) if name != "FixtureDef" else hide_in_class(pytest.FixtureDef, last)
+"""
+# Each name, and what holds it: without Session._setupstate there is no stack either.
+NAMES = sorted(
+    {
+        (owner, ".".join(part.split(".")[:length]))
+        for owner, parts in NEEDED.items()
+        for part in parts
+        for length in range(1, part.count(".") + 2)
+    }
 )
-def test_without_a_part_that_every_trial_needs_the_session_ends_with_a_sentence(
-    pytester: pytest.Pytester, hide: str, part: str
+PLAIN = """
+@pytest.fixture(scope="module")
+def wide():
+    return 1
+
+EVAL
+def test_plain(wide):
+    assert wide
+
+@pytest.mark.parametrize("n", [2])
+EVAL
+def test_with_parameters(n):
+    assert n
+"""
+
+
+def run_without(pytester: pytest.Pytester, *names: tuple[str, str], mark: str) -> pytest.RunResult:
+    """Run two tests where the engine finds a name of pytest no more; pytest itself does."""
+    taken = "\n".join(f"take_away({owner!r}, {part!r})" for owner, part in names)
+    forgotten = """
+for name in [*sys.modules]:
+    if name.startswith("pytest_llmeval.engine."):
+        del sys.modules[name]  # it is imported without the name
+"""
+    hook = indent(OWNERS + taken + forgotten, "    ").lstrip()
+    return run(pytester, hook, "-p", "no:randomly", suite=PLAIN.replace("EVAL", mark))
+
+
+@pytest.mark.parametrize(("owner", "part"), NAMES, ids=[".".join(name) for name in NAMES])
+def test_without_a_name_that_every_trial_needs_the_session_ends_with_a_sentence(
+    pytester: pytest.Pytester, owner: str, part: str
 ) -> None:
-    result = run(pytester, hide)
+    result = run_without(pytester, (owner, part), mark="@llm_eval(repeats=2)")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: pytest * is not supported: {part} moved. Install *"])
+    (line,) = [line for line in result.errlines if line.strip()]
+    assert f" is not supported: {owner}.{part}" in line
+    assert line.endswith("moved. Install a supported one: pip install 'pytest>=8.4,<10'")
+
+
+def test_a_session_without_evals_misses_no_name_of_pytest(pytester: pytest.Pytester) -> None:
+    result = run_without(pytester, *NAMES, mark="")
+
+    result.assert_outcomes(passed=2)
+
+
+def test_names_of_pytest_s_own_modules_are_imported_in_one_module() -> None:
+    package = Path(compat.__file__).parents[1]
+    importing = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in [getattr(node, "module", None), *(alias.name for alias in node.names)]
+        if str(name).partition(".")[0] == "_pytest"
+    }
+    assert importing == {"engine/compat.py"}

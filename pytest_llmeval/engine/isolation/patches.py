@@ -293,20 +293,6 @@ def adopt_caplog(caplog: pytest.LogCaptureFixture, patches: Patches) -> None:
         setattr(caplog, name, partial(change, getattr(caplog, name)))
 
 
-def remembered_absence() -> object:
-    """Learn what a ``MonkeyPatch`` remembers of a place where there was nothing.
-
-    Raises:
-        AttributeError, LookupError, TypeError, ValueError: its private parts have moved.
-    """
-    patcher: Any = pytest.MonkeyPatch()
-    patcher.setitem({}, "place", "value")
-    (_, _, unset), *_ = patcher._setitem
-    list(patcher._setattr)
-    vars(patcher)["_savesyspath"]
-    return unset
-
-
 def _has_changed(patcher: Any) -> bool:
     return bool(patcher._setattr or patcher._setitem or patcher._cwd or patcher._savesyspath)
 

@@ -20,25 +20,22 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from os import chdir, environ, getcwd, putenv, rmdir, unsetenv
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import pytest
 
+from pytest_llmeval.engine.compat import Abilities, remembered_absence, tell_of_new_filters
 from pytest_llmeval.engine.isolation.generators import Generators, States
 from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.output import CallOutput, Logs, LogState, following_calls
 from pytest_llmeval.engine.isolation.patches import (
     Patches,
-    remembered_absence,
     watched_levels,
     watched_mocks,
     watched_patchers,
     watched_state,
 )
 from pytest_llmeval.engine.trial_thread import check_in
-
-if TYPE_CHECKING:
-    from pytest_llmeval.engine.compat import Abilities
 
 Stack = dict[Any, Any]
 
@@ -394,12 +391,3 @@ def _load_environ(wanted: dict[Any, Any]) -> None:
         for name in _ENVIRON.keys() - wanted.keys():
             unsetenv(name)
             del _ENVIRON[name]
-
-
-def tell_of_new_filters() -> None:
-    """Clear what ``warnings`` has cached for the filters before."""
-    if hasattr(warnings, "_filters_mutated"):
-        warnings._filters_mutated()
-    else:  # Python 3.14
-        with warnings._lock:  # type: ignore[attr-defined]
-            warnings._filters_mutated_lock_held()  # type: ignore[attr-defined]

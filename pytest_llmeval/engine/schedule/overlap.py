@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from typing import Any
 
 import pytest
-from _pytest.fixtures import FixtureDef
 
 from pytest_llmeval.engine.case import CaseTrials
 from pytest_llmeval.engine.compat import all_fixtures
@@ -158,7 +157,7 @@ def _shared_nodes(item: pytest.Function, askable: Collection[str]) -> tuple[int,
     return tuple(sorted(bound))
 
 
-def _definitions(item: pytest.Function, name: str) -> Sequence[FixtureDef[Any]]:
+def _definitions(item: pytest.Function, name: str) -> Sequence[pytest.FixtureDef[Any]]:
     """Find the fixtures of a name that the item sees, the most specific last."""
     known = item._fixtureinfo.name2fixturedefs.get(name)
     return known or item.session._fixturemanager.getfixturedefs(name, item) or ()

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from _pytest.fixtures import FixtureDef
 
 from pytest_llmeval.engine.compat import Abilities
 from pytest_llmeval.engine.isolation.places import replaced
@@ -258,9 +257,9 @@ def shared_fixtures_in_session() -> AbstractContextManager[None]:
     that thread again at its end, a signal handler may be installed, and a context variable that
     is set there is seen by all that comes later, and can be reset.
     """
-    plain = FixtureDef.execute
+    plain = pytest.FixtureDef.execute
 
-    def execute(definition: FixtureDef[Any], request: pytest.FixtureRequest) -> Any:
+    def execute(definition: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Any:
         __tracebackhide__ = True
         check_in()  # the active nodes are those of whoever has the baton
         run: Callable[[], Any] = partial(plain, definition, request)  # type: ignore[arg-type]
@@ -271,10 +270,10 @@ def shared_fixtures_in_session() -> AbstractContextManager[None]:
             return run()
         return _run_in_session(trial.thread, run)
 
-    return replaced(FixtureDef, "execute", execute)
+    return replaced(pytest.FixtureDef, "execute", execute)
 
 
-def _is_set_up(definition: FixtureDef[Any], request: pytest.FixtureRequest) -> bool:
+def _is_set_up(definition: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> bool:
     """Whether a fixture is set up, with the same parameter."""
     cached = definition.cached_result
     return cached is not None and cached[1] is definition.cache_key(request)  # type: ignore[arg-type]

@@ -14,15 +14,14 @@ from functools import partial
 from typing import Any
 
 import pytest
-from _pytest import fixtures
-from _pytest.fixtures import FixtureDef, FuncFixtureInfo
 
+from pytest_llmeval.engine.compat import FuncFixtureInfo, fixtures_module
 from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, loop_aliases, own_loop
 from pytest_llmeval.engine.trial.parameters import Parameters
 from pytest_llmeval.engine.trial_thread import check_in
 
-FixtureDefs = Sequence[FixtureDef[Any]]
+FixtureDefs = Sequence[pytest.FixtureDef[Any]]
 
 
 def quick_requests() -> AbstractContextManager[None]:
@@ -31,12 +30,12 @@ def quick_requests() -> AbstractContextManager[None]:
     pytest makes one for each fixture and each parameter that asks for it, and reads the
     signature of a lambda each time: 0.1 ms for a trial with one parameter.
     """
-    plain: Any = getattr(fixtures, "getfuncargnames", None)  # else nobody calls it
+    plain: Any = getattr(fixtures_module, "getfuncargnames", None)  # else nobody calls it
 
     def names(function: Any, *, name: str = "", **more: Any) -> Any:
         return () if name == "request" else plain(function, name=name, **more)
 
-    return replaced(fixtures, "getfuncargnames", names)
+    return replaced(fixtures_module, "getfuncargnames", names)
 
 
 class PrivateFixtures(dict[str, FixtureDefs]):
@@ -52,8 +51,8 @@ class PrivateFixtures(dict[str, FixtureDefs]):
     def __init__(self, item: pytest.Function) -> None:
         self._item = item
         self._aliases = loop_aliases(item)
-        self._own: dict[int, FixtureDef[Any]] = {}  # by id, as the next one
-        self._wider: dict[int, FixtureDef[Any]] = {}
+        self._own: dict[int, pytest.FixtureDef[Any]] = {}  # by id, as the next one
+        self._wider: dict[int, pytest.FixtureDef[Any]] = {}
         for name, definitions in item._fixtureinfo.name2fixturedefs.items():
             self[name] = self._copied(definitions)
 
@@ -103,13 +102,13 @@ class PrivateFixtures(dict[str, FixtureDefs]):
         return copied
 
 
-def _copy(definition: FixtureDef[Any]) -> FixtureDef[Any]:
+def _copy(definition: pytest.FixtureDef[Any]) -> pytest.FixtureDef[Any]:
     copied = object.__new__(type(definition))
     vars(copied).update(vars(definition))  # copy.copy takes five times as long
     return copied
 
 
-def is_own(definition: FixtureDef[Any], item: pytest.Function) -> bool:
+def is_own(definition: pytest.FixtureDef[Any], item: pytest.Function) -> bool:
     """Whether a fixture ends with the test itself, so that each trial needs one of its own.
 
     So does a class fixture of a function that is in no class, and a wider one to which a

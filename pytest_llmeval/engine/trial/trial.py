@@ -10,8 +10,8 @@ from decimal import getcontext, setcontext
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
-from _pytest.runner import call_and_report
 
+from pytest_llmeval.engine.compat import call_and_report
 from pytest_llmeval.engine.isolation.output import CallOutput
 from pytest_llmeval.engine.isolation.patches import Patches
 from pytest_llmeval.engine.isolation.process_state import Context

@@ -13,13 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_llmeval.engine.compat import remembered_absence
 from pytest_llmeval.engine.isolation.guard import Guard
-from pytest_llmeval.engine.isolation.patches import (
-    Patches,
-    remembered_absence,
-    watched_mocks,
-    watched_patchers,
-)
+from pytest_llmeval.engine.isolation.patches import Patches, watched_mocks, watched_patchers
 from pytest_llmeval.engine.isolation.places import ABSENT, Attribute, Item
 
 NAMES = ("there", "absent")
