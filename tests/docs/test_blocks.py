@@ -60,7 +60,7 @@ WITH_TESTS_OF_THEIR_OWN = (
 PICTURES = ("docs/design.md",)
 # text: test_printed_section.py, tests/cli/test_reading.py; yaml: tests/ci/test_recipes.py;
 # json: tests/runs/test_golden.py; diff: tests/fresh/test_tutorial.py
-LANGUAGES = {"python", "ini", "console", "csv", "sql", "text", "yaml", "json", "diff"}
+LANGUAGES = {"python", "ini", "console", "csv", "sql", "text", "yaml", "json", "diff", "groovy"}
 
 
 def of_pages(language: str) -> list[Block]:
