@@ -182,24 +182,24 @@ def _note_on_few_trials(opening: Run, baseline: Run | None, *, alpha: float) -> 
 
 
 def _cost_line(opening: Run, source: Run | None, settings: Settings) -> str:
-    """Say the most that a session should cost; "" where all models are local."""
+    """Say the most that a session should cost; "" where all is local or no call was seen."""
     prices = Prices(settings.prices)
     calls = [] if source is None else [call for trial in source.trials for call in trial.calls]
-    asked = {call.model for call in calls} or {settings.model}
+    asked = {call.model for call in calls}
+    if source is None or not asked:
+        return ""  # the line before says as much as is known
     if settings.model is not None and settings.model not in asked:
-        asked, calls = {settings.model}, []
+        other = f"cost not known: run {source.id} did not ask {settings.model}"
+        return "" if prices.is_local(settings.model) else other
     if all(prices.is_local(model) for model in asked):
         return ""
-    if source is None or not calls:
-        earlier = "no run is recorded" if source is None else f"run {source.id} did not ask it"
-        return f"at most: n/a, {earlier}, so what a call takes is not known yet"
     for call in calls:
         if prices.cost(call) is None and call.failure is None:
-            return f"at most: n/a, {_unknown(call.model or '', _cause(call, prices), prices)}"
+            return f"cost not known: {_unknown(call.model or '', _cause(call, prices), prices)}"
     dearest = _dearest(source, prices)
     most = sum((case.repeats * dearest.get(case.id, _NONE) for case in opening.cases), _NONE)
     if not dearest:
-        return f"at most: n/a, each trial of run {source.id} was errored"
+        return f"cost not known: each trial of run {source.id} was errored"
     if not most:  # a price of 0, say
         return ""
     return (
@@ -222,7 +222,7 @@ def _not_known(opening: Run, source: Run, dearest: Mapping[str, Decimal]) -> str
         elif case.id not in seen:
             causes["of which it saw no call"] += 1
     told = causes.items()
-    return "".join(f", and n/a for {counted(count, 'case')} {why}" for why, count in told)
+    return "".join(f", and not known for {counted(count, 'case')} {why}" for why, count in told)
 
 
 def _dearest(source: Run, prices: Prices) -> dict[str, Decimal]:

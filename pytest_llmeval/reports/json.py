@@ -31,7 +31,7 @@ from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.remarks import scope
 from pytest_llmeval.reports.unseen import unseen, unseen_cases, unseen_connections
-from pytest_llmeval.runs.lookup.best_run import peculiarities
+from pytest_llmeval.runs.lookup.best_run import remarks_on
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.run_lines import RunHeader
 
@@ -168,7 +168,7 @@ def run_entry(header: RunHeader) -> Entry:
         "skipped": header.skipped,
         "models": sorted(header.models_asked),
         "selection": list(run.selection),
-        "remarks": list(peculiarities(run, trials=header.trials)),
+        "remarks": list(remarks_on(header)),
     }
 
 

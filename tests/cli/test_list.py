@@ -12,9 +12,10 @@ from pytest_llmeval.cli import main
 from pytest_llmeval.cli.pages import echo_lines
 from pytest_llmeval.reports.formats import RED, Line, columns
 from pytest_llmeval.runs.store import RunStore
-from tests.runs.builders import make_run
+from tests.runs.builders import make_run, make_trials
 
 MODELS = ("anthropic/claude-sonnet-4-5-20250929", "openai/gpt-6-luna-2026-09-22")
+LOST = "20261119T084100-dddddd"
 OLD, NEW, PART = "20261120T084100-aaaaaa", "20261121T084100-bbbbbb", "20261122T084100-cccccc"
 BRANCH = "feature/a-branch-with-a-very-long-name"
 
@@ -52,6 +53,17 @@ def ids(result: Result) -> list[str]:
 )
 def test_some_of_the_runs_can_be_listed(filters: tuple[str, ...], expected: list[str]) -> None:
     assert ids(llmeval("list", *filters)) == expected
+
+
+@pytest.mark.usefixtures("_runs")
+def test_a_run_of_an_outage_is_told_from_others() -> None:
+    store = RunStore(Path(".llmeval").absolute())
+    store.save(make_run(id=LOST, trials=make_trials(20, errored=3)))
+
+    (row,) = (line for line in llmeval("list").stdout.splitlines() if line.startswith(LOST))
+    assert "3 of 20 trials errored" in row
+    (entry,) = (one for one in json.loads(llmeval("list", "--json").stdout) if one["id"] == LOST)
+    assert "3 of 20 trials errored" in entry["remarks"]
 
 
 @pytest.mark.usefixtures("_runs")

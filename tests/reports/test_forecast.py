@@ -74,15 +74,12 @@ def test_an_earlier_run_serves_where_there_is_no_baseline() -> None:
 
 
 def test_without_any_run_only_the_trials_are_known() -> None:
-    assert told(None) == [
-        "4 trials of 2 cases ask openai/foo",
-        "at most: n/a, no run is recorded, so what a call takes is not known yet",
-    ]
+    assert told(None) == ["4 trials of 2 cases ask openai/foo"]
 
 
 def test_the_cost_of_new_cases_is_not_known() -> None:
     assert told(run_of(*[1000] * 4), begins=opening(new=3))[1].endswith(
-        ", and n/a for 3 cases that it did not run"
+        ", and not known for 3 cases that it did not run"
     )
 
 
@@ -92,26 +89,26 @@ def test_the_cost_of_a_case_of_which_nothing_was_answered_is_not_known() -> None
     lost = [replace(one, outcome=Outcome.ERRORED, calls=(failed,)) for one in run.trials[2:]]
 
     assert told(replace(run, trials=(*run.trials[:2], *lost)))[1].endswith(
-        ", and n/a for 1 case of which each trial was errored"
+        ", and not known for 1 case of which each trial was errored"
     )
 
 
 def test_a_model_without_a_price_is_named_with_what_to_type() -> None:
     line = told(run_of(*[1] * 4, model="openai/bar"), model=None)[1]
 
-    assert line.startswith("at most: n/a, no price for openai/bar. Say ")
+    assert line.startswith("cost not known: no price for openai/bar. Say ")
 
 
 def test_token_counts_that_are_missing_are_said_to_be() -> None:
     line = told(run_of(1, 1, None, 1))[1]
 
-    assert line == "at most: n/a, no token counts in the replies of openai/foo"
+    assert line == "cost not known: no token counts in the replies of openai/foo"
 
 
 def test_another_model_is_not_priced_by_what_this_one_took() -> None:
     line = told(run_of(*[1] * 4), model="openai/other")[1]
 
-    assert line.startswith("at most: n/a, run 20261121T084100-1a2b3c did not ask it")
+    assert line == "cost not known: run 20261121T084100-1a2b3c did not ask openai/other"
 
 
 @pytest.mark.parametrize("source", [None, run_of(*[1] * 4)])
@@ -149,8 +146,7 @@ def test_a_run_that_saw_no_call_forecasts_none() -> None:
 
     lines = told(without_calls(run, *(case.id for case in run.cases)))
 
-    assert lines[0] == "calls to openai/foo: not known: the last run saw no call"
-    assert lines[1].startswith("at most: n/a, ")
+    assert lines == ["calls to openai/foo: not known: the last run saw no call"]
 
 
 def test_cases_of_which_no_call_was_seen_are_no_part_of_the_forecast() -> None:
@@ -159,7 +155,7 @@ def test_cases_of_which_no_call_was_seen_are_no_part_of_the_forecast() -> None:
     lines = told(without_calls(run, run.cases[0].id))
 
     assert lines[0] == "up to 2 calls to openai/foo, and not known for 1 case of which it saw none"
-    assert lines[1].endswith(", and n/a for 1 case of which it saw no call")
+    assert lines[1].endswith(", and not known for 1 case of which it saw no call")
 
 
 def test_the_models_that_a_suite_asks_are_named() -> None:
@@ -185,7 +181,7 @@ def test_a_run_that_failed_throughout_forecasts_no_cost() -> None:
     failed = run_of(*[1000] * 4)
     trials = tuple(replace(trial, outcome=Outcome.ERRORED) for trial in failed.trials)
     lines = told(replace(failed, trials=trials))
-    assert lines[1].startswith("at most: n/a, each trial of run 20261121T084100-1a2b3c was errored")
+    assert lines[1].startswith("cost not known: each trial of run 20261121T084100-1a2b3c was errored")
 
 
 def test_cases_whose_trials_were_all_errored_did_run() -> None:
@@ -196,8 +192,8 @@ def test_cases_whose_trials_were_all_errored_did_run() -> None:
         for trial in failed.trials
     )
     _, line, *_ = told(replace(failed, trials=trials), begins=opening(new=1))
-    errored = ", and n/a for 1 case of which each trial was errored"
-    assert line.endswith(f"{errored}, and n/a for 1 case that it did not run")
+    errored = ", and not known for 1 case of which each trial was errored"
+    assert line.endswith(f"{errored}, and not known for 1 case that it did not run")
 
 
 def test_what_is_free_is_never_told_to_cost_nothing() -> None:

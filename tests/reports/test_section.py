@@ -11,6 +11,7 @@ import pytest
 from _pytest._io import TerminalWriter
 
 from pytest_llmeval.judgement import Judgement, judged
+from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports.formats import RED, columns
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import failure_line
@@ -128,6 +129,19 @@ def test_both_runs_are_named_where_a_session_of_its_own_did_not_compare_them() -
 
     *_, last = texts(merged, Page(200))
     assert last.endswith(f"llmeval diff 'test_label[late-refund]' main {judgement.run.id}")
+
+
+def test_a_run_that_an_outage_makes_no_baseline_says_so() -> None:
+    judgement = FORMS["regressed"]()
+    assert judgement.run is not None
+    lost = [replace(each, outcome=Outcome.ERRORED) for each in judgement.run.trials[:20]]
+    run = replace(judgement.run, trials=(*lost, *judgement.run.trials[20:]))
+    of = len(run.trials)
+
+    page = "\n".join(texts(replace(judgement, run=run), Page(200)))
+    assert f"(no baseline for it: 20 of {of} trials errored)" in page
+    page = "\n".join(texts(replace(judgement, run=replace(run, complete=False)), Page(200)))
+    assert f"(no baseline for it: the run is incomplete; 20 of {of} trials errored)" in page
 
 
 def test_a_run_that_could_not_be_recorded_is_not_to_be_looked_at() -> None:

@@ -47,7 +47,7 @@ from pytest_llmeval.reports.terminal.headline import (
 from pytest_llmeval.reports.terminal.tables import by_severity, table_of_descriptions
 from pytest_llmeval.reports.unseen import unseen, unseen_connections
 from pytest_llmeval.runs.git import short_hash
-from pytest_llmeval.runs.lookup.best_run import peculiarities
+from pytest_llmeval.runs.lookup.best_run import peculiarities, unusable_trials
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import FoundRun, first_of
@@ -322,7 +322,9 @@ def _recorded(run: Run) -> str:
     if run.dirty and not run.unseen:
         files = f": {first_of(run.changed)} differed from the commit" if run.changed else ""
         bars.append(f"of a dirty tree{files}")
-    bar = f" (no baseline for it: the run is {' and '.join(bars)})" if bars else ""
+    why = [f"the run is {' and '.join(bars)}"] if bars else []
+    bar = "; ".join([*why, *unusable_trials(run)])
+    bar = f" (no baseline for it: {bar})" if bar else ""
     return f"recorded {name} for {run.commit[:7]}{bar}"
 
 

@@ -11,7 +11,7 @@ from pytest_llmeval.records import Call, distinct_names
 from pytest_llmeval.reports.formats import BOLD, Line, aligned, counted, ends_of, figure, name_of
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import Scale
-from pytest_llmeval.runs.lookup.best_run import peculiarities
+from pytest_llmeval.runs.lookup.best_run import remarks_on
 from pytest_llmeval.runs.pruning import RunPruning, is_clean
 from pytest_llmeval.runs.run_lines import RunHeader
 
@@ -41,7 +41,7 @@ def listed_runs(headers: Sequence[RunHeader], page: Page) -> Iterator[Line]:
             ", ".join(sorted(one.models_asked)) or "-",
             str(len(one.run.cases)),
             str(one.trials),
-            ", ".join(peculiarities(one.run, trials=one.trials)),
+            ", ".join(remarks_on(one)),
         )
         for one in headers
     ]
@@ -109,7 +109,7 @@ def pruned_runs(planned: RunPruning) -> Iterator[str]:
             one.header.run.id,
             (one.header.run.commit or "-")[:7],
             one.header.run.ref or "-",
-            ", ".join(peculiarities(one.header.run, trials=one.header.trials)),
+            ", ".join(remarks_on(one.header)),
         )
         for one in planned.going
     ]

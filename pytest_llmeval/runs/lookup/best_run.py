@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import (
+    Outcome,
     Run,
     Trial,
     bare,
@@ -174,6 +175,14 @@ def unfitness(header: RunHeader) -> tuple[str, ...]:
     return found
 
 
+def unusable_trials(run: Run) -> tuple[str, ...]:
+    """List the reasons for which the trials of a run make it no baseline."""
+    ended = Counter(trial.outcome for trial in run.trials)
+    errored, ran = ended[Outcome.ERRORED], len(run.trials) - ended[Outcome.SKIPPED]
+    lost = (f"{errored} of {ran} trials errored",) if too_many_errored(errored, ran=ran) else ()
+    return (*lost, *crashed_functions(run))
+
+
 def crashed_functions(run: Run) -> tuple[str, ...]:
     """Say of each function of a run that crashed too soon to be a baseline how often, and where."""
     functions: dict[str, list[Trial]] = {}
@@ -213,6 +222,12 @@ def peculiarities(run: Run, *, trials: int) -> tuple[str, ...]:
     typed = (f"--llm-model={run.typed_model} was typed",) if run.typed_model else ()
     part = (f"of {_selected(run.selection)} alone",) if run.selection else ()
     return (*found, *typed, *part)
+
+
+def remarks_on(header: RunHeader) -> tuple[str, ...]:
+    """List the same of a run of which the first line alone was read, and its errored trials."""
+    known = (*unfitness(header), *peculiarities(header.run, trials=header.trials))
+    return tuple(dict.fromkeys(known))
 
 
 def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:

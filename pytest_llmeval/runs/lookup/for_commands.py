@@ -10,7 +10,14 @@ from pathlib import Path
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import ResolvedRef, near_names, relative_root, resolve, short_hash
-from pytest_llmeval.runs.lookup.best_run import Search, covers, in_order, peculiarities, unfitness
+from pytest_llmeval.runs.lookup.best_run import (
+    MENTIONED,
+    Search,
+    covers,
+    in_order,
+    peculiarities,
+    unfitness,
+)
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.standing import draws_of, standing_runs
 from pytest_llmeval.runs.lookup.wanted_commit import (
@@ -55,18 +62,21 @@ def find_candidate(reference: str, refs: Refs, *, exact: bool = False) -> Baseli
     ref = _resolved(reference, refs)
     wanted = WantedCommit(commit=ref.commit, exact=ref.full_name is None)
     notes: list[str] = []
+    passed_over: list[str] = []
     for step in refs.steps(wanted, head=None, root=_root(refs)):
         if exact and step.is_older:
             break
         runs = [refs.store.at_commit(commit) for commit in step.commits]
         notes += [note for listing in runs for note in listing.notes]
-        fit = [one for listing in runs for one in listing.runs if not unfitness(one.header)]
+        judged = [(one, unfitness(one.header)) for listing in runs for one in listing.runs]
+        fit = [one for one, bars in judged if not bars]
+        passed_over += [f"run {one.header.run.id}, {bars[0]}" for one, bars in judged if bars]
         for stored in in_order(fit):
             if not any(_is_part(stored, of=other) for other in fit):
                 found = FoundRun(stored.path, refs.store.load(stored.path), tuple(notes))
                 found_at = refs.standing_for(wanted, found, step, reference=reference)
                 return _said_whose(found_at, is_own=ref.commit in step.commits)
-    raise _nothing(reference, ref.commit, where="", folder=refs.store.folder)
+    raise _nothing(reference, ref.commit, folder=refs.store.folder, passed_over=passed_over)
 
 
 def _said_whose(found: Baseline, *, is_own: bool) -> Baseline:
@@ -118,7 +128,13 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
             return replace(found, how="commit") if is_tip else found
         ancestors += step.is_substitute
     where = f" nor its {ancestors} nearest ancestors" if ancestors else ""
-    raise _nothing(reference, wanted.commit or "", where=where, folder=refs.store.folder)
+    raise _nothing(
+        reference,
+        wanted.commit or "",
+        where=where,
+        folder=refs.store.folder,
+        passed_over=[each.removeprefix("passed over: ") for each in search.passed_over],
+    )
 
 
 def _by_name(reference: str, refs: Refs, *, besides: str | None = None) -> Baseline | None:
@@ -169,10 +185,21 @@ def _resolved(reference: str, refs: Refs) -> ResolvedRef:
     raise BaselineError(f"{what}, nor a commit, branch or tag. {hint}")
 
 
-def _nothing(reference: str, commit: str, *, where: str, folder: Path) -> BaselineNotFound:
+def _nothing(
+    reference: str,
+    commit: str,
+    *,
+    folder: Path,
+    passed_over: Sequence[str],
+    where: str = "",
+) -> BaselineNotFound:
+    commit = short_hash(commit)
+    what = f"no complete run of a clean tree is recorded for {commit}{where} in {folder}"
+    if passed_over:
+        reasons = "; ".join(passed_over[:MENTIONED])
+        what = f"no run of {commit}{where} in {folder} will do: {reasons}"
     return BaselineNotFound(
-        f"{reference}: no complete run of a clean tree is recorded for {short_hash(commit)}{where} "
-        f"in {folder}. Record one: git switch --detach {short_hash(commit)} && pytest"
+        f"{reference}: {what}. Record one: git switch --detach {commit} && pytest"
     )
 
 
