@@ -230,6 +230,12 @@ def crashed_too_soon(trials: Sequence[Trial]) -> tuple[Trial, ...]:
     return soon if len(soon) >= max(2, MOST_CRASHED_SOON * len(scored)) else ()
 
 
+def ended_unasked(trials: Iterable[Trial]) -> bool:
+    """Tell whether a case came to an answer without a call: none was refused, not all crashed."""
+    outcomes = {Outcome.ERRORED if trial.calls else trial.outcome for trial in trials}
+    return Outcome.ERRORED not in outcomes and not outcomes <= {Outcome.CRASHED, Outcome.SKIPPED}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """The progress of a session.

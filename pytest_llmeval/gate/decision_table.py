@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.checks import MARGIN_TESTS
@@ -15,8 +14,8 @@ from pytest_llmeval.gate.significance import Limits, are_enough, least_p, limits
 from pytest_llmeval.records import (
     MEASURED_METRICS,
     Outcome,
-    Trial,
     crashed_too_soon,
+    ended_unasked,
     too_many_errored,
 )
 from pytest_llmeval.settings import GateRules
@@ -310,16 +309,10 @@ def _why_nothing_is_asked(pairing: Pairing) -> Fact | None:
     """
     before, now = pairing.baseline.side.trials, pairing.current.side.trials
     asked = [pair.case for pair in pairing.pairs if any(one.calls for one in before[pair.case])]
-    silent = [case for case in asked if _is_answered_unasked(now[case])]
+    silent = [case for case in asked if ended_unasked(now[case])]
     if not silent or (2 * len(silent) < len(asked) and not pairing.replaced):
         return None
     return Fact(Why.ASKS_NOTHING, (len(silent), len(asked), pairing.baseline.function))
-
-
-def _is_answered_unasked(trials: Sequence[Trial]) -> bool:
-    if any(trial.calls or trial.outcome is Outcome.ERRORED for trial in trials):
-        return False
-    return any(trial.outcome not in (Outcome.CRASHED, Outcome.SKIPPED) for trial in trials)
 
 
 def _why_trials_skipped(pairing: Pairing) -> Fact | None:

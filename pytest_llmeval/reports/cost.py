@@ -186,13 +186,12 @@ def _cost_line(opening: Run, source: Run | None, settings: Settings) -> str:
     prices = Prices(settings.prices)
     calls = [] if source is None else [call for trial in source.trials for call in trial.calls]
     asked = {call.model for call in calls}
-    if source is None or not asked:
-        return ""  # the line before says as much as is known
-    if settings.model is not None and settings.model not in asked:
-        other = f"cost not known: run {source.id} did not ask {settings.model}"
-        return "" if prices.is_local(settings.model) else other
-    if all(prices.is_local(model) for model in asked):
+    is_another = settings.model not in {None, *asked}
+    to_ask = {settings.model} if is_another else asked
+    if source is None or not asked or all(map(prices.is_local, to_ask)):
         return ""
+    if is_another:
+        return f"cost not known: run {source.id} did not ask {settings.model}"
     for call in calls:
         if prices.cost(call) is None and call.failure is None:
             return f"cost not known: {_unknown(call.model or '', _cause(call, prices), prices)}"

@@ -9,7 +9,7 @@ from itertools import chain
 
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Outcome, Run
+from pytest_llmeval.records import Run, ended_unasked, trials_by_case
 from pytest_llmeval.reports.formats import counted
 
 _LISTED_FUNCTIONS = 5
@@ -18,12 +18,9 @@ _HTTPS = 443
 
 
 def unseen_cases(run: Run | None) -> list[str]:
-    """List the cases that ran, and none of whose trials made a call that was seen."""
-    if run is None:
-        return []
-    ran = {trial.case for trial in run.trials if trial.outcome is not Outcome.SKIPPED}
-    asked = {trial.case for trial in run.trials if trial.calls}
-    return [case.id for case in run.cases if case.id in ran - asked]
+    """List the cases that came to an answer, and made no call that was seen."""
+    trials = {} if run is None else trials_by_case(run)
+    return [case for case, of_case in trials.items() if ended_unasked(of_case)]
 
 
 def unseen(judgement: Judgement) -> Iterator[str]:

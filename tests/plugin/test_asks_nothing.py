@@ -97,3 +97,36 @@ def test_trials_that_crashed_alike_before_they_asked_change_nothing(
 
     assert only_function(report)["changed_kinds"] == {"unseen": 2}
     result.stdout.fnmatch_lines(["*2 of 6 trials of 2 cases made no call that was seen here*"])
+
+
+REFUSED = """
+import pytest
+from pytest_llmeval import llm_eval
+
+
+@llm_eval(repeats=2)
+@pytest.mark.parametrize("case", ["Peru", "Lima"])
+def test_no_model_is_named(llm, case):
+    assert llm.ask(case).text
+
+
+@llm_eval(repeats=2)
+def test_breaks_off():
+    raise KeyError("before it asks")
+
+
+@llm_eval(repeats=2)
+def test_asks_no_model():
+    pass
+"""
+
+
+def test_cases_that_were_refused_or_crashed_are_not_told_to_take_the_mark_off(
+    pytester: pytest.Pytester,
+) -> None:
+    project = make_project(pytester)
+    project.write(test_evals=REFUSED, pytest_ini="[pytest]\npythonpath = .\n")
+
+    result = project.run()
+
+    result.stdout.fnmatch_lines(["*1 case made no call that was seen here (test_asks_no_model)*"])

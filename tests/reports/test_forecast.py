@@ -181,7 +181,9 @@ def test_a_run_that_failed_throughout_forecasts_no_cost() -> None:
     failed = run_of(*[1000] * 4)
     trials = tuple(replace(trial, outcome=Outcome.ERRORED) for trial in failed.trials)
     lines = told(replace(failed, trials=trials))
-    assert lines[1].startswith("cost not known: each trial of run 20261121T084100-1a2b3c was errored")
+    assert lines[1].startswith(
+        "cost not known: each trial of run 20261121T084100-1a2b3c was errored"
+    )
 
 
 def test_cases_whose_trials_were_all_errored_did_run() -> None:
