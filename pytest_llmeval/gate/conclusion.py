@@ -196,6 +196,7 @@ def _written(
     ran = [case for case in only_here if case in pairing.current.side.cases]
     new = mean_of_cases(pairing.current, ran, alpha=rules.alpha)
     pairs = {pair.case: pair for pair in pairing.pairs}
+    missing = tuple(case for case in baseline.side.cases if case not in known)
     return FunctionComparison(
         function=baseline.function,
         metric=pairing.metric,
@@ -213,7 +214,8 @@ def _written(
         only_here=only_here,
         only_here_mean=off_scale(new.mean, scale) if new else None,
         only_here_interval=ends_off_scale(new.interval, scale) if new else None,
-        only_in_baseline=tuple(case for case in baseline.side.cases if case not in known),
+        only_in_baseline=missing if pairing.in_full else (),
+        deselected=() if pairing.in_full else missing,
         mismatched=pairing.edits.mismatched,
         inputs_changed=pairing.edits.compared,
         edited=tuple(_edited(pairing, case, was) for case, was in edited.items()),

@@ -258,7 +258,8 @@ class FunctionComparison:
         fails: this comparison turns the build red (strictness included).
         accepted: it regressed, and that is meant: it does not fail.
         partial: this run did not collect every case of the function.
-        only_here: ids collected here and not in the baseline; ``only_in_baseline`` the reverse.
+        only_here: ids collected here and not in the baseline; ``only_in_baseline`` the reverse,
+            and ``deselected`` in its place where what was typed left cases of the function out.
         only_here_mean: mean of those that have a value, with its interval as ``mean_interval``.
         mismatched: ids on both sides that are made from positions and whose parameters differ.
         test_changed: the code of the test is another than in the baseline.
@@ -288,6 +289,7 @@ class FunctionComparison:
     only_here_mean: float | None = None
     only_here_interval: Interval | None = None
     only_in_baseline: tuple[str, ...] = ()
+    deselected: tuple[str, ...] = ()
     mismatched: tuple[str, ...] = ()
     test_changed: bool = False
     fixtures_changed: tuple[str, ...] = ()
@@ -353,7 +355,8 @@ class Comparison:
     @property
     def judged_in_part(self) -> tuple[FunctionComparison, ...]:
         """The functions of which this run lacks cases that the baseline has."""
-        return tuple(one for one in self.functions if one.partial and one.only_in_baseline)
+        lacking = (one for one in self.functions if one.only_in_baseline or one.deselected)
+        return tuple(one for one in lacking if one.partial)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from pytest_llmeval.reports.formats import (
     decimals,
     figure,
     label,
+    p_value,
     pasted,
     short,
     worth,
@@ -62,12 +63,6 @@ _STATISTICS: Mapping[Method, str] = {
 def scope(comparison: Comparison, rules: GateRules) -> Iterator[str]:
     """Say what the figures of a comparison hold for."""
     functions = comparison.functions
-    family = max((function.evidence.family_size for function in functions), default=0)
-    if family > 1:
-        yield (
-            f"p: {family_words(family, rules)}; each interval is of its function alone, and "
-            "reaches 0 where the verdict is no change"
-        )
     ways = dict.fromkeys((one.metric, one.better) for one in functions if one.metric != PASS_METRIC)
     if ways:
         yield f"better: {', '.join(f'{better} {metric}' for metric, better in ways)}"
@@ -95,10 +90,33 @@ def _off_scale(one: FunctionComparison, target: float) -> str:
     )
 
 
-def family_words(family: int, rules: GateRules) -> str:
-    """Say how several comparisons share the error rate."""
+def family_words(comparison: Comparison, rules: GateRules) -> str:
+    """Say over how many comparisons the level is shared; "" if there is one."""
+    family = max((one.evidence.family_size for one in comparison.functions), default=0)
     name = "Holm" if rules.multiplicity == "holm" else "Benjamini-Hochberg"
-    return f"{name} over {family} functions and metrics"
+    return f"p: {name} over {family} functions and metrics" if family > 1 else ""
+
+
+def _shared_level(judgement: Judgement, one: FunctionComparison) -> Iterator[str]:
+    """Say over what the level is shared where the verdict would be another one unshared."""
+    evidence, alpha = one.evidence, judgement.settings.gate.alpha
+    unrun = 0 if judgement.comparison is None else len(judgement.comparison.not_judged)
+    for verdict, p, adjusted in (
+        (Verdict.REGRESSED, evidence.p, evidence.p_adjusted),
+        (Verdict.IMPROVED, evidence.p_improved, evidence.p_improved_adjusted),
+    ):
+        word = sentences.verdict_words(verdict)
+        if p is None or adjusted is None:
+            continue
+        if p < alpha <= adjusted:
+            cut = ", and so its interval reaches 0" if evidence.interval else ""
+            yield (
+                f"by itself this would be {word} ({p_value(p, after='p')}), but "
+                f"{evidence.family_size} comparisons share the level{cut}"
+            )
+        elif one.verdict is verdict and unrun and p * (evidence.family_size + unrun) >= alpha:
+            others = counted(unrun, "test function")
+            yield f"{others} did not run that may share the level: with them this may not be {word}"
 
 
 def claims(functions: Sequence[FunctionComparison]) -> list[str]:
@@ -149,6 +167,7 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     yield from _kinds_of_change(judgement, function)
     if place := first_new_call(judgement, function):
         yield _where_requests_part(*place)
+    yield from _shared_level(judgement, function)
     if function.evidence.identical_repeats:
         yield sentences.ONE_DRAW
     if effect.method == rules.test in _STATISTICS:

@@ -315,9 +315,8 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     mostly = f", mostly {moved_case(furthest[0], comparison)}" if len(furthest) == 1 else ""
     shown = f"{WITHIN_CASES} ({p_value(p, after='p')}){mostly}"
     alone = comparison.evidence.p
-    if alone is not None and alone < rules.alpha:
-        by_itself = f"the suite too by itself ({p_value(alone, after='p')})"
-        return f"{shown}; {by_itself}, but several comparisons share the level"
+    if alone is not None and alone < rules.alpha:  # the level is shared, which is said beside it
+        return shown
     return f"{shown}; that says nothing of cases like these, so the suite is not called worse"
 
 

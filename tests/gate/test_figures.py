@@ -401,7 +401,7 @@ def test_cases_of_one_side_are_named() -> None:
     run = a_run(a_case("new", "pp"), a_case("a", "pp"), a_case("b", ""), partial=("test_f",))
     found = compared(baseline, run)
     assert found.only_here == ("test_suite.py::test_f[new]",)
-    assert found.only_in_baseline == ("test_suite.py::test_f[gone]",)
+    assert found.deselected == ("test_suite.py::test_f[gone]",)
 
 
 def test_mismatched_cases_are_named_and_are_on_both_sides() -> None:

@@ -13,6 +13,7 @@ from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.records import Run, bare
 from pytest_llmeval.reports.reasons import why_failed, worded
+from pytest_llmeval.reports.sentences import sentence
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import (
     CaseAndTrials,
@@ -698,6 +699,10 @@ def test_row_5_gone_cases_of_a_partial_run_do_not_matter() -> None:
     full = many(["pp"] * 10)
     found = compared(a_run(*full), a_run(*full[5:], partial=("test_f",)))
     assert (found.row, found.partial) == (6, True)
+    # left out is not gone
+    assert found.only_in_baseline == ()
+    assert found.deselected == tuple(case.id for case in a_run(*full[:5]).cases)
+    assert "only in the baseline" not in sentence(found, GateRules())
 
 
 def test_row_5_cases_gone_from_a_function_that_a_stop_cut_short_do_matter() -> None:

@@ -16,7 +16,7 @@ from pytest_llmeval.gate.results import (
     Why,
 )
 from pytest_llmeval.reports.formats import figure, mean_with_ends, ratio_of
-from pytest_llmeval.reports.remarks import claims, family_words, not_judged
+from pytest_llmeval.reports.remarks import claims, family_words, not_judged, remarks
 from pytest_llmeval.reports.sentences import (
     count_moved,
     difference_interval,
@@ -25,6 +25,7 @@ from pytest_llmeval.reports.sentences import (
     within_case_remark,
 )
 from pytest_llmeval.settings import GateRules
+from tests.reports.judgements import FORMS
 
 RULES = GateRules()
 SECONDS = FunctionComparison(
@@ -183,12 +184,50 @@ def test_a_function_speaks_of_wordings_in_general_only_if_all_its_metrics_do() -
 @pytest.mark.parametrize(
     ("rules", "expected"),
     [
-        (RULES, "Holm over 3 functions and metrics"),
-        (GateRules(multiplicity="bh"), "Benjamini-Hochberg over 3 functions and metrics"),
+        (RULES, "p: Holm over 3 functions and metrics"),
+        (GateRules(multiplicity="bh"), "p: Benjamini-Hochberg over 3 functions and metrics"),
     ],
 )
 def test_how_the_error_rate_is_shared_is_said(rules: GateRules, expected: str) -> None:
-    assert family_words(3, rules) == expected
+    one = altered(SECONDS, family_size=3)
+    found = Comparison(verdict=Verdict.REGRESSED, fails=True, functions=(one,))
+    assert family_words(found, rules) == expected
+    alone = dataclasses.replace(found, functions=(altered(one, family_size=1),))
+    assert family_words(alone, rules) == ""
+
+
+def said_of(function: FunctionComparison, *, unrun: int = 0) -> str:
+    judgement = FORMS["regressed"]()
+    assert judgement.comparison is not None
+    missing = tuple(Fact(Why.DESELECTED, (f"t.py::t{n}", 1)) for n in range(unrun))
+    comparison = dataclasses.replace(judgement.comparison, not_judged=missing)
+    return "\n".join(remarks(dataclasses.replace(judgement, comparison=comparison), function))
+
+
+@pytest.mark.parametrize(("worse", "word"), [(True, "REGRESSED"), (False, "improved")])
+def test_a_verdict_that_several_comparisons_prevent_is_named(worse: bool, word: str) -> None:
+    judgement = FORMS["no_significant_change"]()
+    assert judgement.comparison is not None
+    open_one = judgement.comparison.functions[0]
+    sides = {"p": 0.03, "p_adjusted": 0.09, "p_improved": 0.97, "p_improved_adjusted": 1.0}
+    if not worse:
+        sides = dict(zip(sides, [0.97, 1.0, 0.03, 0.09], strict=True))
+
+    found = altered(open_one, family_size=3, interval=(-0.1, 0.0), **sides)
+    assert (
+        f"by itself this would be {word} (p = 0.030), but 3 comparisons share the level, and so "
+        "its interval reaches 0"
+    ) in said_of(found)
+    assert "share the level" not in said_of(altered(found, p_adjusted=0.2, p=0.1, p_improved=0.2))
+
+
+def test_a_verdict_that_the_whole_suite_may_not_give_is_said_to_be_of_a_part() -> None:
+    one = altered(SECONDS, p=0.02, p_adjusted=0.02, family_size=1)
+    assert (
+        "2 test functions did not run that may share the level: with them this may not be REGRESSED"
+    ) in said_of(one, unrun=2)
+    assert "share the level" not in said_of(one)
+    assert "share the level" not in said_of(altered(one, p=0.001, p_adjusted=0.001), unrun=2)
 
 
 def test_what_calls_took_has_no_usual_size() -> None:

@@ -65,6 +65,8 @@ def circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
         return
     yield from _ungated(comparison, page)
     scopes = [*remarks.scope(comparison, rules)]
+    if page.verbose and (family := remarks.family_words(comparison, rules)):
+        scopes.append(family)
     if page.verbose and any(one.effect.mean_interval for one in comparison.functions):
         scopes.append(
             f"beside a mean: its own {percent(1 - 2 * rules.alpha)} interval, which tests nothing"
