@@ -7,6 +7,7 @@ asked to install.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -42,7 +43,7 @@ class Shell:
     """Where the lines of jobs run.
 
     Attributes:
-        folder: for the home of the jobs, and for what stands in for ``pip``.
+        folder: for the home of the jobs, and for what stands in for ``pip`` and ``gh``.
         environ: variables that every line gets.
     """
 
@@ -61,6 +62,14 @@ class Shell:
         pip = tools / "pip"
         pip.write_text(f'#!/bin/sh\necho "$*" >> "{self.folder / "pip.log"}"\n')
         pip.chmod(0o755)
+        gh = tools / "gh"
+        gh.write_text(
+            f'#!/bin/sh\nprintf "%s\\n" "$GH_TOKEN $*" >> "{self.folder / "gh.log"}"\n'
+            f"while [ $# -gt 1 ]; do\n"
+            f'  [ "$1" != --body-file ] || cat "$2" >> "{self.folder / "gh.log"}" || exit 1\n'
+            f"  shift\ndone\n"
+        )
+        gh.chmod(0o755)
         own = {name: text for name, text in git_environ().items() if name in PASSED_ON}
         commands = f"{Path(warm_python()).parent}:{sysconfig.get_path('scripts')}"
         path = f"{tools}:{commands}:/usr/local/bin:/usr/bin:/bin"
@@ -113,6 +122,19 @@ def _event(job: Job) -> str:
     return job.environ["GITHUB_EVENT_NAME"]
 
 
+def _of_event(job: Job, name: str) -> str:
+    """Read a value of the event file, such as ``pull_request.head.sha``."""
+    value = json.loads(Path(job.environ["GITHUB_EVENT_PATH"]).read_text())
+    for key in name.split("."):
+        value = value[key]
+    return str(value)
+
+
+def _is_own(job: Job, request: str) -> bool:
+    """Tell whether a request, or a run for one, comes from the repository itself."""
+    return _of_event(job, f"{request}.full_name") == job.environ["GITHUB_REPOSITORY"]
+
+
 # Conditions of jobs and steps, by whether anything failed before, and the job.
 CONDITIONS: Mapping[str, Callable[[bool, Job], bool]] = {
     "success()": lambda failed, job: not failed,
@@ -125,6 +147,18 @@ CONDITIONS: Mapping[str, Callable[[bool, Job], bool]] = {
     ),
     "always() && github.event_name == 'pull_request'": (
         lambda failed, job: _event(job) == "pull_request"
+    ),
+    "always() && github.event_name == 'pull_request' "
+    "&& github.event.pull_request.head.repo.full_name == github.repository": (
+        lambda failed, job: _event(job) == "pull_request" and _is_own(job, "pull_request.head.repo")
+    ),
+    "github.event.workflow_run.event == 'pull_request' "
+    "&& github.event.workflow_run.head_repository.full_name != github.repository": (
+        lambda failed, job: (
+            not failed
+            and _of_event(job, "workflow_run.event") == "pull_request"
+            and not _is_own(job, "workflow_run.head_repository")
+        )
     ),
     "!cancelled() && (github.event_name == 'push' || github.event_name == 'merge_group')": (
         lambda failed, job: _event(job) in ("push", "merge_group")
@@ -220,6 +254,7 @@ class GithubRun:
             "github.run_attempt": str(self.attempt),
             "github.sha": job.environ["GITHUB_SHA"],
             "github.event_name": _event(job),
+            "github.repository": job.environ["GITHUB_REPOSITORY"],
             "github.token": self.token,
             **{f"secrets.{name}": text for name, text in self.secrets.items()},
             **{f"env.{name}": text for name, text in self.workflow.get("env", {}).items()},
@@ -227,6 +262,8 @@ class GithubRun:
 
         def value(match: re.Match[str]) -> str:
             name, otherwise = match.groups()
+            if name.startswith("github.event."):
+                return _of_event(job, name.removeprefix("github.event."))
             return values[name] if otherwise is None else values.get(name) or otherwise
 
         filled = re.sub(r"\$\{\{ (\S+)(?: \|\| '([^']*)')? \}\}", value, text)

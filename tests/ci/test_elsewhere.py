@@ -30,11 +30,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "ci.md"
 MAIN = 'BRANCH == "main"'
 
 
-def shown(path: str) -> str:
-    """Return the file that the page shows under a path."""
-    (text,) = re.findall(
-        rf"```(?:yaml|groovy)\n(?:#|//) {re.escape(path)}\n(.*?)```", PAGE.read_text(), re.DOTALL
-    )
+def shown(path: str, *, before: str = "") -> str:
+    """Return the file that the page shows under a path, or what stands there before its name."""
+    head = rf"```(?:yaml|groovy)\n(?:#|//) {before}{re.escape(path)}\n"
+    (text,) = re.findall(rf"{head}(.*?)```", PAGE.read_text(), re.DOTALL)[-1:]
     return str(text)
 
 

@@ -32,11 +32,13 @@ from tests.project import MODEL
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/ci.md")
 GITHUB, GITLAB, RECORD = ".github/workflows/evals.yml", ".gitlab-ci.yml", "record.gitlab-ci.yml"
-ELSEWHERE = (  # whose tests are in test_elsewhere.py
+ELSEWHERE = (  # tested in test_elsewhere.py
     ".buildkite/pipeline.yml",
     ".circleci/config.yml",
     "azure-pipelines.yml",
     "bitbucket-pipelines.yml",
+    "more",  # in test_comments.py
+    ".github/workflows/evals-comment.yml",
 )
 # The working tree of a base that is run for comparison goes away, so calls are noted elsewhere.
 NOTED_THERE = 'Path(__import__("os").environ["CALLS"])'
@@ -63,7 +65,7 @@ def blocks() -> list[Recipe]:
         Recipe(page, path, text)
         for page in PAGES
         for path, text in re.findall(
-            r"```yaml\n# (\S+)\n(.*?)```", (ROOT / page).read_text(), re.DOTALL
+            r"```yaml\n# (\S+)[^\n]*\n(.*?)```", (ROOT / page).read_text(), re.DOTALL
         )
         if path not in ELSEWHERE
     ]
