@@ -74,7 +74,7 @@ def _parameters(case: str) -> str:
 
 def lowest(scanned: ScannedRun, cases: Sequence[str]) -> str:
     """Pick the case with the worst mean; the first one of those without any."""
-    means = scanned.means()
+    means = scanned.means
     known = {case.id: case for case in scanned.header.run.cases}
     found = [
         (value, place)

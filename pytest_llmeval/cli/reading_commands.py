@@ -26,7 +26,7 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import under_new_names
 from pytest_llmeval.runs.store import BORROWED, ENDING, RunStore
 from pytest_llmeval.safe_text import printable
-from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, means_that_moved, scan_run
+from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, scan_run
 from pytest_llmeval.transcripts.transcript import (
     ChangedRequest,
     StoredTexts,
@@ -157,7 +157,7 @@ def _file_of(run_id: str | None, store: RunStore) -> Path | None:
 
 def _fell_most(pair: _Pair, among: Sequence[str] | None = None) -> str | None:
     """Find the case that fell most, else the one that rose most; None if none did either."""
-    old, new = means_that_moved(pair.before.tally(), pair.after.tally())
+    old, new = pair.before.means, pair.after.means
     moved: list[tuple[float, str]] = []
     for case in pair.after.header.run.cases:
         then = figures(case, old.get(pair.old_names.get(case.id, ""), {}))

@@ -184,9 +184,11 @@ def payload_lines(payload: Payload) -> Any:
     lines = dict(payload)
     if "trials" in payload:
         function = payload["function"]
-        lines["trials"] = [trial_line(trial, function=function) for trial in payload["trials"]]
+        lines["trials"] = [
+            trial_line(trial, function=function).decode() for trial in payload["trials"]
+        ]
     if "opening" in payload:
-        lines["opening"] = header_line(payload["opening"])
+        lines["opening"] = header_line(payload["opening"]).decode()
     lines["slowdowns"] = [asdict(slowdown) for slowdown in payload["slowdowns"]]
     return json.loads(json.dumps(lines))
 
@@ -196,8 +198,10 @@ def read_payload(lines: Payload) -> Payload:
     payload = dict(lines)
     if "trials" in lines:
         functions = {lines["case"]: lines["function"]}
-        payload["trials"] = [read_trial(line, functions=functions) for line in lines["trials"]]
+        payload["trials"] = [
+            read_trial(line.encode(), functions=functions) for line in lines["trials"]
+        ]
     if "opening" in lines:
-        payload["opening"] = read_header(lines["opening"]).run
+        payload["opening"] = read_header(lines["opening"].encode()).run
     payload["slowdowns"] = [Slowdown(**fields) for fields in lines["slowdowns"]]
     return payload

@@ -19,22 +19,16 @@ from pathlib import Path
 from pytest_llmeval.cache.directory import open_plain
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.runs.json_lines import (
-    Line,
-    Malformed,
-    as_count,
-    as_text,
-    dump_line,
-    need,
-    parse_line,
-    table,
-)
 from pytest_llmeval.runs.run_lines import (
     SCHEMA,
+    EndLine,
+    Malformed,
     NewerSchema,
     RunHeader,
+    dump_line,
     header_line,
     read_header,
+    read_line,
     read_trial,
     trial_line,
 )
@@ -43,7 +37,6 @@ from pytest_llmeval.runs.run_lines import (
 # with 10 repeats are some 2 MiB. The longest line is the first, about 100 bytes a case.
 LARGEST = 2**30
 LONGEST_LINE = 2**26
-PIECE = 2**20  # bytes
 
 CHANGED = "the sha256 is not that of the lines before: they were changed"
 _AGAIN = "Record the run again (pytest), or name another one with --llm-baseline."
@@ -79,9 +72,8 @@ def _encode(run: Run) -> Iterator[bytes]:
     # An unlisted case has no function; reading back refuses it.
     trials = (trial_line(one, function=functions.get(one.case, "")) for one in run.trials)
     for line in chain([header_line(run)], trials):
-        dumped = dump_line(line)
-        digest.update(dumped)
-        yield dumped
+        digest.update(line)
+        yield line
     calls = sum(len(trial.calls) for trial in run.trials)
     counts = _counts(run, trials=len(run.trials), calls=calls)
     yield dump_line({"counts": counts, "sha256": digest.hexdigest()})
@@ -179,18 +171,6 @@ def _bounded(lines: Iterator[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def read_whole(file: BufferedIOBase) -> bytes:
-    """Read a run file at once, within the same bounds: half the time of reading its lines."""
-    pieces, open_line = list[bytes](), 0  # bytes since the last line end
-    for piece in _bounded(iter(partial(file.read, PIECE), b"")):
-        end = piece.rfind(b"\n")
-        open_line = open_line + len(piece) if end < 0 else len(piece) - end - 1
-        if open_line > LONGEST_LINE:
-            raise _too_large()
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
 def _too_large() -> Malformed:
     return Malformed(f"unpacks to more than {LARGEST} bytes, or {LONGEST_LINE} in a line")
 
@@ -198,7 +178,7 @@ def _too_large() -> Malformed:
 def _header(lines: Iterator[bytes]) -> tuple[RunHeader, bytes]:
     line = next(lines, b"")
     try:
-        return read_header(parse_line(line)), line
+        return read_header(line), line
     except Malformed as exc:
         raise type(exc)(f"line 1: {exc}") from exc
 
@@ -219,7 +199,7 @@ def _trials(header: RunHeader, line: bytes, lines: Iterator[bytes]) -> Iterator[
     line = next(lines, b"")
     try:
         for following in lines:
-            trial = read_trial(parse_line(line), functions=functions)
+            trial = read_trial(line, functions=functions)
             digest.update(line)
             place = places[trial.case], trial.index
             latest, in_order = place, in_order and latest < place
@@ -227,18 +207,29 @@ def _trials(header: RunHeader, line: bytes, lines: Iterator[bytes]) -> Iterator[
             yield trial
             line = following
         counts = _counts(header.run, trials=trials, calls=calls)
-        _check_end(parse_line(line), counts=counts, digest=digest.hexdigest())
+        check_end(line, counts=counts, digest=digest.hexdigest())
     except Malformed as exc:
         raise type(exc)(f"line {trials + 2}: {exc}") from exc
     _check_order(header, trials=trials, in_order=in_order)
 
 
-def _check_end(line: Line, *, counts: dict[str, int], digest: str) -> None:
+def check_end(data: bytes, *, counts: dict[str, int], digest: str) -> None:
+    """Check the closing line of a run file.
+
+    Args:
+        data: the line.
+        counts: that it must hold.
+        digest: of all lines before it.
+
+    Raises:
+        Malformed: it does not close these lines.
+    """
+    line: EndLine = read_line(data, EndLine)
     if "sha256" not in line:
         raise Malformed("the closing line is missing")
-    if need(line, "sha256", as_text) != digest:
+    if line["sha256"] != digest:
         raise Malformed(CHANGED)
-    told = need(line, "counts", table(as_count))
+    told = line.get("counts", {})
     if told | counts != told:
         raise Malformed("the counts are not those of the lines before")
 

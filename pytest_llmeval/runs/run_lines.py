@@ -1,37 +1,117 @@
 """The lines of a run file: a header with all of a run but its trials, then a line a trial.
 
-A lookup reads the header alone. docs/run-format.md describes the format.
+A lookup reads the header alone. docs/run-format.md describes the format. The fields and types of
+a record say how its line is read; msgspec checks them, and names the path of a fault.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
+from functools import cache
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,
+    TypedDict,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
+import msgspec
+
+from pytest_llmeval.cache.key import parse_json
 from pytest_llmeval.cache.parameters import plain
-from pytest_llmeval.records import Call, Collected, Outcome, Parameter, Run, Trial
-from pytest_llmeval.runs.json_lines import (
-    Line,
-    Malformed,
-    as_count,
-    as_object,
-    as_text,
-    like,
-    many,
-    need,
-    nullable,
-    record,
-    sparse,
+from pytest_llmeval.records import (
+    Call,
+    Case,
+    CiJob,
+    Collected,
+    Outcome,
+    Parameter,
+    Run,
+    Setting,
+    Slot,
+    Trial,
 )
 
 SCHEMA = 1
 RUN_ID = r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}"
 FULL_HASH = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
-_NAMES = {"rules": "gate"}  # what fields of a run are called in the file
+LONGEST_FAULT = 160  # characters; a wrong value in it may have any length
+_NAMES = {"rules": "gate", "index": "trial"}  # what fields of records are called in the file
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+class Malformed(ValueError):
+    """A line, or a file of lines, that does not fit the format."""
+
+
+class NewerSchema(Malformed):
+    """The file was written by a later version, in another format."""
+
+
+def _like(pattern: str) -> Any:
+    return Annotated[str, msgspec.Meta(pattern=rf"^(?:{pattern})\Z")]
+
+
+_LARGEST = sys.float_info.max
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]  # which every reader of JSON keeps exactly
+_Finite = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]  # JSON's 1e999 is infinity
+_Parameter = Union[str, int, _Finite, bool, None]  # noqa: UP007 - a type with bounds has no |
+_CHECKED: Mapping[Any, Any] = {
+    int: _Count,
+    float: _Finite,
+    Parameter: _Parameter,
+    Setting: Union[_Parameter, tuple[str, ...]],  # noqa: UP007
+    # int() alone would also read "-1", " 1", "1_0" and the digits of other scripts.
+    Slot: _like("(?:shared|[0-9]{1,9})/[0-9]{1,9}"),
+}
+
+
+def _checked(hint: Any) -> Any:
+    """Return the type by which msgspec checks what a field of a record holds."""
+    if hint in _CHECKED:
+        return _CHECKED[hint]
+    if is_dataclass(hint):
+        return _line_type(hint)
+    origin, arguments = get_origin(hint), tuple(map(_checked, get_args(hint)))
+    if origin in (Union, UnionType):
+        return Union[arguments]  # noqa: UP007
+    return origin[arguments] if origin in (tuple, Mapping) else hint
+
+
+@cache
+def _fields(record: Any) -> tuple[tuple[str, str, Any, object], ...]:
+    """List the fields of a dataclass: name, name in the file, type, default."""
+    hints, rows = get_type_hints(record), []
+    for one in fields(record):
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        rows.append((one.name, _NAMES.get(one.name, one.name), hints[one.name], default))
+    return tuple(rows)
+
+
+def _line_type(record: Any, **others: Any) -> Any:
+    """Type the line of a record, in which a field that has a default may be missing.
+
+    Args:
+        record: a dataclass.
+        others: types of what the record does not tell, by their names in the file.
+    """
+    types = {
+        name: _checked(hint) if default is MISSING else NotRequired[_checked(hint)]
+        for _, name, hint, default in _fields(record)
+    }
+    return TypedDict(record.__name__, types | others)  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +166,6 @@ class RunHeader:
     def only_replayed(self) -> bool:
         """Whether the run made calls and paid for none; false for a run without any call."""
         return bool(self.models) and not any(use.made for use in self.models)
-
-
-class NewerSchema(Malformed):
-    """The file was written by a later version, in another format."""
 
 
 def model_uses(trials: Iterable[Trial]) -> tuple[ModelUse, ...]:
@@ -153,104 +229,178 @@ def parameters_digest(parameters: Mapping[str, object]) -> str | None:
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def header_line(run: Run) -> Line:
+def sparse(record: Any) -> dict[str, object]:
+    """List the fields of a record: those without a default, and those that differ from it."""
+    line: dict[str, object] = {}
+    kind: Any = type(record)
+    for attribute, name, hint, default in _fields(kind):
+        value = getattr(record, attribute)
+        if default is MISSING or (value is not None and value != default):
+            # Equal runs are equal bytes, in whatever order a mapping was filled.
+            is_mapping = get_origin(hint) is Mapping
+            line[name] = dict(sorted(value.items())) if is_mapping else value
+    return line
+
+
+def dump_line(line: Mapping[str, object]) -> bytes:
+    """Write a line as ASCII JSON, newline included.
+
+    Not by msgspec, which writes other bytes for a small number, and none for a name of a file
+    that is no UTF-8.
+
+    Raises:
+        ValueError: a number in it is not finite.
+    """
+    return f"{_ENCODER.encode(line)}\n".encode("ascii")
+
+
+def header_line(run: Run) -> bytes:
     """Write the header of a run in the order of its fields, and its trials summed up."""
     ended = Counter(trial.outcome for trial in run.trials)
-    fixtures = sorted(run.fixtures.items())
-    nested: dict[str, object] = {
-        "ci": run.ci and sparse(run.ci),
-        "collected": run.collected and sparse(run.collected),
-        "fixtures": {name: dict(sorted(used.items())) for name, used in fixtures},
-    }
-    line = {_NAMES.get(name, name): nested.get(name, one) for name, one in sparse(run).items()}
+    line = {"schema": SCHEMA, **sparse(run)}
+    for name in ("ci", "collected"):
+        line |= {name: sparse(line[name])} if name in line else {}
+    if run.fixtures:
+        line["fixtures"] = {
+            name: dict(sorted(used.items())) for name, used in sorted(run.fixtures.items())
+        }
     del line["cases"], line["trials"]
-    return {
-        "schema": SCHEMA,
-        **line,
-        "trials": len(run.trials),
-        "errored": ended[Outcome.ERRORED],
-        "skipped": ended[Outcome.SKIPPED],
-        "models": [asdict(use) for use in model_uses(run.trials)],
-        "cases": [sparse(case) for case in run.cases],
-    }
+    return dump_line(
+        {
+            **line,
+            "trials": len(run.trials),
+            "errored": ended[Outcome.ERRORED],
+            "skipped": ended[Outcome.SKIPPED],
+            "models": [asdict(use) for use in model_uses(run.trials)],
+            "cases": [sparse(case) for case in run.cases],
+        }
+    )
 
 
-def read_header(line: Line) -> RunHeader:
+def trial_line(trial: Trial, *, function: str) -> bytes:
+    """Write a trial; ``function`` is the one of its case, so that a line can be read alone."""
+    line = {"case": trial.case, "function": function, "trial": trial.index, **sparse(trial)}
+    if trial.calls:
+        line["calls"] = [sparse(call) | {"slot": str(call.slot)} for call in trial.calls]
+    return dump_line(line)
+
+
+class EndLine(TypedDict, total=False):
+    """The last line of a run file."""
+
+    counts: dict[str, _Count]
+    sha256: str
+
+
+class Beginning(TypedDict):
+    """The score of a trial, and whose it is."""
+
+    case: str
+    outcome: Outcome
+    scores: NotRequired[dict[str, _Finite]]
+
+
+class _AnyLine(TypedDict):
+    schema: _Count
+
+
+_RunId, _FullHash = _like(RUN_ID), _like(FULL_HASH) | None
+_HEADER = _line_type(
+    Run,
+    id=_RunId,
+    commit=_FullHash,
+    tree=_FullHash,
+    completes=NotRequired[_RunId],
+    compared_with=NotRequired[_RunId],
+    trials=_Count,  # the first line says how many follow
+    errored=NotRequired[_Count],
+    skipped=NotRequired[_Count],
+    models=tuple[_line_type(ModelUse, made=NotRequired[_Count]), ...],  # type: ignore[misc]
+)
+_TRIAL = _line_type(Trial, function=str)
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def read_line(data: bytes, kind: Any) -> Any:
+    """Read a line.
+
+    Args:
+        data: the line, with its end.
+        kind: a ``TypedDict``; what it does not name is left out.
+
+    Raises:
+        Malformed: it is no JSON, was cut, or does not fit the type.
+    """
+    if not data.endswith(b"\n"):
+        raise Malformed("cut off")
+    try:
+        try:
+            return _decoder(kind).decode(data)
+        except msgspec.ValidationError:
+            raise
+        except (msgspec.DecodeError, RecursionError):
+            # msgspec refuses half of a surrogate pair, which a name of a file may hold.
+            return msgspec.convert(parse_json(data), kind)
+    except msgspec.ValidationError as exc:
+        fault, half = str(exc), LONGEST_FAULT // 2
+        cut = fault if len(fault) <= LONGEST_FAULT else f"{fault[:half]}...{fault[-half:]}"
+        raise Malformed(cut) from exc
+    except (ValueError, OverflowError) as exc:
+        raise Malformed("not JSON") from exc
+
+
+def read_header(data: bytes) -> RunHeader:
     """Read the first line of a run file.
 
     Raises:
         NewerSchema: it is of a later format.
         Malformed: it is no header.
     """
-    schema = need(line, "schema", as_count)
+    schema = read_line(data, _AnyLine)["schema"]
     if schema > SCHEMA:
         raise NewerSchema(f"schema {schema}")
     if schema < SCHEMA:
         raise Malformed(f"schema {schema} never was")
-    ended = {"errored": 0, "skipped": 0, **line}
+    line = read_line(data, _HEADER)
     return RunHeader(
-        run=_read_run(line),
-        trials=need(line, "trials", as_count),
-        errored=need(ended, "errored", as_count),
-        skipped=need(ended, "skipped", as_count),
-        models=need(line, "models", many(_read_model_use)),
+        trials=line.pop("trials"),
+        errored=line.pop("errored", 0),
+        skipped=line.pop("skipped", 0),
+        # Earlier versions did not count those that were made.
+        models=tuple(ModelUse(**{"made": one["calls"], **one}) for one in line.pop("models")),
+        run=_run(line),
     )
 
 
-def _utc(value: object) -> str:
-    created = as_text(value)
-    try:
-        offset = datetime.fromisoformat(created).utcoffset()
-    except ValueError:
-        offset = None
+def _run(line: dict[str, Any]) -> Run:
+    offset = None
+    with suppress(ValueError):
+        offset = datetime.fromisoformat(line["created"]).utcoffset()
     if offset != timedelta(0):
-        raise Malformed("is no time in UTC")
-    return created
+        raise Malformed("Expected a time in UTC - at `$.created`")
+    line["rules"] = line.pop("gate", {})
+    line["cases"] = tuple(Case(**case) for case in line["cases"])
+    for name, kind in (("ci", CiJob), ("collected", Collected)):
+        line[name] = line.get(name) and kind(**line[name])
+    return Run(**line, trials=())
 
 
-_run_id = like(RUN_ID, "a run id")
-_full_hash = nullable(like(FULL_HASH, "a full hash"))
-_read_run = record(
-    Run,
-    names=_NAMES,
-    id=_run_id,
-    created=_utc,
-    commit=_full_hash,
-    tree=_full_hash,
-    completes=_run_id,
-    compared_with=_run_id,
-    trials=lambda _: (),  # the first line says how many follow
-)
-_read_use = record(ModelUse)
-_read_trial = record(Trial, names={"index": "trial"})
-
-
-def _read_model_use(value: object) -> ModelUse:
-    line = as_object(value)
-    return _read_use({"made": line.get("calls"), **line})  # which earlier versions did not count
-
-
-def trial_line(trial: Trial, *, function: str) -> Line:
-    """Write a trial; ``function`` is that of its case, so that a line can be read alone."""
-    line: dict[str, object] = {"case": trial.case, "function": function, "trial": trial.index}
-    line |= sparse(trial)
-    del line["index"]
-    if trial.calls:
-        line["calls"] = [sparse(call) | {"slot": str(call.slot)} for call in trial.calls]
-    return line
-
-
-def read_trial(line: Line, *, functions: Mapping[str, str]) -> Trial:
+def read_trial(data: bytes, *, functions: Mapping[str, str]) -> Trial:
     """Read the line of a trial.
 
     Args:
-        line: the line.
+        data: the line.
         functions: function of each case that the header lists, by case id.
 
     Raises:
         Malformed: it is no trial of these cases.
     """
-    case = need(line, "case", as_text)
-    if need(line, "function", as_text) != functions.get(case):
-        raise Malformed("'case' and 'function' are not in the list of the first line")
-    return _read_trial(line)
+    line = read_line(data, _TRIAL)
+    if line.pop("function") != functions.get(line["case"]):
+        raise Malformed("`case` and `function` are not in the list of the first line")
+    calls = (Call(**call | {"slot": Slot.parse(call["slot"])}) for call in line.pop("calls", ()))
+    return Trial(index=line.pop("trial"), calls=tuple(calls), **line)

@@ -12,7 +12,6 @@ import pytest
 from pytest_llmeval.cache.reply import Answer
 from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.providers import anthropic, ollama, openai
-from pytest_llmeval.runs.json_lines import as_count as counted
 from tests.models.conftest import CountingTrial, Session
 from tests.models.vendors import ANTHROPIC, MESSAGES, OLLAMA, OPENAI, Vendor
 from tests.servers.openai_server import Scripted
@@ -220,7 +219,6 @@ def test_a_count_that_makes_no_sense_is_none(said: object) -> None:
 @pytest.mark.parametrize("said", [0, 2**53 - 1])
 def test_every_other_count_is_taken(said: int) -> None:
     assert openai.VENDOR.read_facts({"usage": {"prompt_tokens": said}}) == {"input_tokens": said}
-    assert counted(said) == said
 
 
 @pytest.mark.parametrize("said", [7, True, ["gpt"], "g" * 501])

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -273,14 +274,16 @@ TRIAL = ["case", "function", "trial", "outcome"]
 def test_a_missing_field_is_named(line, name, stored):
     lines = lines_of(stored)
     del lines[line][name]
-    assert f"line {line + 1}: '{name}' is missing" in refusal(write_lines(stored, lines))
+    sentence = refusal(write_lines(stored, lines))
+    assert f"line {line + 1}: Object missing required field `{name}`" in sentence
 
 
 @pytest.mark.parametrize("name", ["key", "slot"])
 def test_a_field_missing_in_a_call_is_named(name, stored):
     lines = lines_of(stored)
     del lines[1]["calls"][0][name]
-    assert f"line 2: 'calls' '{name}' is missing" in refusal(write_lines(stored, lines))
+    sentence = refusal(write_lines(stored, lines))
+    assert f"line 2: Object missing required field `{name}` - at `$.calls[0]`" in sentence
 
 
 WRONG_IN_HEADER = {
@@ -359,9 +362,9 @@ def wrong(table):
     return pytest.mark.parametrize(("name", "value"), table.items())
 
 
-def assert_named(path, lines, *, name: str) -> None:
+def assert_named(path, lines, *, place: str) -> None:
     sentence = refusal(write_lines(path, lines))
-    assert f"'{name}'" in sentence
+    assert re.search(rf"`{re.escape(place)}\b", sentence)
     assert len(sentence) < len(str(path)) + 260
 
 
@@ -369,35 +372,37 @@ def assert_named(path, lines, *, name: str) -> None:
 def test_a_wrong_value_in_the_header_is_named(name, value, stored):
     lines = lines_of(stored)
     lines[0][name] = value
-    assert_named(stored, lines, name=name)
+    assert_named(stored, lines, place=f"$.{name}")
 
 
 @wrong(WRONG_IN_MODEL)
 def test_a_wrong_value_in_a_model_is_named(name, value, stored):
     lines = lines_of(stored)
     lines[0]["models"][0][name] = value
-    assert_named(stored, lines, name=name)
+    assert_named(stored, lines, place=f"$.models[0].{name}")
 
 
 @wrong(WRONG_IN_CASE)
 def test_a_wrong_value_in_a_case_is_named(name, value, stored):
     lines = lines_of(stored)
     lines[0]["cases"][0][name] = value
-    assert_named(stored, lines, name=name)
+    assert_named(stored, lines, place=f"$.cases[0].{name}")
 
 
 @wrong(WRONG_IN_TRIAL)
 def test_a_wrong_value_in_a_trial_is_named(name, value, stored):
     lines = lines_of(stored)
     lines[1][name] = value
-    assert_named(stored, lines, name=name)
+    # Both may be sound texts, and not belong together.
+    are_texts = name in ("case", "function")
+    assert_named(stored, lines, place=name if are_texts else f"$.{name}")
 
 
 @wrong(WRONG_IN_CALL)
 def test_a_wrong_value_in_a_call_is_named(name, value, stored):
     lines = lines_of(stored)
     lines[1]["calls"][0][name] = value
-    assert_named(stored, lines, name=name)
+    assert_named(stored, lines, place=f"$.calls[0].{name}")
 
 
 @pytest.mark.parametrize("slot", ["1", "0/0/0", "1_0/0", " 1/0", "\u0663/0", "9999999999/0", 3])
@@ -511,7 +516,9 @@ def test_a_line_that_is_no_object_is_refused(value, stored):
 
 
 def test_brackets_nested_by_the_thousand_are_refused(stored):
-    stored.write_bytes(gzip.compress(b"[" * 200_000 + b"\n"))
+    stored.write_bytes(gzip.compress(b'{"schema":' + b"[" * 200_000 + b"\n"))
+    assert "line 1: " in refusal(stored)
+    stored.write_bytes(gzip.compress(b'{"unknown":' + b"[" * 200_000 + b"\n"))
     assert "line 1: not JSON" in refusal(stored)
 
 
