@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-from pytest_llmeval.checks import CacheMode
-from pytest_llmeval.settings import Option, every_option
+from pytest_llmeval.settings import CacheMode, Option, every_option
 
 PAGE = Path(__file__).with_name("options.md")
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval import checks
 from pytest_llmeval.errors import SettingsError, without_user
 from pytest_llmeval.settings import (
     REMOVED,
@@ -23,9 +22,12 @@ from pytest_llmeval.settings import (
     GateRules,
     Option,
     Settings,
+    check_rules,
+    checked,
     default_directory,
     every_option,
     options_of,
+    untyped_store,
 )
 
 SETTINGS = pytest.StashKey[Settings]()
@@ -119,7 +121,7 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
     given = _given(config, GateRules)
     rules = GateRules(**given)
     typed = _typed_options(config)
-    checks.check_rules(rules, is_typed="target" in given, prefix="--llm-")
+    check_rules(rules, is_typed="target" in given, prefix="--llm-")
     given = _given(config, Settings)
     if baseline_of is not None:
         given = {name: value for name, value in given.items() if name not in _OF_COMPARISONS}
@@ -133,12 +135,11 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
             f"first one. Type --llm-baseline={given['anchor']}, or add --llm-baseline=REF."
         )
     # alone among all, this is one value on the command line and another in the ini file
-    repeats = next(option for name, option in options_of(Settings) if name == "repeats")
+    repeats = options_of(Settings)["repeats"]
     given |= {
         "typed": frozenset(
             name
-            for kind in (GateRules, Settings)
-            for name, option in options_of(kind)
+            for name, option in (options_of(Settings) | options_of(GateRules)).items()
             if typed.intersection(option.flags)
         ),
         "session": baseline_of or _session_id(config),
@@ -180,7 +181,7 @@ def _check_origin_of_store(config: pytest.Config, named: str) -> None:
     if hasattr(config, "workerinput") or "--llm-store" in _typed_options(config):
         return
     try:
-        checks.untyped_store(named)
+        untyped_store(named)
     except ValueError as exc:
         source = "llm_store in the ini file, or addopts"
         raise SettingsError(f"{source}: {without_user(named)}: {exc}") from None
@@ -208,7 +209,7 @@ def readable_settings(config: pytest.Config) -> Settings:
     """Return what a report needs of the settings; their defaults if some cannot be read."""
     if SETTINGS in config.stash:
         return config.stash[SETTINGS]
-    option = next(option for name, option in options_of(Settings) if name == "reports")
+    option = options_of(Settings)["reports"]
     try:
         paths = _typed(config, option) or _stored(config, option) or ()
         return Settings(session="", reports=_report_files(config, paths))
@@ -219,7 +220,7 @@ def readable_settings(config: pytest.Config) -> Settings:
 def _given(config: pytest.Config, kind: type[Settings | GateRules]) -> dict[str, Any]:
     """Read what was set of some options, by the names of their fields."""
     found: dict[str, Any] = {}
-    for name, option in options_of(kind):
+    for name, option in options_of(kind).items():
         value = _typed(config, option)
         if value is None:
             value = _stored(config, option)
@@ -231,7 +232,7 @@ def _given(config: pytest.Config, kind: type[Settings | GateRules]) -> dict[str,
 def _typed(config: pytest.Config, option: Option) -> Any:
     """Read what the command line says, None if it does not."""
     value = config.getoption(option.key, None)
-    return None if value is None else checks.checked(option.flag, option.check, value)
+    return None if value is None else checked(option.flag, option.check, value)
 
 
 def _stored(config: pytest.Config, option: Option) -> Any:
@@ -249,7 +250,7 @@ def _stored(config: pytest.Config, option: Option) -> Any:
         if quoted is None:
             raise SettingsError(f"{source}: {exc}") from None
         value = quoted[1]
-    return None if value in (None, "", []) else checks.checked(source, option.check, value)
+    return None if value in (None, "", []) else checked(source, option.check, value)
 
 
 def is_toml(config: pytest.Config) -> bool:

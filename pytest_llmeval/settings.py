@@ -1,32 +1,28 @@
-"""Every option of a session, one row each, and what is made of them.
+"""Every option of a session, one row each beside the check of its values.
 
-A row is a field of ``Settings``, or of its ``GateRules``: the option's name, the check of its
-values, its default and its line of ``--help``. The command line, the ini file and the errors about
-a value follow from it, and ``make docs`` writes ``docs/options.md``.
+A row is a field of ``Settings``, or of its ``GateRules``: the option's name, its check, its default
+and its line of ``--help``. The command line, the ini file and the errors about a value follow from
+it, and ``make docs`` writes ``docs/options.md``. A check takes what was typed and returns what it
+means, or raises ``ValueError`` with the end of a sentence: what the value must be, and an example.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, dataclass_transform, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_args
 
-from pytest_llmeval import checks
-from pytest_llmeval.checks import (
-    AnyTest,
-    CacheMode,
-    EditedCases,
-    GateTest,
-    KeylessCases,
-    Multiplicity,
-    OnMissing,
-)
+from pytest_llmeval.errors import SettingsError, without_user
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from pytest_llmeval.records import TokenPrice
+
+T = TypeVar("T")
 
 DIRECTORY = ".llmeval"
 MARKER = "llm_eval"
@@ -41,6 +37,320 @@ REMOVED = {
     "that came after. Take the lines out: every function is judged"
 }
 
+CacheMode = Literal["auto", "replay", "refresh", "off"]
+KeylessCases = Literal["fail", "defer"]
+EditedCases = Literal["leave_out", "compare"]
+OnMissing = Literal["error", "warn", "rerun", "rerun-always"]
+Multiplicity = Literal["holm", "bh"]
+GateTest = Literal[
+    "paired-t", "log-ratio", "sign-flip", "mcnemar", "mcnemar-exact", "mcnemar-mid-p"
+]
+# those that take the cases, or every single trial, as all there is: not for a gate
+FixedTest = Literal[
+    "exact-within-case", "welch", "cmh", "chi-square", "chi-square-plain", "two-proportion-z"
+]
+AnyTest = Literal[GateTest, FixedTest]
+
+ACCEPTED = "{} {} {:.12g}"  # a function and metric, a sign, the worst mean that is accepted
+_ACCEPTED = re.compile(
+    r"(?P<name>[^\[\]*?]*[^:\[\]*?]:[^:\[\]*?@]+?)\s*(?P<sign>[<>]=)\s*(?P<bound>\S+)"
+)
+SCHEME = "git+refs://"  # begins the name of a team's store
+_ADDRESS = re.compile(r"[/\\:]")
+LARGEST_REPLY = 256  # MiB
+JSON, MARKDOWN, HTML = REPORT_ENDINGS = (".json", ".md", ".html")
+# those that can hold a margin against a spread
+MARGIN_TESTS: tuple[GateTest, ...] = ("paired-t", "log-ratio")
+
+
+def checked(source: str, check: Callable[[Any], Any], value: Any) -> Any:
+    """Read a value by one of the checks below.
+
+    Raises:
+        SettingsError: it will not do; the message names its source.
+    """
+    try:
+        return check(value)
+    except SettingsError as exc:  # of one entry among several
+        raise SettingsError(f"{source}: {exc}") from None
+    except (ValueError, TypeError) as exc:
+        shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        raise SettingsError(f"{source}={without_user(shown)}: {exc}") from None
+
+
+def each(check: Callable[[str], T]) -> Callable[[Sequence[str]], tuple[T, ...]]:
+    """Make a check of several entries out of the check of one."""
+
+    def check_entry(entry: str) -> T:
+        try:
+            return check(entry)
+        except ValueError as exc:
+            raise SettingsError(f"{entry!r} {exc}") from None
+
+    return lambda entries: tuple(map(check_entry, entries))
+
+
+def _number(value: object) -> float:
+    """Read a finite number."""
+    try:
+        found = float(str(value))
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise ValueError("must be a number, such as 0.05")
+    return found
+
+
+def _within(fits: Callable[[float], bool], wanted: str) -> Callable[[object], float]:
+    def check(value: object) -> float:
+        found = _number(value)
+        if not fits(found):
+            raise ValueError(wanted)
+        return found
+
+    return check
+
+
+# a one-sided test needs less than a coin; nothing is ever shown at less than 1e-12
+level = _within(
+    lambda level: 1e-12 <= level < 0.5,  # noqa: PLR2004
+    "must lie above 0 and below 0.5, such as 0.05, and be 1e-12 or more",
+)
+chance = _within(lambda share: 0 < share < 1, "must lie above 0 and below 1, such as 0.80")
+share = _within(lambda share: 0 <= share <= 1, "must lie between 0 and 1, such as 0.10")
+positive = _within(lambda number: number > 0, "must be above 0, such as 0.10")
+not_negative = _within(lambda number: number >= 0, "must be 0 or more, such as 0.02")
+
+
+def seconds(value: object) -> float:
+    """Read a number of seconds."""
+    try:
+        found = _number(value)
+    except ValueError:
+        found = 0.0
+    if found <= 0:
+        raise ValueError("must be a number of seconds above 0, such as 600")
+    return found
+
+
+def whole(value: object) -> int:
+    """Read a number to count from 1."""
+    return _whole_from(1, value, example=5)
+
+
+def count(value: object) -> int:
+    """Read a number to count from 0."""
+    return _whole_from(0, value, example=50)
+
+
+def mebibytes(value: object) -> int:
+    """Read how large a reply may be; the cache holds none above 256 MiB."""
+    found = whole(value)
+    if found > LARGEST_REPLY:
+        raise ValueError(f"must be a whole number of 1 to {LARGEST_REPLY}, such as 128")
+    return found
+
+
+def _whole_from(least: int, value: object, *, example: int) -> int:
+    text = str(value).strip()
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise ValueError(f"must be a whole number of {least} or more, such as {example}")
+    return int(text)
+
+
+def amount(value: object) -> Decimal:
+    """Read a sum of money."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        found = Decimal(str(value).strip().removeprefix("$"))
+    except InvalidOperation:
+        found = Decimal(-1)
+    if not found.is_finite() or found < 0:
+        raise ValueError("must be a sum in dollars of 0 or more, such as 2.50")
+    return found
+
+
+def choice_of(literal: Any) -> Callable[[Any], Any]:
+    """Make a check that lets the values of a ``Literal`` through."""
+    known = get_args(literal)
+
+    def check(value: object) -> object:
+        if value not in known:
+            raise ValueError(f"must be one of {', '.join(known)}")
+        return value
+
+    return check
+
+
+def not_blank(value: str) -> str:
+    """Read a text that is not blank."""
+    if not value.strip():
+        raise ValueError("the value is empty")
+    return value
+
+
+def team_store(value: str) -> str:
+    """Read the name of a team's store."""
+    if not re.fullmatch(r"git\+refs://[^\s-][^\s]*", value) or not value.isprintable():
+        raise ValueError("must be git+refs:// and the name of a remote, such as git+refs://origin")
+    return value
+
+
+def is_address(remote: str) -> bool:
+    """Tell whether this is the address of a remote, as no name of one can be."""
+    return _ADDRESS.search(remote.removeprefix(SCHEME)) is not None
+
+
+def untyped_store(value: str) -> str:
+    """Read the name of a team's store that stands in a file: a branch may change it.
+
+    A name means what the config of the checkout says, and no commit brings that along.
+    """
+    if is_address(team_store(value)):
+        raise ValueError(
+            "an address holds only where it is typed, as a branch could name a store of its own: "
+            "name a remote, such as git+refs://origin"
+        )
+    return value
+
+
+def boolean(value: object) -> bool:
+    """Read true or false."""
+    if isinstance(value, str):  # pytest could not read it as one
+        raise ValueError("must be true or false")  # noqa: TRY004 - as every check
+    return bool(value)
+
+
+def report_paths(values: Sequence[str]) -> tuple[Path, ...]:
+    """Read names of report files."""
+    paths = tuple(map(Path, values))
+    if any(path.suffix not in REPORT_ENDINGS for path in paths):
+        raise ValueError(f"a report ends in {', '.join(REPORT_ENDINGS[:-1])} or {HTML}")
+    return paths
+
+
+def alias(line: str) -> tuple[str, str]:
+    """Read a pair of origins."""
+    alias, equals, origin = (part.strip() for part in line.partition("="))
+    if not equals or "://" not in alias or "://" not in origin:
+        raise ValueError(
+            "is no pair of origins; write http://127.0.0.1:8001 = https://api.example.com"
+        )
+    return alias, origin
+
+
+def prices(lines: Sequence[str]) -> dict[str, TokenPrice]:
+    """Read prices of models."""
+    return dict(each(_price)(lines))
+
+
+def _price(line: str) -> tuple[str, TokenPrice]:
+    from pytest_llmeval.records import TokenPrice
+
+    model, _, given = line.rpartition("=")
+    try:
+        price = TokenPrice(*map(amount, given.split(",")))
+    except (ValueError, TypeError):
+        price = None
+    if price is None or "/" not in model:
+        raise ValueError(
+            "is no price; write dollars per million tokens, input and output, as in  "
+            "openai/gpt-6-luna = 0.10, 0.50"
+        )
+    return model.strip(), price
+
+
+def given_up(entry: str) -> str:
+    """Read what a branch gives up: a function, ``function:metric``, or a pattern of these."""
+    function = re.sub(r"(?<!:):[^:]+$", "", entry)  # without its metric
+    if not function.strip("*?[]!/.: "):
+        raise ValueError(
+            "gives everything up; name what is gone, as in  test_old  or  tests/test_old.py::*  or "
+            " test_a:tone"
+        )
+    return entry
+
+
+def accepted(line: str) -> str:
+    """Read a drop that is meant, with the worst mean that is accepted."""
+    parts = _ACCEPTED.fullmatch(line.strip())
+    try:
+        bound = _number(parts["bound"]) if parts else None
+    except ValueError:
+        bound = None
+    if parts is None or bound is None:
+        name, at, _ = line.rpartition("@")
+        example = f"{name.strip()} >= 0.38" if at and ":" in name else "test_a:pass >= 0.38"
+        raise ValueError(
+            "accepts no drop; write a test function, its metric and the worst mean that is "
+            f"accepted, as the section prints it: {example}  (<= where lower is better)"
+        )
+    return ACCEPTED.format(parts["name"], parts["sign"], bound)
+
+
+def below_rootdir(name: str) -> str:
+    """Read the name of a file or folder relative to rootdir."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise ValueError(
+            "is not below rootdir; write a path relative to it, as in  data/questions.csv"
+        )
+    return name
+
+
+def new_names(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Read what is called otherwise than in the baseline."""
+    pairs: list[tuple[str, str]] = []
+    for old, new in each(_new_name)(lines):
+        for first in pairs:
+            if old == first[0] or new == first[1]:
+                raise SettingsError(
+                    f"{' -> '.join(first)} and {old} -> {new}: one name stands for one; remove a "
+                    "line"
+                )
+        pairs.append((old, new))
+    return tuple(pairs)
+
+
+def _new_name(line: str) -> tuple[str, str]:
+    # ids may hold an arrow of their own, without blanks
+    old, arrow, new = (part.strip() for part in line.partition(" -> "))
+    if not (arrow and old and new) or old == new:
+        raise ValueError(
+            "is no new name; write a folder, file, class, function or case, as in  "
+            "evals/test_a.py::test_old -> evals/test_a.py::test_new"
+        )
+    return old, new
+
+
+def host(name: str) -> str:
+    """Read the name of a host."""
+    if "/" in name or "*" in name:
+        raise ValueError(
+            "is no host; write a name, with or without a port, such as gateway.example.com or "
+            "10.0.0.7:8080"
+        )
+    return name
+
+
+def gate_test(value: object) -> GateTest:
+    """Read the name of a test that is valid for a gate."""
+    known = ", ".join(get_args(GateTest))
+    if value == "exact-within-case":
+        raise ValueError(
+            "speaks of these very cases only: the gate takes it by itself below 6 changed cases; "
+            f"must be one of {known}"
+        )
+    if value in get_args(FixedTest):
+        raise ValueError(
+            "is not valid for a gate (docs/statistics.md has its false alarms and its power), "
+            f"llmeval compare --test={value} has it; must be one of {known}"
+        )
+    if value not in get_args(GateTest):
+        raise ValueError(f"must be one of {known}")
+    return cast("GateTest", value)
+
+
 IniType = Literal["string", "bool", "int", "float", "linelist", "args"]
 
 
@@ -49,7 +359,7 @@ class Option(NamedTuple):
 
     Attributes:
         usage: how it is typed, ``--llm-max-calls=N``; ``llm_prices`` stands in the ini file alone.
-        check: takes what was typed and returns what it means; see ``checks``.
+        check: takes what was typed and returns what it means; it raises as the checks above.
         default: what is checked where nothing is typed; None for None.
         ini: type of the ini key, None without one.
         help: what ``--help`` says.
@@ -90,32 +400,8 @@ class Option(NamedTuple):
         )
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True)
-class _Frozen:
-    """A dataclass whose methods stand here: to generate them costs every pytest session 4 ms."""
-
-    if TYPE_CHECKING:
-        __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-    def __init_subclass__(cls) -> None:
-        dataclass(init=False, repr=False, eq=False)(cls)
-
-    def __init__(self, **values: Any) -> None:
-        for each in fields(self):
-            if each.name in values:
-                vars(self)[each.name] = values.pop(each.name)
-            elif each.default_factory is MISSING:
-                raise TypeError(f"{each.name} is missing")
-            else:
-                vars(self)[each.name] = each.default_factory()
-        if values:
-            raise TypeError(f"there is no field {', '.join(values)}")
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-
-class GateRules(_Frozen):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class GateRules:
     """Rules by which the gate judges a run.
 
     Attributes:
@@ -136,54 +422,55 @@ class GateRules(_Frozen):
         keyless: what becomes of cases that ask something new without a key.
     """
 
-    alpha: float = Option("--llm-alpha=P", checks.alpha, "0.05", ini="float").says(
+    alpha: float = Option("--llm-alpha=P", level, "0.05", ini="float").says(
         "one-sided level of the test, above 0 and below 0.5 (default: {default})"
     )
-    margin: float = Option("--llm-margin=D", checks.not_negative, "0", ini="float").says(
+    margin: float = Option("--llm-margin=D", not_negative, "0", ini="float").says(
         "fail only on a drop of more than D (default: {default})"
     )
-    target: float = Option("--llm-target=D", checks.positive, "0.10", ini="float").says(
+    target: float = Option("--llm-target=D", positive, "0.10", ini="float").says(
         "the drop that must be ruled out, or would have been caught (default: {default})"
     )
-    max_gone: float = Option("--llm-max-gone=SHARE", checks.share, "0.10", ini="float").says(
+    max_gone: float = Option("--llm-max-gone=SHARE", share, "0.10", ini="float").says(
         "share of a function's baseline cases that may be gone (default: {default})"
     )
-    strict: bool = Option("--llm-strict", checks.boolean, default=False, ini="bool").says(
+    strict: bool = Option("--llm-strict", boolean, default=False, ini="bool").says(
         "an inconclusive comparison fails too, and a function of the baseline that was left "
         "out, as a whole or in part; no other commit's run stands in for the baseline's"
     )
-    test: AnyTest = Option("--llm-test=NAME", checks.gate_test, "paired-t", ini="string").says(
+    test: AnyTest = Option("--llm-test=NAME", gate_test, "paired-t", ini="string").says(
         f"test for 6 changed cases or more: {', '.join(get_args(GateTest))} (default: {{default}})"
     )
     multiplicity: Multiplicity = Option(
-        "--llm-multiplicity=holm|bh", checks.choice_of(Multiplicity), "holm", ini="string"
+        "--llm-multiplicity=holm|bh", choice_of(Multiplicity), "holm", ini="string"
     ).says(
         "how several comparisons share the error rate: no false alarm among all, or a small "
         "share of false ones among the found (default: {default})"
     )
-    accept_gone: tuple[str, ...] = Option("llm_accept_gone", checks.gone, (), ini="linelist").says(
-        "test functions, or function:metric, that the baseline gates and this branch gives up"
-    )
-    accept: tuple[str, ...] = Option("llm_accept", checks.accepted, (), ini="linelist").says(
+    accept_gone: tuple[str, ...] = Option(
+        "llm_accept_gone", each(given_up), (), ini="linelist"
+    ).says("test functions, or function:metric, that the baseline gates and this branch gives up")
+    accept: tuple[str, ...] = Option("llm_accept", each(accepted), (), ini="linelist").says(
         "lines of 'test_a:pass >= 0.38': drops that are meant, each with the worst mean that is "
         "accepted; void as soon as the baseline has the line"
     )
     edited: EditedCases = Option(
-        "llm_edited", checks.choice_of(EditedCases), "leave_out", ini="string"
+        "llm_edited", choice_of(EditedCases), "leave_out", ini="string"
     ).says(
         "cases whose parameters differ from the baseline's: leave_out shows them beside the "
         "test, and counts those that ask otherwise as gone; compare compares them (default: "
         "{default})"
     )
     keyless: KeylessCases = Option(
-        "llm_keyless", checks.choice_of(KeylessCases), "fail", ini="string"
+        "llm_keyless", choice_of(KeylessCases), "fail", ini="string"
     ).says(
         "what cases do that ask something new where no key is set: fail the session, or, in a "
         "pull request from a fork alone, defer to the merge queue (default: {default})"
     )
 
 
-class Settings(_Frozen):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Settings:
     """Every option of the session, resolved and range-checked.
 
     Attributes:
@@ -204,27 +491,27 @@ class Settings(_Frozen):
     """
 
     session: str
-    typed: frozenset[str] = field(default_factory=frozenset)
-    makes_baseline: bool = field(default_factory=bool)
-    toml: bool = field(default_factory=bool)
-    baseline: str | None = Option("--llm-baseline=REF", checks.not_blank).says(
+    typed: frozenset[str] = frozenset()
+    makes_baseline: bool = False
+    toml: bool = False
+    baseline: str | None = Option("--llm-baseline=REF", not_blank).says(
         "compare with the run recorded for REF: a branch, tag or commit, a run id, a run file "
         "(./FILE), 'last', or 'auto' for the branch that this is to be merged into, else origin's "
         "default branch; a significant drop fails the session"
     )
-    anchor: str | None = Option("--llm-anchor=REF", checks.not_blank).says(
+    anchor: str | None = Option("--llm-anchor=REF", not_blank).says(
         "compare with a second, older run too, such as the last release's, so that many "
         "small drops cannot add up unseen"
     )
     on_missing: OnMissing = Option(
-        "--llm-on-missing=error|warn|rerun|rerun-always", checks.choice_of(OnMissing), "error"
+        "--llm-on-missing=error|warn|rerun|rerun-always", choice_of(OnMissing), "error"
     ).says(
         "without a stored run for REF: stop before anything is run, run ungated, or run the evals "
         "of REF's commit first, in a worktree; rerun-always does that though there is a stored run "
         "(default: {default})"
     )
     base_files: tuple[str, ...] = Option(
-        "llm_base_files", checks.base_files, (), ini="linelist"
+        "llm_base_files", each(below_rootdir), (), ini="linelist"
     ).says(
         "files and folders that git does not keep, relative to rootdir, to copy into the worktree "
         "in which the evals of REF's commit run"
@@ -233,38 +520,38 @@ class Settings(_Frozen):
         "a command of the shell that runs in that worktree first, such as 'make gen'; the one in "
         "the ini file of REF's commit counts"
     )
-    baseline_reach: int = Option("llm_baseline_reach", checks.count, "50", ini="int").says(
+    baseline_reach: int = Option("llm_baseline_reach", count, "50", ini="int").says(
         "how many commits before REF's may stand in for it, commits that change nothing below "
         "rootdir not counted (default: {default})"
     )
-    baseline_age: int = Option("llm_baseline_age", checks.count, "7", ini="int").says(
+    baseline_age: int = Option("llm_baseline_age", count, "7", ini="int").says(
         "days after which the age of the baseline is named (default: {default})"
     )
-    fetch: bool | None = Option("--llm-fetch", checks.boolean, ini="bool").says(
+    fetch: bool | None = Option("--llm-fetch", boolean, ini="bool").says(
         "fetch history that this clone lacks for REF, beside the cache; the clone stays as it is "
         "(default: in CI alone)"
     )
-    store: str | None = Option("--llm-store=git+refs://REMOTE", checks.store, ini="string").says(
+    store: str | None = Option("--llm-store=git+refs://REMOTE", team_store, ini="string").says(
         "read the runs of a team, too, which llmeval push keeps in refs of a git remote: "
         "git+refs://origin"
     )
-    retry_errors: bool = Option("--llm-retry-errors", checks.boolean, default=False).says(
+    retry_errors: bool = Option("--llm-retry-errors", boolean, default=False).says(
         "run only the errored trials of the last run again, and record that run completed"
     )
-    model: str | None = Option("--llm-model=PROVIDER/MODEL", checks.not_blank, ini="string").says(
+    model: str | None = Option("--llm-model=PROVIDER/MODEL", not_blank, ini="string").says(
         "model that the llm fixture asks: openai/gpt-6-luna, or function/module:callable"
     )
-    repeats: int | None = Option("--llm-repeats=N", checks.whole, ini="int").says(
+    repeats: int | None = Option("--llm-repeats=N", whole, ini="int").says(
         f"trials of every case; on the command line it overrides the markers (default: {REPEATS})"
     )
-    default_repeats: int = field(default_factory=lambda: REPEATS)
-    fail_on_miss: bool = Option("--llm-fail-on-miss", checks.boolean, default=False).says(
+    default_repeats: int = REPEATS
+    fail_on_miss: bool = Option("--llm-fail-on-miss", boolean, default=False).says(
         "a case fails as soon as one of its trials misses, so that -x, --pdb and --lf stop at it"
     )
-    concurrency: int = Option("--llm-concurrency=N", checks.whole, "32", ini="int").says(
+    concurrency: int = Option("--llm-concurrency=N", whole, "32", ini="int").says(
         "how many trials may be in flight at once, over all workers (default: {default})"
     )
-    timeout: float = Option("--llm-timeout=SECONDS", checks.seconds, "600", ini="float").says(
+    timeout: float = Option("--llm-timeout=SECONDS", seconds, "600", ini="float").says(
         "how long one call may take, its retries included, before its trial is errored "
         "(default: {default})"
     )
@@ -272,58 +559,56 @@ class Settings(_Frozen):
         "names of fixtures whose cases must run alone"
     )
     gate: GateRules = field(default_factory=GateRules)
-    cache: CacheMode = Option(
-        "--llm-cache=MODE", checks.choice_of(CacheMode), "auto", ini="string"
-    ).says(
+    cache: CacheMode = Option("--llm-cache=MODE", choice_of(CacheMode), "auto", ini="string").says(
         "auto: replay what is stored, ask for the rest; replay: ask for nothing; "
         "refresh: draw everything anew and keep the old draws; off: neither (default: {default})"
     )
-    max_calls: int | None = Option("--llm-max-calls=N", checks.count, ini="int").says(
+    max_calls: int | None = Option("--llm-max-calls=N", count, ini="int").says(
         "the most calls that may be made, over all workers; the trials of further ones are "
         "errored (default: any number)"
     )
-    max_cost: Decimal | None = Option("--llm-max-cost=DOLLARS", checks.amount, ini="float").says(
+    max_cost: Decimal | None = Option("--llm-max-cost=DOLLARS", amount, ini="float").says(
         "the most that the calls may cost, over all workers; a call that could exceed it is "
         "not made (default: any sum)"
     )
-    reports: tuple[Path, ...] = Option(
-        "--llm-report=PATH", checks.report_paths, (), ini="linelist"
-    ).says("write the comparison to a file, PATH.json, PATH.md or PATH.html; repeatable")
-    html_mb: float = Option("llm_html_mb", checks.not_negative, "1.5", ini="float").says(
+    reports: tuple[Path, ...] = Option("--llm-report=PATH", report_paths, (), ini="linelist").says(
+        "write the comparison to a file, PATH.json, PATH.md or PATH.html; repeatable"
+    )
+    html_mb: float = Option("llm_html_mb", not_negative, "1.5", ini="float").says(
         "megabytes of replies that PATH.html holds, worst cases first (default: {default})"
     )
-    show_texts: bool = Option("llm_show_texts", checks.boolean, default=True, ini="bool").says(
+    show_texts: bool = Option("llm_show_texts", boolean, default=True, ini="bool").says(
         "whether reports quote replies and messages of failed assertions (true)"
     )
-    directory: Path = Option("--llm-dir=PATH", checks.not_blank, ini="string").says(
+    directory: Path = Option("--llm-dir=PATH", not_blank, ini="string").says(
         f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)"
     )
-    directory_is_typed: bool = field(default_factory=bool)
-    typed_model: str | None = field(default_factory=lambda: None)
+    directory_is_typed: bool = False
+    typed_model: str | None = None
     renamed: tuple[tuple[str, str], ...] = Option(
-        "llm_renamed", checks.renamed, (), ini="linelist"
+        "llm_renamed", new_names, (), ini="linelist"
     ).says(
         "lines of 'evals/test_old.py -> evals/test_new.py': a folder, file, class, function or "
         "case of the baseline, and its name here; one * on both sides is the same text"
     )
     origin_aliases: tuple[tuple[str, str], ...] = Option(
-        "llm_origin_alias", checks.aliases, (), ini="linelist"
+        "llm_origin_alias", each(alias), (), ini="linelist"
     ).says(
         "lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key (test "
         "servers on random ports, proxies)"
     )
-    prices: Mapping[str, TokenPrice] = Option("llm_prices", checks.prices, (), ini="linelist").says(
+    prices: Mapping[str, TokenPrice] = Option("llm_prices", prices, (), ini="linelist").says(
         "lines of 'openai/model = INPUT, OUTPUT': dollars per million tokens, input and output"
     )
-    max_reply_mb: int = Option("llm_max_reply_mb", checks.mebibytes, "128", ini="int").says(
+    max_reply_mb: int = Option("llm_max_reply_mb", mebibytes, "128", ini="int").says(
         "the most that is read of one reply, in MiB (default: {default})"
     )
-    intercept: bool | None = Option("llm_intercept", checks.boolean, ini="bool").says(
+    intercept: bool | None = Option("llm_intercept", boolean, ini="bool").says(
         "keep what clients of the application ask: true, while test files are imported too, or "
         "false (default: in evals)"
     )
     intercept_hosts: tuple[str, ...] = Option(
-        "llm_intercept_hosts", checks.hosts, (), ini="args"
+        "llm_intercept_hosts", each(host), (), ini="args"
     ).says("hosts, or host:port, of gateways that speak the language of a vendor")
     replay_allow: tuple[str, ...] = Option("llm_replay_allow", tuple, (), ini="args").says(
         "hosts, host:port and programs that evals may reach under --llm-cache=replay too, such as "
@@ -331,27 +616,46 @@ class Settings(_Frozen):
     )
 
 
+def check_rules(rules: GateRules, *, is_typed: bool, prefix: str) -> None:
+    """Refuse a margin that is not below the target, or with a test that takes none.
+
+    Args:
+        rules: of the gate.
+        is_typed: the target was typed and is not the default.
+        prefix: what the options begin with, ``--llm-`` or ``--``.
+
+    Raises:
+        SettingsError: two of them do not go together.
+    """
+    margin = f"{prefix}margin={rules.margin:g}"
+    if rules.margin >= rules.target:
+        default = "" if is_typed else " (the default)"
+        raise SettingsError(
+            f"{margin} must be smaller than {prefix}target={rules.target:g}{default}: "
+            "a drop that is allowed cannot be one that must be ruled out. "
+            f"Raise the target, as in {prefix}target={rules.margin * 2:g}."
+        )
+    if rules.margin > 0 and rules.test not in MARGIN_TESTS:
+        raise SettingsError(
+            f"{margin} with {prefix}test={rules.test}: it tests for any drop and takes "
+            f"no margin. Leave the margin out, or choose {' or '.join(MARGIN_TESTS)}."
+        )
+
+
 def is_to_be_gated(settings: Settings) -> bool:
     """Tell whether a session is to be held against another run, be there one or not."""
     return settings.baseline is not None or settings.anchor is not None
 
 
-def options_of(kind: type[Settings | GateRules]) -> Iterator[tuple[str, Option]]:
-    """List the options among the fields of settings, with the names of the fields."""
-    for each in fields(kind):
-        if "option" in each.metadata:
-            yield each.name, each.metadata["option"]
+def options_of(kind: type[Settings | GateRules]) -> dict[str, Option]:
+    """List the options among the fields of settings, by the names of the fields."""
+    found = {one.name: one.metadata.get("option") for one in fields(kind)}
+    return {name: option for name, option in found.items() if option is not None}
 
 
 def every_option() -> Sequence[Option]:
-    """List all options, the rules of the gate where ``Settings`` has them."""
-    rows: list[Option] = []
-    for each in fields(Settings):
-        if each.name == "gate":
-            rows += [row for _, row in options_of(GateRules)]
-        elif "option" in each.metadata:
-            rows.append(each.metadata["option"])
-    return rows
+    """List all options, the rules of the gate last."""
+    return [*options_of(Settings).values(), *options_of(GateRules).values()]
 
 
 def default_directory(rootpath: Path, *, has_ini: bool) -> Path:

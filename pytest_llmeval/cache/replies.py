@@ -34,9 +34,9 @@ from pytest_llmeval.cache.reply import (
     encode,
 )
 from pytest_llmeval.cache.requests import explain_miss, request_rows
-from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.records import Slot
+from pytest_llmeval.settings import CacheMode
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.queries import NewRow

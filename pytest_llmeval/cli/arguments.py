@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytest_llmeval import checks
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.cli.case_names import functions_named
 from pytest_llmeval.errors import SettingsError, TableError
@@ -40,7 +39,16 @@ from pytest_llmeval.runs.score_table import (
 )
 from pytest_llmeval.runs.store import ENDING, RunStore
 from pytest_llmeval.runs.table_gaps import without_gaps
-from pytest_llmeval.settings import Settings, default_directory, options_of
+from pytest_llmeval.settings import (
+    SCHEME,
+    GateRules,
+    Settings,
+    checked,
+    default_directory,
+    options_of,
+    team_store,
+    untyped_store,
+)
 
 if TYPE_CHECKING:
     from pytest_llmeval.gate.scoring import FunctionScores
@@ -242,7 +250,7 @@ def ini_settings(*names: str) -> dict[str, Any]:
     """
     _, ini = root_and_ini(Path.cwd())
     found: dict[str, Any] = {"toml": ini is not None and ini.suffix == ".toml"}
-    for name, option in options_of(Settings):
+    for name, option in options_of(Settings).items():
         is_list = option.ini == "linelist"
         words = ini_words(option.key, by_line=is_list) if name in names else ()
         if words:
@@ -250,7 +258,7 @@ def ini_settings(*names: str) -> dict[str, Any]:
             if option.ini == "bool":
                 with suppress(click.BadParameter):  # the check below refuses what is left a text
                     value = click.BOOL(value)
-            found[name] = checks.checked(option.key, option.check, value)
+            found[name] = checked(f"{option.key} in the ini file", option.check, value)
     return found
 
 
@@ -297,16 +305,16 @@ home_option = click.option(
 
 
 def _store_named(_: click.Context, __: click.Parameter, typed: str | None) -> str | None:
-    source, check = "--store", checks.store
+    source, check = "--store", team_store
     if typed is None:
         typed = next(iter(ini_words("llm_store")), None)
-        source, check = "llm_store in the ini file", checks.untyped_store
-    return None if typed is None else str(checks.checked(source, check, typed))
+        source, check = "llm_store in the ini file", untyped_store
+    return None if typed is None else str(checked(source, check, typed))
 
 
 store_option = click.option(
     "--store",
-    metavar=f"{checks.SCHEME}REMOTE",
+    metavar=f"{SCHEME}REMOTE",
     callback=_store_named,
     help="The store of the team; else llm_store of the ini file.",
 )
@@ -324,18 +332,24 @@ def ranged(
 
     Args:
         name: without dashes.
-        check: one of ``checks``.
+        check: one of ``settings``.
         default: what is checked where nothing is typed; None for None.
         text: for ``--help``, which shows a number that is the default.
     """
 
     def read(_: click.Context, __: click.Parameter, value: str | None) -> object:
-        return None if value is None else checks.checked(f"--{name}", check, value)
+        return None if value is None else checked(f"--{name}", check, value)
 
     shown = f" (default: {default:g})" if isinstance(default, float) else ""
     return click.option(
         f"--{name}", type=str, default=default, callback=read, help=f"{text}{shown}."
     )
+
+
+def rule(name: str, text: str) -> Callable[[Any], Any]:
+    """Declare a rule of the gate as an option of a command, with the check of the same table."""
+    field = name.replace("-", "_")
+    return ranged(name, options_of(GateRules)[field].check, getattr(GateRules(), field), text)
 
 
 def chosen(run: Run, name: str | None) -> list[FunctionScores]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import (
     Home,
     existing_path,
@@ -43,7 +42,14 @@ from pytest_llmeval.runs.sharing.suite_files import TEST_FILES, suite_files, unr
 from pytest_llmeval.runs.store import BORROWED, ENDING, NO_COMMIT, first_of, refuse_tracked
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.session import planned_judgement
-from pytest_llmeval.settings import GateRules, Settings, options_of
+from pytest_llmeval.settings import (
+    GateRules,
+    Settings,
+    checked,
+    not_blank,
+    options_of,
+    report_paths,
+)
 
 
 @click.command("merge")
@@ -75,12 +81,12 @@ def merge_command(
     its .llmeval. The merged run is recorded here. Exit 1 if a case is missing, or the gate fails.
     """
     if baseline is not None:
-        checks.checked("--baseline", checks.not_blank, baseline)
+        checked("--baseline", not_blank, baseline)
     asked = Settings(
         session="",
         directory=home.path,
         baseline=baseline,
-        reports=checks.checked("--report", checks.report_paths, reports),
+        reports=checked("--report", report_paths, reports),
         store=store,
         fetch=fetch or None,
     )
@@ -223,9 +229,9 @@ def _over_paths(merged: Merged, home: Home) -> tuple[Merged, Fact | None]:
 
 def _settings(run: Run, asked: Settings) -> Settings:
     """Take the rules of the gate from the run, the rest from what was typed and the ini file."""
-    known = dict(options_of(GateRules))
+    known = options_of(GateRules)
     rules = {
-        name: checks.checked(f"{name} of run {run.id}", known[name].check, value)
+        name: checked(f"{name} of run {run.id}", known[name].check, value)
         for name, value in run.rules.items()
         if name in known
     }

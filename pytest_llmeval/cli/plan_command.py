@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytest_llmeval import checks
-from pytest_llmeval.cli.arguments import Home, chosen, function_option, home_option, ranged
+from pytest_llmeval.cli.arguments import Home, chosen, function_option, home_option, ranged, rule
 from pytest_llmeval.cli.pages import echo
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.scoring import FunctionScores
@@ -18,7 +17,7 @@ from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.formats import label
 from pytest_llmeval.reports.terminal.planning import PlannedFunction
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import chance, positive, share
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.sample import CaseScores
@@ -59,9 +58,9 @@ class _Wanted:
 
 @click.command("plan")
 @click.argument("reference", metavar="[RUN]", required=False)
-@ranged("drop", checks.positive, 0.05, "The drop of the mean that is to be found")
-@ranged("power", checks.chance, 0.80, "The chance to find it that is wanted")
-@ranged("alpha", checks.alpha, GateRules().alpha, "One-sided level of the test")
+@ranged("drop", positive, 0.05, "The drop of the mean that is to be found")
+@ranged("power", chance, 0.80, "The chance to find it that is wanted")
+@rule("alpha", "One-sided level of the test")
 @click.option("--cases", type=whole, help="How many cases, if not those of the run.")
 @click.option("--repeats", type=whole, help="Of each case here, if not those of the run.")
 @click.option("--baseline-repeats", type=whole, help="Of the baseline, if it has others.")
@@ -207,7 +206,7 @@ def _mean(samples: Sequence[Sequence[float]]) -> float:
 
 def _rates(text: str) -> list[float]:
     try:
-        return [checks.share(part.strip()) for part in text.split(",")]
+        return [share(part.strip()) for part in text.split(",")]
     except ValueError as exc:
         raise SettingsError(f"--rates={text}: each {exc}; as in --rates=0.15,0.5,0.9") from None
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import click
 from click.core import ParameterSource
 
-from pytest_llmeval import checks
-from pytest_llmeval.checks import HTML, JSON, MARKDOWN, AnyTest, FixedTest
 from pytest_llmeval.cli.arguments import (
     Home,
     chosen,
@@ -18,6 +16,7 @@ from pytest_llmeval.cli.arguments import (
     home_option,
     ini_settings,
     ranged,
+    rule,
 )
 from pytest_llmeval.cli.pages import echo, echo_lines, page_of_output, verbose_option, warn
 from pytest_llmeval.cli.reading_commands import full_option, show_case
@@ -36,7 +35,18 @@ from pytest_llmeval.reports.terminal.stored import (
 from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.runs.lookup.wanted_commit import without_prefix
-from pytest_llmeval.settings import GateRules, Settings
+from pytest_llmeval.settings import (
+    HTML,
+    JSON,
+    MARKDOWN,
+    AnyTest,
+    FixedTest,
+    GateRules,
+    Settings,
+    check_rules,
+    choice_of,
+    share,
+)
 
 if TYPE_CHECKING:
     from pytest_llmeval.gate.describe import History
@@ -104,7 +114,7 @@ def show_command(
     "--limit", type=click.IntRange(min=1), metavar="N", default=20, show_default=True,
     help="The N newest commits.",
 )  # fmt: skip
-@ranged("alpha", checks.alpha, DEFAULTS.alpha, "What may lie beyond each end of an interval")
+@rule("alpha", "What may lie beyond each end of an interval")
 @click.option("--json", "form", flag_value="json", help="Write a JSON list.")
 @click.option("--html", "form", flag_value="html", help="Write a page with plots.")
 @home_option
@@ -162,7 +172,7 @@ def _page_of_means(history: History, level: str) -> str:
 
 
 def _test(value: object) -> AnyTest:
-    return DEFAULTS.test if value == "auto" else checks.any_test(value)
+    return DEFAULTS.test if value == "auto" else choice_of(Literal["auto", AnyTest])(value)
 
 
 def _directions(_: click.Context, __: click.Parameter, typed: tuple[str, ...]) -> Directions:
@@ -182,11 +192,11 @@ def _directions(_: click.Context, __: click.Parameter, typed: tuple[str, ...]) -
 @click.option("--json", "form", flag_value=JSON, help="Write what --llm-report writes.")
 @click.option("--markdown", "form", flag_value=MARKDOWN, help="Write the same as Markdown.")
 @click.option("--html", "form", flag_value=HTML, help="Write a page with the replies.")
-@ranged("alpha", checks.alpha, DEFAULTS.alpha, "One-sided level of the test")
-@ranged("margin", checks.not_negative, DEFAULTS.margin, "Fail only on a drop of more than this")
-@ranged("target", checks.positive, DEFAULTS.target, "The drop that must be ruled out or caught")
-@ranged("max-gone", checks.share, DEFAULTS.max_gone, "Share of A's cases that B may lack")
-@ranged("max-errored", checks.share, None, "Of tables: share of trials without a score")
+@rule("alpha", "One-sided level of the test")
+@rule("margin", "Fail only on a drop of more than this")
+@rule("target", "The drop that must be ruled out or caught")
+@rule("max-gone", "Share of A's cases that B may lack")
+@ranged("max-errored", share, None, "Of tables: share of trials without a score")
 @click.option("--strict", is_flag=True, help="Inconclusive, not judged and partial fail too.")
 @click.option("--metric", metavar="NAME", help="Compare this metric alone.")
 @click.option(
@@ -219,7 +229,7 @@ def compare_command(
     """
     is_typed = context.get_parameter_source("target") is ParameterSource.COMMANDLINE
     rules = GateRules(**typed)
-    checks.check_rules(rules, is_typed=is_typed, prefix="--")
+    check_rules(rules, is_typed=is_typed, prefix="--")
     old, new = home.find_pair(
         baseline, candidate, metric=metric, better=better, max_errored=max_errored
     )
@@ -250,7 +260,7 @@ def _own_rules(run: Run) -> dict[str, Any]:
 
 @click.command("selfcheck")
 @click.argument("reference", metavar="RUN")
-@ranged("alpha", checks.alpha, DEFAULTS.alpha, "One-sided level of the test")
+@rule("alpha", "One-sided level of the test")
 @function_option
 @home_option
 def selfcheck_command(reference: str, home: Home, *, alpha: float, name: str | None) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from pytest_llmeval.checks import SCHEME
 from pytest_llmeval.cli.arguments import Home, existing_path, home_option, run_files, store_option
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError, without_user
@@ -20,6 +19,7 @@ from pytest_llmeval.runs.run_file import read_run, read_run_header
 from pytest_llmeval.runs.sharing.sending import FROM_LAPTOP, check_job, name_of_run, refusal
 from pytest_llmeval.runs.sharing.shared_store import RefStore, SharedStore, refs_at
 from pytest_llmeval.runs.store import RunName, refuse_tracked
+from pytest_llmeval.settings import SCHEME
 
 ORIGIN = f"{SCHEME}origin"
 

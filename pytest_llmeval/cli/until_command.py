@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import Home, chosen, function_option, home_option, ranged
 from pytest_llmeval.cli.pages import echo
 from pytest_llmeval.gate.scoring import FunctionScores
@@ -21,6 +20,7 @@ from pytest_llmeval.reports.terminal.planning import (
     look_heading,
     look_lines,
 )
+from pytest_llmeval.settings import chance, positive
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.expected import ExpectedMean
@@ -36,12 +36,12 @@ ANEW = ("off", "refresh")
 
 
 @click.command("until")
-@ranged("width", checks.positive, None, "The width that the interval of the mean must not exceed")
+@ranged("width", positive, None, "The width that the interval of the mean must not exceed")
 @click.option(
     "--max-repeats", "most", type=click.IntRange(min=FIRST), default=30, show_default=True,
     help="Stop there, narrow enough or not.",
 )  # fmt: skip
-@ranged("confidence", checks.chance, 0.95, "Of the interval, two-sided")
+@ranged("confidence", chance, 0.95, "Of the interval, two-sided")
 @click.option(
     "--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
     help="Write a page that plots the looks, too.",

@@ -12,10 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from pytest_llmeval.checks import ACCEPTED, accepted
-from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Verdict, Why
 from pytest_llmeval.records import Run
+from pytest_llmeval.settings import ACCEPTED, accepted
 
 # the run of a baseline, and what was held against it
 Judged = tuple[Run, Comparison]
@@ -118,8 +117,8 @@ def _lines(entries: Sequence[str]) -> list[_Line]:
     """Read entries; those that an earlier version recorded accept nothing."""
     lines = []
     for entry in entries:
-        with suppress(SettingsError):
-            name, sign, bound = accepted([entry])[0].rsplit(" ", 2)
+        with suppress(ValueError):
+            name, sign, bound = accepted(entry).rsplit(" ", 2)
             lines.append(_Line(name, sign, float(bound)))
     return lines
 

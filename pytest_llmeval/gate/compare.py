@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from pytest_llmeval.checks import AnyTest
 from pytest_llmeval.gate.accepted import accept
 from pytest_llmeval.gate.changes import CallsOfBoth
 from pytest_llmeval.gate.conclusion import (
@@ -30,7 +29,7 @@ from pytest_llmeval.gate.scoring import (
     ungated_metrics,
 )
 from pytest_llmeval.records import MEASURED_METRICS, Run, distinct_names, filters_of
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import AnyTest, GateRules
 from pytest_llmeval.stats.sample import CaseScores, SignificanceResult
 from pytest_llmeval.vendors import MODEL_FIXTURES
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pytest_llmeval.checks import MARGIN_TESTS
 from pytest_llmeval.gate.describe import never_recorded
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, Interval, Method, RuledOutBy, Verdict, Why
@@ -18,7 +17,7 @@ from pytest_llmeval.records import (
     ended_unasked,
     too_many_errored,
 )
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import MARGIN_TESTS, GateRules
 from pytest_llmeval.stats.ends import highest_rate
 from pytest_llmeval.stats.exact import fewest_repeats
 from pytest_llmeval.stats.methods import TESTS

@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
-from pytest_llmeval.checks import AnyTest
 from pytest_llmeval.gate.changes import (
     CallsOfBoth,
     all_repeats_identical,
@@ -21,7 +20,7 @@ from pytest_llmeval.gate.edited import Edits
 from pytest_llmeval.gate.results import CaseComparison
 from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts
 from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import AnyTest, GateRules
 from pytest_llmeval.stats.exact import ExactTails, exact_within_case
 from pytest_llmeval.stats.intervals import UnitMean, negligible, unit_mean
 from pytest_llmeval.stats.sample import (

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from pytest_llmeval.checks import AnyTest
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.scoring import NO_TRIALS, PassHat, Scale, Scored, TrialCounts, pass_hat
 from pytest_llmeval.records import PASS_METRIC, Better, distinct_names
+from pytest_llmeval.settings import AnyTest
 
 Interval = tuple[float, float]
 Method = Literal[AnyTest, "crossed", "same-shift", "whole-repeats", "none"]

@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pytest_llmeval.checks import checked
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.records import Setting
-from pytest_llmeval.settings import GateRules, options_of
+from pytest_llmeval.settings import GateRules, checked, options_of
 
 
 def _baselines(theirs: Any, own: Any) -> Any:
@@ -50,7 +49,7 @@ def stricter_rules(
             there, or is no value of a rule, changes nothing.
         typed: names of the rules that were typed on the command line: they hold as they are.
     """
-    options = dict(options_of(GateRules))
+    options = options_of(GateRules)
     changed: dict[str, Any] = {}
     notes = []
     for name, stricter in _STRICTER.items():

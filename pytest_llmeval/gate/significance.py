@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from pytest_llmeval.checks import MARGIN_TESTS, FixedTest
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Interval, Method
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import MARGIN_TESTS, FixedTest, GateRules
 from pytest_llmeval.stats.arrays import FloatArray, np
 from pytest_llmeval.stats.detection import PlannedTest, Sensitivity, dof_of_t, expected_rates
 from pytest_llmeval.stats.ends import lower_end, upper_end

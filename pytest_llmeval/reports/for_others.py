@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pytest_llmeval.checks import HTML, MARKDOWN
 from pytest_llmeval.gate.results import Fact, FunctionComparison, Interval, Verdict, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.http.masking import masked_keys
@@ -24,7 +23,7 @@ from pytest_llmeval.reports.remarks import accepting_line, remarks
 from pytest_llmeval.reports.sentences import most_moved, moved_case, sentence, verdict_words
 from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.safe_text import printable
-from pytest_llmeval.settings import STEP_SUMMARY, Settings
+from pytest_llmeval.settings import HTML, MARKDOWN, STEP_SUMMARY, Settings
 
 _LONGEST_WHY = 300
 _SUITE = "llmeval"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.accepted import accepting
 from pytest_llmeval.gate.changes import replaced_calls
@@ -33,7 +32,7 @@ from pytest_llmeval.reports.formats import (
     worth,
 )
 from pytest_llmeval.reports.provenance import first_new_call
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import CacheMode, GateRules
 
 _LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3

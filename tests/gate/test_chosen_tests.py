@@ -6,10 +6,9 @@ from typing import get_args
 
 import pytest
 
-from pytest_llmeval.checks import MARGIN_TESTS, AnyTest, FixedTest, GateTest
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import MARGIN_TESTS, AnyTest, FixedTest, GateRules, GateTest
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.sample import CaseScores, Sample
 from tests.gate.builders import compared, runs, scored_runs

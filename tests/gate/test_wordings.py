@@ -7,10 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pytest_llmeval.checks import GateTest
 from pytest_llmeval.gate.results import FunctionComparison, Verdict
 from pytest_llmeval.records import Run
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import GateRules, GateTest
 from pytest_llmeval.stats.detection import detectable_shift
 from pytest_llmeval.stats.t_tests import crossed_test
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import openai
 import pytest
 
-from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.models.attribution import trial_to_charge
 from pytest_llmeval.models.calls import CachedCalls
@@ -32,7 +31,7 @@ from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.models.providers.vendor import Recognition
 from pytest_llmeval.models.throttle import Clock
 from pytest_llmeval.records import Call, Slot
-from pytest_llmeval.settings import Settings
+from pytest_llmeval.settings import CacheMode, Settings
 from tests.servers.openai_server import OpenAIServer
 
 T = TypeVar("T")

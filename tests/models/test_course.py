@@ -14,7 +14,6 @@ import pytest
 from pytest_llmeval.cache.course import Step
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.cache.reply import StoredReply
-from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import (
     CANCELLED_REASON,
     OWN_DEADLINE_REASON,
@@ -26,6 +25,7 @@ from pytest_llmeval.models.attribution import charging, inherited_by_threads
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.course import GRACE, PIECE, Course, OpenCall, watching_waits
 from pytest_llmeval.records import Slot
+from pytest_llmeval.settings import CacheMode
 from tests.models.conftest import CountingTrial, Session
 
 T = TypeVar("T")

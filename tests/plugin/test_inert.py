@@ -60,7 +60,6 @@ def test_an_idle_session_imports_only_the_doors(tmp_path: Path) -> None:
         "pytest_llmeval.pytest_options",
         "pytest_llmeval.plugin",
         "pytest_llmeval.safe_text",
-        "pytest_llmeval.checks",
         "pytest_llmeval.settings",
         "pytest_llmeval.vendors",
     }

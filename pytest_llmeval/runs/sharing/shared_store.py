@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from pytest_llmeval.checks import SCHEME
 from pytest_llmeval.errors import (
     BaselineUnreadable,
     GitFailed,
@@ -41,6 +40,7 @@ from pytest_llmeval.runs.store import (
     dated_ahead,
     is_run_id,
 )
+from pytest_llmeval.settings import SCHEME
 
 PREFIX = "refs/llmeval/"
 RUN_FILE = "run.jsonl.gz"
