@@ -100,7 +100,7 @@ def plan_command(
         return
     run, changed = _runs(reference, like=like, home=home)
     functions = chosen(run, name)
-    if len(functions) == 1 and functions[0].is_pass and functions[0].samples:
+    if len(functions) == 1 and functions[0].are_hits and functions[0].samples:
         _check_drop(wanted.drop, _mean(functions[0].gains))
     acted = None
     if changed is not None:
@@ -186,10 +186,10 @@ def _components(
     if not function.samples:
         return "no trial has a score"
     mean = _mean(function.gains)
-    if function.is_pass and drop >= mean:
+    if function.are_hits and drop >= mean:
         return f"its mean pass rate, {mean:.3f}, cannot fall by {drop:g}"
     if acted is None:
-        found = recorded_components(function.gains, drop=drop, pass_scores=function.is_pass)
+        found = recorded_components(function.gains, drop=drop, pass_scores=function.are_hits)
     else:
         cases = acted.get((function.function, function.metric), ())
         if not cases:

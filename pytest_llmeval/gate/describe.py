@@ -167,19 +167,21 @@ def _describe(scores: FunctionScores, *, alpha: float) -> FunctionDescription:
         identical_repeats=scores.metric != SECONDS_METRIC
         and all_repeats_identical(scores.of_case.values()),
         why=never_recorded([scores.side], scores.metric),
-        pass_hat=pass_hat(scores.samples) if scores.is_pass else None,
+        pass_hat=pass_hat(scores.gains) if scores.are_hits else None,
     )
 
 
 def _worst(scores: FunctionScores, *, alpha: float) -> tuple[CaseDescription, ...]:
     sign = 1 if scores.better == "higher" else -1
     means = {case: scores.of_case[case].mean for case in scores.scored_cases}
-    best = 1.0 if scores.is_pass else max((sign * mean for mean in means.values()), default=0.0)
+    best = max((sign * mean for mean in means.values()), default=0.0)
+    if scores.are_hits:
+        best = float(sign > 0)
     short = [case for case in means if sign * means[case] < best]
     found = []
     for case in sorted(short, key=lambda case: sign * means[case]):
         values = scores.of_case[case].values
-        ends = wilson_interval(sum(values), len(values), alpha=alpha) if scores.is_pass else None
+        ends = wilson_interval(sum(values), len(values), alpha=alpha) if scores.are_hits else None
         found.append(CaseDescription(case=case, mean=means[case], scores=values, interval=ends))
     return tuple(found)
 
@@ -198,7 +200,8 @@ def mean_of_cases(
     if not names:
         return None
     values = [scores.of_case[name] for name in names]
-    return _interval_of_mean(values, scores.units_of(names), scores=scores, alpha=alpha)
+    units, hits = scores.units_of(names), scores.are_hits
+    return _interval_of_mean(values, units, scores=scores, hits=hits, alpha=alpha)
 
 
 def intervals_of_sides(
@@ -227,16 +230,22 @@ def _ends(pairing: Pairing, scored: Sequence[Scored], *, alpha: float) -> Interv
     draws = [draws_of(one.trials) if pairing.calls.shared else () for one in scored]
     cases = map(pairing.case, pairing.pairs)
     units = chained([(c.cluster, c.topic, own) for c, own in zip(cases, draws, strict=True)])
-    found = _interval_of_mean(scored, units, scores=pairing.baseline, alpha=alpha)
+    scores, hits = pairing.baseline, pairing.are_hits
+    found = _interval_of_mean(scored, units, scores=scores, hits=hits, alpha=alpha)
     return ends_off_scale(found.interval, pairing.scale)
 
 
 def _interval_of_mean(
-    scored: Sequence[Scored], units: Sequence[int], *, scores: FunctionScores, alpha: float
+    scored: Sequence[Scored],
+    units: Sequence[int],
+    *,
+    scores: FunctionScores,
+    hits: bool,
+    alpha: float,
 ) -> MeanInterval:
     """Estimate the mean over some cases of one run, on the scale of their values."""
     means = [each.mean for each in scored]
-    if scores.is_pass:
+    if hits:
         return pass_rate_interval(means, units, trials=sum(map(len, scored)), alpha=alpha)
     found = mean_interval(means, units, alpha=alpha)
     if found.interval is None or scores.scale != "linear":

@@ -24,7 +24,6 @@ from pytest_llmeval.settings import AnyTest, GateRules
 from pytest_llmeval.stats.exact import ExactTails, exact_within_case
 from pytest_llmeval.stats.intervals import UnitMean, negligible, unit_mean
 from pytest_llmeval.stats.sample import (
-    HITS,
     CaseScores,
     Sample,
     are_binary,
@@ -215,9 +214,7 @@ class Pairing:
     @cached_property
     def are_hits(self) -> bool:
         """Whether every score of both sides is a hit or a miss, whatever the metric is called."""
-        sides = (self.baseline, self.current)
-        values = (scored.values for side in sides for scored in side.of_case.values())
-        return self.scale == "linear" and all(map(HITS.issuperset, values))
+        return self.baseline.are_hits and self.current.are_hits
 
     @cached_property
     def has_unequal_trials(self) -> bool:

@@ -10,8 +10,9 @@ from typing import Literal
 
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.scoring import NO_TRIALS, PassHat, Scale, Scored, TrialCounts, pass_hat
-from pytest_llmeval.records import PASS_METRIC, Better, distinct_names
+from pytest_llmeval.records import Better, distinct_names
 from pytest_llmeval.settings import AnyTest
+from pytest_llmeval.stats.sample import HITS
 
 Interval = tuple[float, float]
 Method = Literal[AnyTest, "crossed", "same-shift", "whole-repeats", "none"]
@@ -298,12 +299,20 @@ class FunctionComparison:
     compared: tuple[CaseComparison, ...] = ()
 
     @property
+    def are_hits(self) -> bool:
+        """Whether every score of both sides is a hit or a miss, whatever the metric is called."""
+        sides = (
+            side for case in self.compared for side in (case.every_baseline, case.every_current)
+        )
+        return self.scale == "linear" and all(HITS.issuperset(side.values) for side in sides)
+
+    @property
     def pass_hat(self) -> PassHat | None:
-        """The chance that all trials of a case pass, on both sides; None of other metrics.
+        """The chance that all trials of a case are hits, on both sides; None of other scores.
 
         Of an unchanged case both sides tell by the trials that both have: nothing moved in it.
         """
-        if self.metric != PASS_METRIC:
+        if not self.are_hits:
             return None
         sides = [
             (case.scores, case.baseline_scores)
@@ -312,7 +321,11 @@ class FunctionComparison:
             for case in self.compared
             if case.every_baseline and case.every_current
         ]
-        return pass_hat([here for here, _ in sides], [before for _, before in sides])
+        good = float(self.better == "higher")
+        here, before = (
+            [[float(value == good) for value in side[at]] for side in sides] for at in (0, 1)
+        )
+        return pass_hat(here, before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,9 +377,9 @@ class CaseDescription:
     """One case with a score, in a run that is compared with nothing.
 
     Attributes:
-        mean: of its scores; for ``pass`` that is hits / trials.
+        mean: of its scores; where all are 0 or 1 that is hits / trials.
         scores: all values of its scored trials, by trial index.
-        interval: Wilson's of a pass rate, two-sided, at the level of the function's own;
+        interval: Wilson's of hits, two-sided, at the level of the function's own;
             None for other scores.
     """
 
@@ -386,8 +399,8 @@ class FunctionDescription:
         units: independent units among the scored cases.
         mean: over the scored cases of their means, None without one.
         interval: of that mean for cases like these, two-sided, at ``interval_level``. None
-            where chance cannot be judged: fewer than two units, or scores other than
-            ``pass`` without any spread. Never a point.
+            where chance cannot be judged: fewer than two units, or scores other than 0
+            and 1 without any spread. Never a point.
         prediction: where the mean of a later run of these very cases, with as many repeats,
             is expected, two-sided, at ``prediction_level``; None where nothing can be said.
         prediction_by_repeats: the same from the means of whole repeats alone (equation 3 of
@@ -397,9 +410,9 @@ class FunctionDescription:
         drifts: it is below .01 also when adjusted for all functions and metrics of the run.
         identical_repeats: all repeats were one draw (a fixed seed, say).
         why: the reason where the gate could never judge the metric, else None.
-        worst: the scored cases that fell short, worst first: for ``pass`` those that did
-            not pass every time, for other scores those worse than the best one.
-        pass_hat: the chance that all trials of a case pass; None of other metrics.
+        worst: the scored cases that fell short, worst first: of hits those that did
+            not hit every time, of other scores those worse than the best one.
+        pass_hat: the chance that all trials of a case hit; None of other scores than 0 and 1.
     """
 
     function: str

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
@@ -27,6 +28,7 @@ from pytest_llmeval.records import (
     distinct_names,
     trials_by_case,
 )
+from pytest_llmeval.stats.sample import HITS
 
 CostOf = Callable[[Call], float | None]
 Scale = Literal["linear", "log"]
@@ -178,10 +180,12 @@ class FunctionScores:
         """As much of that as no other function of the run has."""
         return self.side.name
 
-    @property
-    def is_pass(self) -> bool:
-        """Whether the scores are hits and misses."""
-        return self.metric == PASS_METRIC
+    @cached_property
+    def are_hits(self) -> bool:
+        """Whether every score is a hit or a miss, whatever the metric is called."""
+        if self.scale != "linear" or self.compares_ratios:
+            return False
+        return all(HITS.issuperset(scored.values) for scored in self.of_case.values())
 
     @property
     def compares_ratios(self) -> bool:
@@ -205,7 +209,8 @@ class FunctionScores:
             return tuple(tuple(-math.log(value) for value in sample) for sample in self.samples)
         if self.better == "higher":
             return self.samples
-        return tuple(tuple(0.0 - value for value in sample) for sample in self.samples)
+        best = 1.0 if self.are_hits else 0.0  # a miss is the hit where lower is better
+        return tuple(tuple(best - value for value in sample) for sample in self.samples)
 
     @property
     def units(self) -> tuple[int, ...]:

@@ -138,6 +138,15 @@ def figures(function: Entry, *, target: float, with_ends: bool = False) -> Figur
     return Figures(word, part, before, after, difference, interval, p)
 
 
+def are_hits(function: Entry) -> bool:
+    """Whether every score of a function is a hit or a miss, whatever the metric is called."""
+    if "compared" not in function:
+        return all(case.get("interval") for case in function["moved"])
+    cases = function["compared"]
+    scores = (one for case in cases for one in (*case["baseline_scores"], *case["scores"]))
+    return function["metric"] not in MEASURED_METRICS and all(one in (0, 1) for one in scores)
+
+
 def has_moved(one: Entry) -> bool:
     """Whether the figures that are shown of a metric differ at all."""
     return len(set(_means(one))) > 1

@@ -268,9 +268,9 @@ def mean_with_ends(mean: float | None, interval: Interval | None, *, log: bool) 
     return f"{text} {ends(interval, write)}" if interval else text
 
 
-def hits(scores: Sequence[float], metric: str) -> str:
-    """Write pass scores as ``4/5``, others as their mean."""
-    if metric == PASS_METRIC:
+def hits(scores: Sequence[float], metric: str, *, are_hits: bool) -> str:
+    """Write hits of a function whose scores are all 0 or 1 as ``4/5``, others as their mean."""
+    if are_hits:
         return f"{sum(map(int, scores))}/{len(scores)}"
     return figure(sum(scores) / len(scores), metric)
 

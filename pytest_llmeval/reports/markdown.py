@@ -13,6 +13,7 @@ from decimal import Decimal
 
 from pytest_llmeval.reports.document import (
     Entry,
+    are_hits,
     consequence,
     failing_side,
     figures,
@@ -356,10 +357,10 @@ def _reference_of(side: Entry) -> str:
 def _case_cells(case: Entry, function: Entry) -> list[str]:
     """Write the row of a case of a function that moved."""
     excerpt = case.get("excerpt") or {"baseline": None, "here": None}
-    sides = [case.get("baseline_scores", ()), case["scores"]]
+    sides, shown = [case.get("baseline_scores", ()), case["scores"]], are_hits(function)
     return [
         _name(case_name(case["case"], function["function"], function["name"])),
-        *(hits(scores, function["metric"]) if scores else "" for scores in sides),
+        *(hits(each, function["metric"], are_hits=shown) if each else "" for each in sides),
         *(_name(excerpt[side] or "") for side in ("baseline", "here")),
         _name(case["failure"]),
     ]

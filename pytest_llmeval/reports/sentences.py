@@ -17,7 +17,7 @@ from pytest_llmeval.gate.results import (
     Method,
     Verdict,
 )
-from pytest_llmeval.records import PASS_METRIC, Better
+from pytest_llmeval.records import Better
 from pytest_llmeval.reports.formats import (
     case_name,
     counted,
@@ -339,16 +339,20 @@ def shortfall(better: Better, mean: float) -> tuple[bool, float]:
 
 def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
     """Return the changed cases that went from all passed to all missed."""
-    if comparison.metric != PASS_METRIC:
+    if not comparison.are_hits:
         return []
+    good = float(comparison.better == "higher")
     return [
         case
         for case in comparison.compared
-        if case.kind is not None and all(case.baseline_scores) and not any(case.scores)
+        if case.kind is not None
+        and {*case.baseline_scores} == {good}
+        and {*case.scores} == {1 - good}
     ]
 
 
 def moved_case(case: CaseComparison, of: FunctionComparison) -> str:
     """Write how the scores of a case changed: ``test_x[Peru]  10/10 -> 1/5``."""
-    baseline, current = hits(case.baseline_scores, of.metric), hits(case.scores, of.metric)
+    sides = case.baseline_scores, case.scores
+    baseline, current = (hits(one, of.metric, are_hits=of.are_hits) for one in sides)
     return f"{case_name(case.case, of.function, short(of))}  {baseline} -> {current}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -121,3 +122,75 @@ def test_an_end_that_rounds_to_the_target_has_a_digit_more(tmp_path: Path) -> No
     ]
     found = concluded(tmp_path, rows, "--target=0.0866")
     assert found["sentence"].endswith(": it fell by 0.0865 at most")
+
+
+def figures_of(value: Any) -> Any:
+    """A report without the names of its metric and its file."""
+    if isinstance(value, dict):
+        names = (
+            "metric",
+            "label",
+            "sentence",
+            "remarks",
+            "scope",
+            "created",
+            "id",
+            "name",
+            "missed",
+        )
+        return {key: figures_of(one) for key, one in value.items() if key not in names}
+    if isinstance(value, list):
+        return list(map(figures_of, value))
+    return value
+
+
+def told_of(folder: Path, metric: str, *, better: str = "higher") -> dict[str, Any]:
+    """What compare, show and plan tell of hits of that name; half of the trials are lost."""
+    good = better == "higher"
+    hit = [
+        (i, r, (i * 7 + r * 5) % 10 < 6 - 2 * (k == "B"))
+        for k in "AB"
+        for i in range(20)
+        for r in range(3)
+    ]
+    rows = [
+        (i, r, int(h == good), metric, better, "AB"[at >= 60]) for at, (i, r, h) in enumerate(hit)
+    ]
+    path = folder / "t.csv"
+    with path.open("w", newline="") as file:
+        head = ("case_id", "repeat", "score", "metric", "better", "condition")
+        csv.writer(file).writerows([head, *rows])
+
+    def typed(*arguments: str) -> str:
+        return CliRunner().invoke(main, arguments).stdout
+
+    report = json.loads(typed("compare", f"{path}::A", f"{path}::B", "--json"))
+    forms = [
+        typed("compare", f"{path}::A", f"{path}::B", f"--{one}") for one in ("markdown", "html")
+    ]
+    return {
+        "json": figures_of(report),
+        "scores": [re.findall(r"\b\d/\d\b|\bpass\^\d", one) for one in forms],
+        "show": re.findall(r"[\d./\[\]]+", typed("show", f"{path}::B").partition("mean")[2]),
+        "plan": typed("plan", f"{path}::A").partition("cases x")[2],
+    }
+
+
+def test_hits_have_the_same_figures_whatever_they_are_called(tmp_path: Path) -> None:
+    expected = told_of(tmp_path, "pass")
+    assert told_of(tmp_path, "correct") == expected
+    assert "pass^k" in CliRunner().invoke(main, ["show", f"{tmp_path / 't.csv'}::B"]).stdout
+    (function,) = expected["json"]["functions"]
+    assert function["pass_hat"]["k"] == 3
+    assert all(scores[:2] for scores in expected["scores"])
+
+
+def test_hits_of_which_fewer_are_better_count_those_that_did_not_hit(tmp_path: Path) -> None:
+    (higher,) = told_of(tmp_path, "correct")["json"]["functions"]
+    (lower,) = told_of(tmp_path, "wrong", better="lower")["json"]["functions"]
+    for name in ("difference", "interval", "p", "pass_hat", "verdict", "smallest_detectable_drop"):
+        assert (
+            lower[name] == pytest.approx(higher[name])
+            if name == "p"
+            else lower[name] == higher[name]
+        )

@@ -18,7 +18,7 @@ def test_scores_are_those_of_the_gated_metric_case_by_case() -> None:
     found = only(a_case("a", "pmp"), a_case("b", "pp"))
     assert (found.function, found.metric) == ("test_suite.py::test_f", "pass")
     assert found.samples == ((1.0, 0.0, 1.0), (1.0, 1.0))
-    assert found.is_pass
+    assert found.are_hits
 
 
 def test_errored_trials_and_cases_without_any_score_are_left_out() -> None:
@@ -35,7 +35,7 @@ def test_every_gated_metric_is_one_of_its_own() -> None:
     run = a_run(a_case("a", scores=[0.5, 0.7], gate=("score", "pass")), a_case("b", "p", gate=()))
     found = scores_of(run)
     assert [each.metric for each in found] == ["score", "pass"]
-    assert not found[0].is_pass
+    assert not found[0].are_hits
 
 
 def test_repeats_are_the_usual_number() -> None:

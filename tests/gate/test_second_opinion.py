@@ -20,7 +20,7 @@ from tests.gate.builders import a_case, a_run, compared, joined, runs, scored_ru
 
 Scores = list[list[float]]
 CLOSE = {"rel": 1e-9, "abs": 1e-9}
-TABLES = 300
+TABLES, OF_CALIBRATION = 300, 10_000
 
 
 def a_table(random: np.random.Generator) -> tuple[Scores, Scores]:
@@ -89,6 +89,13 @@ def check(seed: int) -> None:
 @pytest.mark.parametrize("block", range(10))
 def test_random_tables_agree_with_scipy(block: int) -> None:
     for seed in range(block * TABLES // 10, (block + 1) * TABLES // 10):
+        check(seed)
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("block", range(20))
+def test_ten_thousand_random_tables_agree_with_scipy(block: int) -> None:
+    for seed in range(block * OF_CALIBRATION // 20, (block + 1) * OF_CALIBRATION // 20):
         check(seed)
 
 

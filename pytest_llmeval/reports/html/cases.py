@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import PASS_METRIC, Outcome
-from pytest_llmeval.reports.document import Entry
+from pytest_llmeval.records import Outcome
+from pytest_llmeval.reports.document import Entry, are_hits
 from pytest_llmeval.reports.formats import case_name, hits
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, Axis, CasePlot, axis_of, case_plot
 from pytest_llmeval.reports.html.side_by_side import ShownReplies
@@ -97,9 +97,10 @@ def shown_function(function: Entry, errored: Collection[str]) -> ShownFunction:
         errored: ids of its cases that have errored trials.
     """
     compared = function.get("compared", function.get("moved", []))
-    axis = _axis(compared, function["metric"])
+    hit = are_hits(function)
+    axis = _axis(compared, around=[0.0, 1.0] if hit else [])
     shown = [
-        _compared(case, function, axis, is_errored=case["case"] in errored)
+        _compared(case, function, axis, hit=hit, is_errored=case["case"] in errored)
         for case in compared
         if not case.get("unchanged") or case["case"] in errored
     ]
@@ -114,23 +115,25 @@ def shown_function(function: Entry, errored: Collection[str]) -> ShownFunction:
     return ShownFunction(function, shown, unchanged)
 
 
-def _axis(cases: Sequence[Entry], metric: str) -> Axis:
+def _axis(cases: Sequence[Entry], *, around: Sequence[float]) -> Axis:
     sides = ("baseline_scores", "scores")
     values = [value for case in cases for side in sides for value in case.get(side, ())]
-    return axis_of(values, around=[0.0, 1.0] if metric == PASS_METRIC else [], width=CASE_WIDTH)
+    return axis_of(values, around=around, width=CASE_WIDTH)
 
 
-def _compared(case: Entry, function: Entry, axis: Axis, *, is_errored: bool) -> ShownCase:
+def _compared(
+    case: Entry, function: Entry, axis: Axis, *, hit: bool, is_errored: bool
+) -> ShownCase:
     metric, before = function["metric"], case.get("baseline_scores", ())
     sign = 1 if function["better"] == "higher" else -1
     difference = case.get("difference")
     return ShownCase(
         case=case["case"],
         name=_name(case["case"], function),
-        move=_move(case, function),
+        move=_move(case, function, hit=hit),
         is_errored=is_errored,
-        before=hits(before, metric) if before else "",
-        after=hits(case["scores"], metric) if case["scores"] else "",
+        before=hits(before, metric, are_hits=hit) if before else "",
+        after=hits(case["scores"], metric, are_hits=hit) if case["scores"] else "",
         lost=sign * case["mean"] if difference is None else difference,
         plot=case_plot(case, axis) if case["scores"] else None,
     )
@@ -140,14 +143,16 @@ def _name(case: str, function: Entry) -> str:
     return case_name(case, function["function"], function["name"])
 
 
-def _move(case: Entry, function: Entry) -> Move:
+def _move(case: Entry, function: Entry, *, hit: bool) -> Move:
     before, after = case.get("baseline_scores", ()), case["scores"]
     if "baseline_scores" not in case:
         return "short"
     if not case["difference"]:
         return "stable"
-    if function["metric"] == PASS_METRIC:
-        was, now = (case[side] >= _MAJORITY for side in ("baseline_mean", "mean"))
+    if hit:
+        means = (case[side] for side in ("baseline_mean", "mean"))
+        good = float(function["better"] == "higher")
+        was, now = (abs(mean - good) <= _MAJORITY for mean in means)
         broke, fixed = was and not now, now and not was
     else:
         is_below, is_above = max(after) < min(before), min(after) > max(before)

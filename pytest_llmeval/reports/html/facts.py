@@ -8,8 +8,13 @@ from decimal import Decimal
 
 from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import PASS_METRIC
-from pytest_llmeval.reports.document import Entry, not_seen, part_judged, undetected_drops
+from pytest_llmeval.reports.document import (
+    Entry,
+    are_hits,
+    not_seen,
+    part_judged,
+    undetected_drops,
+)
 from pytest_llmeval.reports.formats import counted, dollars, ends, figure, is_own_hash
 from pytest_llmeval.reports.sentences import CAUGHT, ONE_DRAW
 
@@ -150,10 +155,11 @@ def _of_entry(one: Entry) -> Iterator[str]:
     if one.get("identical_repeats"):
         yield f"{one['label']}: {ONE_DRAW}"
     cases = one.get("compared", [])
-    if one["metric"] != PASS_METRIC or not one.get("changed"):
+    if not one.get("changed") or not are_hits(one):
         return
-    always = sum(min([*case["baseline_scores"], *case["scores"]]) == 1 for case in cases)
-    never = sum(max([*case["baseline_scores"], *case["scores"]]) == 0 for case in cases)
+    seen = [{*case["baseline_scores"], *case["scores"]} for case in cases]
+    good = int(one["better"] == "higher")
+    always, never = seen.count({good}), seen.count({1 - good})
     if always + never:
         yield (
             f"{one['label']}: {always} of {counted(len(cases), 'case')} passed in every trial of "

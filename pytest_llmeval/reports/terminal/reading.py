@@ -117,8 +117,10 @@ def _headings(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
         scored = [one.scores[side.metric] for one in side.trials if side.metric in one.scores]
         commit = "" if side.run.commit is None else f"@{side.run.commit[:7]}"
         of = f"{side.run.ref or ''}{commit}{' (dirty)' if side.run.dirty else ''}"
-        score = hits(scored, side.metric) if scored else "not scored"
-        metric = "passed" if side.metric == PASS_METRIC else side.metric
+        is_pass, score = side.metric == PASS_METRIC, "not scored"
+        if scored:
+            score = hits(scored, side.metric, are_hits=is_pass)
+        metric = "passed" if is_pass else side.metric
         told = f"{score} {metric}" if side.trials else "has no such case"
         rows.append([side.name, f"run {side.run.id}", of, told])
     yield from _plain(aligned(rows, left=range(4)))

@@ -258,7 +258,8 @@ def _described(judgement: Judgement, page: Page) -> Iterator[Line]:
     fell_short.sort(key=lambda each: shortfall(each[0].better, each[1].mean))
     for one, case in fell_short[:_LISTED_CASES]:
         headline = judgement.headlines.get(case.case, "")
-        scores = f"{hits(case.scores, one.metric)} {ends_of(case.interval, one.metric)}"
+        shown = hits(case.scores, one.metric, are_hits=case.interval is not None)
+        scores = f"{shown} {ends_of(case.interval, one.metric)}"
         name = case_name(case.case, one.function, short(one))
         yield from in_a_line(f"worst  {name}  {scores}".rstrip(), headline, page)
     for one in judgement.descriptions:
