@@ -27,6 +27,7 @@ from pytest_llmeval.pytest_options import (
     add_options,
     asks_only,
     check_questions,
+    ci_of,
     environ_of,
     is_toml,
     read_settings,
@@ -253,13 +254,16 @@ class SessionHooks:
             self._retry = earlier_runs.retry_of(config, settings)
         if not self._is_worker:
             make = self._make_run if settings.on_missing in RERUNS else None
-            find = partial(earlier_runs.baseline_of, config, settings, retry=self._retry, make=make)
+            ci = ci_of(config)
+            find = partial(
+                earlier_runs.baseline_of, config, settings, ci=ci, retry=self._retry, make=make
+            )
             planned = planned_judgement(
                 settings,
                 find=find,
                 rootpath=config.rootpath,
                 typed=self._typed(),
-                may_defer=earlier_runs.may_defer(settings, environ_of(config)),
+                may_defer=earlier_runs.may_defer(settings, ci, environ_of(config)),
             )
             self._session = EvalSession(planned, self._retry)
 
@@ -427,7 +431,7 @@ class SessionHooks:
         from pytest_llmeval.engine.earlier_runs import lost_run
 
         assert self._session is not None  # noqa: S101 - something is to be judged
-        if lost := lost_run(self._config):
+        if lost := lost_run(self._config, ci_of(self._config)):
             self._session.note(lost)
         seconds = time.perf_counter() - self._started
         self._session.look_for_untracked(self._untracked)
@@ -567,6 +571,7 @@ class SessionHooks:
                 deselected=self._deselected,
                 typed=self._typed(),
                 retry=self._retry,
+                job=ci_of(config).job,
                 made=None if self._brief is None else "rerun",
             ),
             wording=_progress_line,

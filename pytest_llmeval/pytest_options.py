@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,9 +30,13 @@ from pytest_llmeval.settings import (
     untyped_store,
 )
 
+if TYPE_CHECKING:
+    from pytest_llmeval.runs.ci import CiFacts
+
 SETTINGS = pytest.StashKey[Settings]()
 PARSER = pytest.StashKey[pytest.Parser]()
 ENVIRON = pytest.StashKey[dict[str, str]]()
+CI = pytest.StashKey["CiFacts"]()
 SESSION_KEY = "llmeval_session"  # xdist's own id can be given by hand, the same every day
 
 # Options of pytest with which no test is run, by the names of their values.
@@ -55,6 +59,15 @@ _QUOTED = re.compile(r"'([^']*)'$")  # what pytest could not read ends its messa
 def environ_of(config: pytest.Config) -> dict[str, str]:
     """Return the variables as they were before a conftest changed any."""
     return config.stash.get(ENVIRON, None) or dict(os.environ)
+
+
+def ci_of(config: pytest.Config) -> CiFacts:
+    """Return what CI tells of the job by these variables."""
+    if CI not in config.stash:
+        from pytest_llmeval.runs.ci import read_ci
+
+        config.stash[CI] = read_ci(environ_of(config))
+    return config.stash[CI]
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -129,6 +142,8 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
         _check_origin_of_warn(config, typed)
     if "store" in given:
         _check_origin_of_store(config, given["store"])
+    if "fetch" not in given and not given.keys().isdisjoint(("baseline", "anchor")):
+        given["fetch"] = ci_of(config).provider is not None
     if "anchor" in given and "baseline" not in given:
         raise SettingsError(
             f"--llm-anchor={given['anchor']}: an anchor is a second baseline, and there is no "
@@ -189,9 +204,7 @@ def _check_origin_of_store(config: pytest.Config, named: str) -> None:
 
 def _check_origin_of_warn(config: pytest.Config, typed: set[str]) -> None:
     """Refuse to go on ungated in CI where only a file says so: a branch may change it."""
-    from pytest_llmeval.runs.ci import read_ci
-
-    if "--llm-on-missing" in typed or read_ci(environ_of(config)).provider is None:
+    if "--llm-on-missing" in typed or ci_of(config).provider is None:
         return
     raise SettingsError(
         "--llm-on-missing=warn was set by addopts, PYTEST_ADDOPTS or a file of arguments: a branch "

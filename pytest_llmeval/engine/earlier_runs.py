@@ -11,10 +11,10 @@ import pytest
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.cache.queries import DATABASE, RowReader
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.run_header import ci_facts, git_state, may_fetch, selection
+from pytest_llmeval.engine.run_header import git_state, selection
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.ci import read_ci
+from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import MakeRun, find_baseline
@@ -51,10 +51,10 @@ def refuse_untrusted_runs(config: pytest.Config, settings: Settings) -> None:
     refuse_tracked(settings.directory, git=git_state(config))
 
 
-def lost_run(config: pytest.Config) -> str:
+def lost_run(config: pytest.Config, ci: CiFacts) -> str:
     """Say that no later job finds the run of this one; empty where it will, and on a laptop."""
     git = git_state(config)
-    if git.commit is not None or ci_facts(config).provider is None:
+    if git.commit is not None or ci.provider is None:
         return ""
     return f"no later job is compared with this run, as its commit is not known: {git.lack}"
 
@@ -81,6 +81,7 @@ def baseline_of(
     reference: str,
     *,
     option: str,
+    ci: CiFacts,
     retry: Retry | None,
     make: MakeRun | None,
 ) -> Baseline:
@@ -90,14 +91,14 @@ def baseline_of(
         BaselineError: there is none, or it does not fit.
     """
     git = git_state(config)
-    seconds = SECONDS if ci_facts(config).provider else _SECONDS_ON_LAPTOP
+    seconds = SECONDS if ci.provider else _SECONDS_ON_LAPTOP
     store = open_store(settings.directory, named=settings.store, git=git, seconds=seconds)
     own = None  # where history that is missing may be fetched to
-    if git.top is not None and may_fetch(config, settings):
+    if git.top is not None and settings.fetch:
         own = OwnRepository(settings.directory, top=git.top, fetches=True)
     return find_baseline(
         reference,
-        Refs(store, git, ci_facts(config), own, settings.baseline_reach),
+        Refs(store, git, ci, own, settings.baseline_reach),
         option=option,
         root=relative_root(config.rootpath, top=git.top),
         selection=selection(config),
@@ -139,7 +140,7 @@ def draws_to_replay(
     return [draws_of_line(Refs(store, git), root=relative_root(config.rootpath, top=git.top))]
 
 
-def may_defer(settings: Settings, environ: Mapping[str, str]) -> bool:
+def may_defer(settings: Settings, ci: CiFacts, environ: Mapping[str, str]) -> bool:
     """Tell whether cases that ask something new without a key may be left to a merge queue.
 
     A pull request from another repository alone is given no key. Where CI does not say that it is
@@ -147,9 +148,9 @@ def may_defer(settings: Settings, environ: Mapping[str, str]) -> bool:
 
     Args:
         settings: of the session.
+        ci: what CI tells of the job.
         environ: the variables as CI set them, before a conftest changed any.
     """
-    ci = read_ci(environ)
     if settings.gate.keyless != "defer" or ci.fork is not True or ci.is_queued:
         return False
     from pytest_llmeval.models.providers.vendor import any_key_is_set

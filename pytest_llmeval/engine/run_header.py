@@ -20,17 +20,15 @@ from typing import Any
 import pytest
 
 from pytest_llmeval import __version__
-from pytest_llmeval.records import Case, Run, paths_of
-from pytest_llmeval.runs.ci import CiFacts, read_ci
+from pytest_llmeval.records import Case, CiJob, Run, paths_of
 from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown_files
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.run_lines import collected_cases
 from pytest_llmeval.runs.store import new_run_id
-from pytest_llmeval.settings import TYPED_KEY, GateRules, Settings
+from pytest_llmeval.settings import TYPED_KEY, GateRules
 from pytest_llmeval.vendors import VENDORS
 
 GIT = pytest.StashKey[GitState]()
-CI = pytest.StashKey[CiFacts]()
 
 _NAMES_IN: Any = vars(ModuleType)["__dict__"]  # of a module; no subclass can take its place
 INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
@@ -49,6 +47,7 @@ class Choice:
         deselected: all items that were announced to be left out.
         typed: what the user typed of the selection.
         retry: the run that the session completes, None for a run of its own.
+        job: of CI, None on a laptop.
         made: why the run is made, see ``records.Run``.
     """
 
@@ -57,6 +56,7 @@ class Choice:
     deselected: Collection[pytest.Item]
     typed: Sequence[str]
     retry: Retry | None
+    job: CiJob | None
     made: str | None = None
 
 
@@ -93,7 +93,7 @@ def open_run(
         outside_calls=0,
         completes=choice.retry.run.id if choice.retry else None,
         rules=asdict(rules),
-        ci=ci_facts(config).job,
+        ci=choice.job,
         # pytest may drop whole files before they are collected
         collected=None if _by_last(config.option) else collected_cases(choice.collected),
         made=choice.made,
@@ -184,19 +184,6 @@ def git_state(config: pytest.Config) -> GitState:
     if GIT not in config.stash:
         config.stash[GIT] = read_state(config.rootpath)
     return config.stash[GIT]
-
-
-def ci_facts(config: pytest.Config) -> CiFacts:
-    """Return what CI tells of the job, read once: tests may change variables."""
-    if CI not in config.stash:
-        config.stash[CI] = read_ci(os.environ)
-    return config.stash[CI]
-
-
-def may_fetch(config: pytest.Config, settings: Settings) -> bool:
-    """Tell whether history that is missing may be fetched: in CI, unless an option says."""
-    is_ci = ci_facts(config).provider is not None
-    return is_ci if settings.fetch is None else settings.fetch
 
 
 def selection(config: pytest.Config) -> tuple[str, ...]:

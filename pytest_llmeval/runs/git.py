@@ -163,7 +163,7 @@ def is_name(text: str) -> bool:
 
 
 def resolve(name: str, *, top: Path) -> ResolvedRef | None:
-    """Find the commit that a name means: branch, tag, branch of origin, then anything else.
+    """Find the commit that a name means: branch, branch of origin, tag, then anything else.
 
     Args:
         name: as the user typed it.
@@ -174,7 +174,7 @@ def resolve(name: str, *, top: Path) -> ResolvedRef | None:
     """
     if not is_name(name):
         return None
-    places = [f"refs/{kind}/{name}" for kind in ("heads", "tags", "remotes", "remotes/origin")]
+    places = [f"refs/{kind}/{name}" for kind in ("heads", "remotes/origin", "tags", "remotes")]
     existing = _git(top, "for-each-ref", "--format=%(refname)", *places).text.split("\n")
     full_name = next((place for place in places if place in existing), None)
     commit = _rev_parse(top, f"{full_name or name}^{{commit}}")

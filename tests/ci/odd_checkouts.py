@@ -195,6 +195,16 @@ def push_of_a_topic(folder: Path) -> Situation:
     return _topic(folder, "push")
 
 
+def push_of_a_topic_with_a_tag_called_main(folder: Path) -> Situation:
+    """Whoever may push a tag could else say what a branch is compared with."""
+    origin = Origin(folder / "host")
+    origin.set("refs/tags/main", add_feature(origin))
+    origin.set("feature", origin.commit(HARMLESS, on=origin.at("feature")))
+    job = github_push(origin, folder / "job", branch="feature", depth=0)
+    why = "a name is that of a branch first, of origin's too"
+    return complete(job, origin, wanted=origin.main[1], why=why)
+
+
 def dispatch_on_a_topic(folder: Path) -> Situation:
     return _topic(folder, "workflow_dispatch")
 
@@ -422,6 +432,7 @@ ODD_CHECKOUTS = (
     tag_on_main,
     tag_on_a_release,
     push_of_a_topic,
+    push_of_a_topic_with_a_tag_called_main,
     dispatch_on_a_topic,
     merge_request_whose_branch_merged_main,
     merge_train_behind_a_bad_one,

@@ -75,6 +75,22 @@ def test_a_stacked_pull_request_is_not_blamed_for_its_parent(tmp_path: Path) -> 
     assert ended.found == (0, "unchanged", situation.wanted, "rerun"), ended.output
 
 
+def test_a_conftest_of_the_branch_does_not_say_what_it_is_merged_into(tmp_path: Path) -> None:
+    """Its code runs before the baseline is looked up."""
+    origin = Origin(tmp_path / "host")
+    below = origin.commit(WORSE, on=origin.tip)
+    origin.set("below", below)
+    variables = {"BUILDKITE": "true", "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "below"}
+    conftest = f"import os\ndel os.environ['GITHUB_ACTIONS']\nos.environ |= {variables}\n"
+    head = origin.commit({"conftest.py": conftest}, on=below)
+    job = pull_request(origin, tmp_path / "job", head=head)
+
+    ended = Ended(job.path, *OPTIONS, environ=job.environ)
+
+    assert ended.found == (1, "regressed", origin.tip, "rerun"), ended.output
+    assert "auto: the target, as github says" in ended.output
+
+
 @pytest.mark.parametrize(("options", "status"), [((), 4), (("--llm-fetch",), 0)])
 def test_a_shallow_clone_elsewhere_fetches_its_base_if_it_may(
     tmp_path: Path, options: tuple[str, ...], status: int

@@ -232,7 +232,9 @@ def test_an_ignored_file_that_the_base_did_without_is_named(project: Project) ->
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ("app.py", "*llm_base_files names app.py, which the base's commit has itself*"),
+        ("app.py", "*llm_base_files names app.py, which git keeps, here or in the base's commit*"),
+        ("conftest.py", "*llm_base_files names conftest.py, which git keeps*"),
+        ("own", "*llm_base_files names own, which git keeps*"),
         ("none.txt", "*llm_base_files names none.txt, which is not in this checkout*"),
         ("../x", "*llm_base_files in the ini file: '../x' is not below rootdir*"),
     ],
@@ -243,7 +245,9 @@ def test_files_that_cannot_be_copied_are_an_error(
     project.commit("small")
     branch_off(project)
     ini = (project.path / "pytest.ini").read_text()
-    project.write(pytest_ini=f"{ini}llm_base_files = {named}\n")
+    project.write(pytest_ini=f"{ini}llm_base_files = {named}\n", conftest="")
+    (project.path / "own").mkdir()
+    (project.path / "own" / "conftest.py").touch()
     project.commit("copies")
 
     result = project.run(*RERUN)

@@ -34,7 +34,7 @@ from pytest_llmeval.engine.rerun.relocation import (
     moved_environment,
     python_path,
 )
-from pytest_llmeval.engine.run_header import git_state, may_fetch, selection
+from pytest_llmeval.engine.run_header import git_state, selection
 from pytest_llmeval.errors import BaselineError, GitFailed, listed_names
 from pytest_llmeval.models.journal import journal_of
 from pytest_llmeval.records import Outcome, Run, paths_of, too_many_errored
@@ -255,8 +255,7 @@ def rerun_of(
     top = git_state(config).top
     if top is None:
         raise BaselineError("no commit can be checked out: there is no git repository here")
-    fetches = may_fetch(config, settings)
-    repository = OwnRepository(settings.directory, top=top, fetches=fetches)
+    repository = OwnRepository(settings.directory, top=top, fetches=bool(settings.fetch))
     try:
         repository.prepare()
     except (GitFailed, OSError) as exc:

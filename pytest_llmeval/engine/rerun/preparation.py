@@ -17,7 +17,7 @@ import pytest
 
 from pytest_llmeval.engine.rerun.relocation import Relocation
 from pytest_llmeval.errors import BaselineError, GitFailed
-from pytest_llmeval.runs.git import ask, change, short_hash
+from pytest_llmeval.runs.git import ask, change, short_hash, tracked_below
 
 _LFS = "version https://git-lfs.github.com/spec/v1"
 _OID = re.compile(rb"^oid sha256:([0-9a-f]{64})$", re.MULTILINE)
@@ -111,10 +111,11 @@ def _copy(file: Path, relocation: Relocation) -> None:
     name = os.path.relpath(file, relocation.checkout)
     if place is None or not file.exists():
         raise BaselineError(f"llm_base_files names {name}, which is not in this checkout")
-    if place.exists():
+    if place.exists() or tracked_below((file,), top=relocation.checkout):
+        # Else a branch could bring a conftest.py of its own, which the base has not.
         raise BaselineError(
-            f"llm_base_files names {name}, which the base's commit has itself. Take it out: it is "
-            "for files that git does not keep"
+            f"llm_base_files names {name}, which git keeps, here or in the base's commit. Take it "
+            "out: it is for files that git does not keep"
         )
     place.parent.mkdir(parents=True, exist_ok=True)
     if file.is_dir():
