@@ -29,7 +29,7 @@ paid for.
 GROUPS = (
     ("Compare with a baseline", "gate.md", (
         "llm_baseline", "llm_anchor", "llm_on_missing", "llm_baseline_reach", "llm_baseline_age",
-        "llm_fetch", "llm_retry_errors",
+        "llm_fetch",
     )),
     ("Judge", "gate.md", (
         "llm_alpha", "llm_margin", "llm_target", "llm_test", "llm_multiplicity",

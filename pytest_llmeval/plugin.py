@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.workers import ReportHooks
     from pytest_llmeval.judgement import Judgement
     from pytest_llmeval.records import Progress, Run
-    from pytest_llmeval.runs.retry import Retry
     from pytest_llmeval.runs.store import FoundRun
     from pytest_llmeval.session import EvalSession
     from pytest_llmeval.settings import Settings
@@ -237,10 +236,9 @@ class SessionHooks:
         self._forecast: list[str] = []
         self._annotations: list[str] = []
         self._started = time.perf_counter()
-        self._retry: Retry | None = None
         self._reports: ReportHooks | None = None  # none before there is an eval or a worker
         self._asks_only = asks_only(config)
-        if not self._asks_only and (settings.baseline is not None or settings.retry_errors):
+        if not self._asks_only and settings.baseline is not None:
             self._find_earlier_runs()
             self._started = time.perf_counter()  # a run that was made has its own time
 
@@ -250,14 +248,10 @@ class SessionHooks:
 
         config, settings = self._config, self._settings
         earlier_runs.refuse_foreign_runs(config, settings)
-        if settings.retry_errors:
-            self._retry = earlier_runs.retry_of(config, settings)
         if not self._is_worker:
             make = self._make_run if settings.on_missing in RERUNS else None
             ci = ci_of(config)
-            find = partial(
-                earlier_runs.baseline_of, config, settings, ci=ci, retry=self._retry, make=make
-            )
+            find = partial(earlier_runs.baseline_of, config, settings, ci=ci, make=make)
             planned = planned_judgement(
                 settings,
                 find=find,
@@ -265,14 +259,13 @@ class SessionHooks:
                 typed=self._typed(),
                 may_defer=earlier_runs.may_defer(settings, ci, environ_of(config)),
             )
-            self._session = EvalSession(planned, self._retry)
+            self._session = EvalSession(planned)
 
     def _earlier_runs(self) -> list[tuple[Run, Path]]:
-        """List the run that is completed, and those that are compared with, with their files."""
+        """List the runs that are compared with, and their files."""
         planned = None if self._session is None else self._session.planned
         found = [] if planned is None else [planned.baseline, planned.anchor]
-        runs = [(one.run, one.path) for one in (self._retry, *found) if one is not None]
-        return [(run, path) for run, path in runs if run.cases]
+        return [(one.run, one.path) for one in found if one is not None and one.run.cases]
 
     def _make_run(self, commit: str) -> FoundRun | None:
         """Run the evals of a commit now; None if it has none of those that were chosen."""
@@ -293,7 +286,7 @@ class SessionHooks:
             return []
         from pytest_llmeval.reports.terminal.section import header
 
-        return header(self._session.planned, self._retry)
+        return header(self._session.planned)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Note what is left out openly; what vanishes without a word counts as gone."""
@@ -312,7 +305,7 @@ class SessionHooks:
             try:
                 evals, ordinary = _marked(items)
                 self._warn_of_ordinary(ordinary)
-                if self._retry or evals:
+                if evals:
                     self._begin(session, items, collected)
             except SettingsError as exc:
                 if not self._is_worker:
@@ -368,7 +361,7 @@ class SessionHooks:
         if self._brief is not None:
             node.workerinput[BRIEF] = self._brief.written()
         compared = [str(path) for _, path in self._earlier_runs()]
-        tell_worker(node, config=self._config, retry=self._retry, compared=compared)
+        tell_worker(node, config=self._config, compared=compared)
         self._reports = report_hooks(self._config, self._settings)
         self._reports.nodes.append(node)
         follow_workers(self._config, wording=_progress_line)
@@ -570,14 +563,13 @@ class SessionHooks:
                 left_out=[item for item in collected if item not in chosen],
                 deselected=self._deselected,
                 typed=self._typed(),
-                retry=self._retry,
                 job=ci_of(config).job,
                 made=None if self._brief is None else "rerun",
             ),
             wording=_progress_line,
         )
         self._reports = report_hooks(config, settings)
-        if self._retry is None and not self._is_worker and not self._asks_only:
+        if not self._is_worker and not self._asks_only:
             self._foretell(opening)
 
     def _foretell(self, opening: Run) -> None:
@@ -593,13 +585,7 @@ class SessionHooks:
             self._forecast.append(printable(f"llm evals: {lack}"))
 
     def _set_status(self, session: pytest.Session, judgement: Judgement) -> None:
-        """Turn a green session red; pytest's own verdicts 1 to 5 stand.
-
-        Only "no tests collected" does not, where no trial had to be run again.
-        """
-        is_done = self._retry is not None and self._retry.is_done
-        if is_done and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-            session.exitstatus = pytest.ExitCode.OK
+        """Turn a green session red; pytest's own verdicts 1 to 5 stand."""
         if session.exitstatus != pytest.ExitCode.OK:
             return
         if judgement.fails:

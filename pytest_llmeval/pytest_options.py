@@ -6,6 +6,7 @@ here, not by argparse, so that a mistake is one line with exit code 4.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ import pytest
 from pytest_llmeval.errors import SettingsError, without_user
 from pytest_llmeval.settings import (
     REMOVED,
+    REMOVED_OPTIONS,
     REPEATS,
     TYPED_KEY,
     GateRules,
@@ -52,7 +54,7 @@ _QUESTIONS = {
     "help": ("--help", "-h"),
 }
 # Options of a session that is compared with an earlier run, by their fields.
-_OF_COMPARISONS = ("baseline", "anchor", "on_missing", "retry_errors", "reports", "store")
+_OF_COMPARISONS = ("baseline", "anchor", "on_missing", "reports", "store")
 _QUOTED = re.compile(r"'([^']*)'$")  # what pytest could not read ends its message
 
 
@@ -87,6 +89,8 @@ def add_options(parser: pytest.Parser) -> None:
                 group.addoption(option.flags[1], action="store_false", **settings)
         if option.ini:
             parser.addini(option.key, option.help, type=option.ini, default=None)
+    for flag in REMOVED_OPTIONS:
+        group.addoption(flag, action="store_true", default=False, help=argparse.SUPPRESS)
     for key in REMOVED:
         parser.addini(key, "removed: take it out", type="linelist", default=None)
 
@@ -172,7 +176,10 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
 
 
 def _check_removed(config: pytest.Config) -> None:
-    """Refuse keys that the ini file may have from an earlier version."""
+    """Refuse keys and options that an earlier version had."""
+    for flag, instead in REMOVED_OPTIONS.items():
+        if config.getoption(flag):
+            raise SettingsError(f"{flag} was removed: {instead}")
     for key, instead in REMOVED.items():
         if config.getini(key):
             raise SettingsError(f"{key} in the ini file: {instead}")

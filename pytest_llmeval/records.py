@@ -393,8 +393,6 @@ class Run:
         outside_calls: how many calls belonged to no case.
         attempts: how many calls were sent to models, those that were retried or lost and
             those of trials that did not end included; None if that was not counted.
-        completes: id of the run whose errored trials were run again here, and whose other
-            trials were taken over; None for a run of its own.
         unseen: files that may be otherwise than the commit says without git's noticing, relative
             to its top level: modules, conftest.py and ini files that the session used and git
             neither tracks nor ignores, and tracked ones that it was told not to look at.
@@ -431,7 +429,6 @@ class Run:
     trials: tuple[Trial, ...]
     outside_calls: int
     attempts: int | None = None
-    completes: str | None = None
     unseen: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     rules: Mapping[str, Setting] = field(default_factory=dict)

@@ -23,7 +23,6 @@ from pytest_llmeval.records import Run, Slowdown, Trial, distinct_names, first_f
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
-from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import Settings
@@ -37,15 +36,13 @@ class EvalSession:
         saw_collection_error: some file could not be collected, so the run is incomplete.
     """
 
-    def __init__(self, planned: Judgement, retry: Retry | None = None) -> None:
+    def __init__(self, planned: Judgement) -> None:
         self.planned = planned
-        self._retry = retry
         self.saw_collection_error = False
         self._untracked: tuple[str, ...] = ()
         self._store = RunStore(planned.settings.directory)
         self._opening: Run | None = None
-        self._recorded = {} if retry is None else retry.recorded
-        self._trials: dict[str, tuple[Trial, ...]] = dict(self._recorded)
+        self._trials: dict[str, tuple[Trial, ...]] = {}
         self._headlines: dict[str, str] = {}
         self._notes = [*planned.notes]
         self._serial: dict[str, str] = {}
@@ -78,9 +75,7 @@ class EvalSession:
         self._attempts += payload.get("attempts", 0)
 
     def _add_case(self, case: str, payload: Mapping[str, Any]) -> None:
-        # A trial that was to run again and did not end keeps its earlier outcome.
-        trials = (*self._recorded.get(case, ()), *payload["trials"])
-        known = {trial.index: trial for trial in trials}
+        known = {trial.index: trial for trial in payload["trials"]}
         self._trials[case] = tuple(known[index] for index in sorted(known))
         self._headlines[case] = payload["headline"]
         self._serial[case] = payload["serial"]
@@ -193,11 +188,6 @@ class EvalSession:
 
     def _nothing_ran(self, judgement: Judgement) -> Judgement:
         is_gated = judgement.baseline is not None
-        if self._retry is not None and self._retry.is_done and not self.saw_collection_error:
-            note = Fact(Why.NOTHING_TO_RETRY, (self._retry.run.id,))
-            judgement = replace(judgement, notes=(*judgement.notes, note))
-            # what was asked for is there already
-            return judged(judgement, self._retry.taken_over) if is_gated else judgement
         return replace(judgement, could_not_judge=Fact(Why.NOTHING_RAN) if is_gated else None)
 
 

@@ -36,6 +36,11 @@ REMOVED = {
     "llm_gate_order": "there is no such order any more, as a function that held ended it for all "
     "that came after. Take the lines out: every function is judged"
 }
+# options of the command line, likewise
+REMOVED_OPTIONS = {
+    "--llm-retry-errors": "run the same again without it: what is paid for is replayed, and only "
+    "what got no reply is asked"
+}
 
 CacheMode = Literal["auto", "replay", "refresh", "off"]
 KeylessCases = Literal["fail", "defer"]
@@ -534,9 +539,6 @@ class Settings:
     store: str | None = Option("--llm-store=git+refs://REMOTE", team_store, ini="string").says(
         "read the runs of a team, too, which llmeval push keeps in refs of a git remote: "
         "git+refs://origin"
-    )
-    retry_errors: bool = Option("--llm-retry-errors", boolean, default=False).says(
-        "run only the errored trials of the last run again, and record that run completed"
     )
     model: str | None = Option("--llm-model=PROVIDER/MODEL", not_blank, ini="string").says(
         "model that the llm fixture asks: openai/gpt-6-luna, or function/module:callable"

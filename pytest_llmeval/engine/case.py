@@ -51,7 +51,6 @@ class CaseTrials:
     Args:
         spec: the case.
         serial, signature: see below.
-        standing: trials that an earlier session ran, and that are not run here.
         hooks: see below.
 
     Attributes:
@@ -74,7 +73,6 @@ class CaseTrials:
         serial: str,
         signature: Hashable,
         hooks: TrialHooks,
-        standing: Sequence[Trial] = (),
     ) -> None:
         self.spec = spec
         self.item = spec.item
@@ -83,8 +81,7 @@ class CaseTrials:
         self.signature = signature
         self.hooks = hooks
         self.parameters = parameters_of(self.item)
-        self._standing = {trial.index: _stood(trial) for trial in standing}
-        self.calls: dict[int, tuple[int, int]] = dict.fromkeys(self._standing, (0, 0))
+        self.calls: dict[int, tuple[int, int]] = {}
         self._bought: dict[str, int] = {}  # draw, and index of the trial
         self._recorded: dict[int, Ended] = {}  # of attempts before this one
         self.has_run_again = False
@@ -96,8 +93,8 @@ class CaseTrials:
     def forget(self) -> None:
         """Start afresh, for a rerun."""
         self.running: dict[int, RunningTrial] = {}
-        self._ended: dict[int, Ended] = dict(self._standing)
-        self.unplanned: Iterator[int] = iter(self.to_run)
+        self._ended: dict[int, Ended] = {}
+        self.unplanned: Iterator[int] = iter(range(self.repeats))
 
     @property
     def inherited(self) -> PutOnItem:
@@ -109,11 +106,6 @@ class CaseTrials:
     def begin_protocol(self) -> None:
         """Note what is on the item now, before its first phase."""
         self._inherited = put_on(self.item, without=RUNNER)
-
-    @property
-    def to_run(self) -> list[int]:
-        """The indices of the trials that are run here."""
-        return [index for index in range(self.repeats) if index not in self._standing]
 
     @property
     def ended(self) -> list[Ended]:
@@ -170,7 +162,7 @@ class CaseTrials:
     @property
     def has_news(self) -> bool:
         """Whether some trial has ended here."""
-        return len(self._ended) > len(self._standing)
+        return bool(self._ended)
 
     @property
     def all_ended(self) -> bool:
@@ -378,7 +370,7 @@ class CaseRunner:
                 message=excinfo.typename,
                 in_setup=not skipped,
             )
-            for index in self.trials.to_run
+            for index in range(self.trials.repeats)
         ]
         self.trials.stand_in([Ended(record=record, in_setup=True) for record in records])
 
@@ -452,12 +444,6 @@ def _masked(value: object, keys: Sequence[str]) -> object:
         return value
     text = masked_keys(plain, keys)
     return value if text == plain else text
-
-
-def _stood(trial: Trial) -> Ended:
-    """Put a trial of which only the record is left; that names no more than type and line."""
-    passed = trial.outcome is Outcome.PASSED
-    return Ended(record=trial, headline="" if passed else trial.message)
 
 
 def _told(value: object) -> object:

@@ -10,7 +10,6 @@ import pytest
 
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.cache.queries import DATABASE, RowReader
-from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.run_header import git_state, selection
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import Run
@@ -20,12 +19,10 @@ from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import MakeRun, find_baseline
 from pytest_llmeval.runs.lookup.standing import draws_of, draws_of_line
 from pytest_llmeval.runs.own_repository import SECONDS, OwnRepository
-from pytest_llmeval.runs.retry import Retry, find_retry, lineage
 from pytest_llmeval.runs.sharing.shared_store import open_store
 from pytest_llmeval.runs.store import RunStore, refuse_tracked
 from pytest_llmeval.settings import Settings
 
-RETRY_KEY = "llmeval_retry"
 COMPARED_KEY = "llmeval_compared"
 
 _SECONDS_ON_LAPTOP = 5.0  # for the store of a team: in CI nobody waits, and a missing run costs
@@ -59,22 +56,6 @@ def lost_run(config: pytest.Config, ci: CiFacts) -> str:
     return f"no later job is compared with this run, as its commit is not known: {git.lack}"
 
 
-def retry_of(config: pytest.Config, settings: Settings) -> Retry:
-    """Find the run that a session is to complete; a worker learns it from its controller.
-
-    Raises:
-        SettingsError: there is none, or it does not fit.
-    """
-    store = RunStore(settings.directory)
-    worker: dict[str, str] = getattr(config, "workerinput", {})
-    if RETRY_KEY in worker:
-        path = Path(worker[RETRY_KEY])
-        return Retry(store.load(path), path)
-    git = git_state(config)
-    root = relative_root(config.rootpath, top=git.top)
-    return find_retry(store, git=git, root=root, selection=selection(config), model=settings.model)
-
-
 def baseline_of(
     config: pytest.Config,
     settings: Settings,
@@ -82,7 +63,6 @@ def baseline_of(
     *,
     option: str,
     ci: CiFacts,
-    retry: Retry | None,
     make: MakeRun | None,
 ) -> Baseline:
     """Find the run that a session is to be compared with, or let it be made.
@@ -104,8 +84,6 @@ def baseline_of(
         selection=selection(config),
         models=None if settings.model is None else frozenset({settings.model}),
         typed_model=settings.typed_model,
-        # A run is not compared with itself as it was before it was completed.
-        excluding=lineage(retry.run, store) if retry else (),
         age=settings.baseline_age,
         strict=settings.gate.strict,
         make=make,
@@ -118,7 +96,7 @@ def draws_to_replay(
 ) -> Sequence[frozenset[str]]:
     """Collect the draws that come before newer ones: else a refresh elsewhere would take them away.
 
-    They are those of the run that is completed, of the baseline and of the anchor; without any,
+    They are those of the baseline and of the anchor; without any,
     of the runs of this commit and its ancestors.
 
     Args:
@@ -168,21 +146,3 @@ def source_of_forecast(settings: Settings, baseline: Baseline | None) -> tuple[R
         newest = RunStore(settings.directory).newest()
         return None if newest is None else newest.run, False
     return None, False
-
-
-def unfinished(
-    config: pytest.Config, items: list[pytest.Item], evals: Sequence[Eval], *, retry: Retry
-) -> list[Eval]:
-    """Pick the cases of which a trial is run again, and deselect all other items.
-
-    Raises:
-        SettingsError: the cases are not those of the run.
-    """
-    retry.check_cases([spec.case for spec in evals])
-    ids = {case.id for case in retry.unfinished}
-    picked = [spec for spec in evals if spec.case.id in ids]
-    wanted = {spec.item for spec in picked}
-    others = [item for item in items if item not in wanted]
-    items[:] = [item for item in items if item in wanted]
-    config.hook.pytest_deselected(items=others)
-    return picked

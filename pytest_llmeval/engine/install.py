@@ -17,7 +17,6 @@ import pytest
 
 from pytest_llmeval.engine.case import CaseRunner, CaseTrials
 from pytest_llmeval.engine.compat import SUPPORTED, Abilities, find_abilities, missing_parts
-from pytest_llmeval.engine.earlier_runs import unfinished
 from pytest_llmeval.engine.hooks import EngineHooks
 from pytest_llmeval.engine.marker import Eval, is_eval, read_marker
 from pytest_llmeval.engine.run_header import Choice, open_run
@@ -37,7 +36,6 @@ from pytest_llmeval.models.http.masking import masked_logs
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.models.source import SourceFiles
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.settings import Settings
 
 Tests = Mapping[str, pytest.Function]  # a case of each test function, by node id of that
@@ -58,8 +56,6 @@ def install(
 ) -> Run:
     """Make every item under the marker run its trials; return the run that begins.
 
-    Items that are not run again are taken out of ``items`` where a run is completed.
-
     Raises:
         SettingsError: an item or a setting is impossible, or a private part of pytest is gone.
     """
@@ -75,21 +71,18 @@ def install(
     opening = _opening(config, evals, settings=settings, choice=choice)
     given = {one.case.parameters: one.item.callspec.params for one in evals if one.case.parameters}
     models.replies.keep_parameters(given)
-    if choice.retry is not None:
-        evals = unfinished(config, items, evals, retry=choice.retry)
-    if evals:
-        abilities = find_abilities(session)
-        exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures)
-        one = "concurrency 1" if settings.concurrency == 1 else ""
-        serial = serial_session(config) or one or abilities.serial
-        trials = _trials_of(evals, exclusive=exclusive, serial=serial, retry=choice.retry)
-        models.notes += _notes(config, trials.values(), abilities)
-        limit = max(1, settings.concurrency // workers(config))
-        scheduler = Scheduler(session, trials, abilities=abilities, limit=limit)
-        scheduler.display = show_progress(config, look=scheduler.progress, wording=wording)
-        runners = [CaseRunner(case, scheduler=scheduler) for case in trials.values()]
-        hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
-        config.pluginmanager.register(hooks, "llmeval-engine")
+    abilities = find_abilities(session)
+    exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures)
+    one = "concurrency 1" if settings.concurrency == 1 else ""
+    serial = serial_session(config) or one or abilities.serial
+    trials = _trials_of(evals, exclusive=exclusive, serial=serial)
+    models.notes += _notes(config, trials.values(), abilities)
+    limit = max(1, settings.concurrency // workers(config))
+    scheduler = Scheduler(session, trials, abilities=abilities, limit=limit)
+    scheduler.display = show_progress(config, look=scheduler.progress, wording=wording)
+    runners = [CaseRunner(case, scheduler=scheduler) for case in trials.values()]
+    hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
+    config.pluginmanager.register(hooks, "llmeval-engine")
     return opening
 
 
@@ -196,7 +189,7 @@ def _mask_logs(config: pytest.Config) -> None:
 
 
 def _require_parts(session: pytest.Session, evals: Sequence[pytest.Function]) -> None:
-    missing = missing_parts(session, evals) if evals else ()
+    missing = missing_parts(session, evals)
     if missing:
         raise SettingsError(
             f"pytest {pytest.__version__} is not supported: {', '.join(missing)} moved. "
@@ -205,9 +198,8 @@ def _require_parts(session: pytest.Session, evals: Sequence[pytest.Function]) ->
 
 
 def _trials_of(
-    evals: Sequence[Eval], *, exclusive: Collection[str], serial: str, retry: Retry | None
+    evals: Sequence[Eval], *, exclusive: Collection[str], serial: str
 ) -> dict[pytest.Item, CaseTrials]:
-    standing = {} if retry is None else retry.standing
     names, following = askable(evals[0].item.session), followers([one.item for one in evals])
     items = {spec.item.path: spec.item for spec in evals}
     hooks = {path: TrialHooks(item, without=following) for path, item in items.items()}
@@ -219,7 +211,6 @@ def _trials_of(
             signature=spec.item
             if needs_protocol(spec.item, following)
             else signature(spec.item, names),
-            standing=standing.get(spec.case.id, ()),
             hooks=hooks[spec.item.path],
         )
         for spec in evals

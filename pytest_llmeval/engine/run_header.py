@@ -22,7 +22,6 @@ import pytest
 from pytest_llmeval import __version__
 from pytest_llmeval.records import Case, CiJob, Run, paths_of
 from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown_files
-from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.run_lines import collected_cases
 from pytest_llmeval.runs.store import new_run_id
 from pytest_llmeval.settings import TYPED_KEY, GateRules
@@ -46,7 +45,6 @@ class Choice:
         left_out: the items of those that will not run.
         deselected: all items that were announced to be left out.
         typed: what the user typed of the selection.
-        retry: the run that the session completes, None for a run of its own.
         job: of CI, None on a laptop.
         made: why the run is made, see ``records.Run``.
     """
@@ -55,7 +53,6 @@ class Choice:
     left_out: Sequence[pytest.Item]
     deselected: Collection[pytest.Item]
     typed: Sequence[str]
-    retry: Retry | None
     job: CiJob | None
     made: str | None = None
 
@@ -91,7 +88,6 @@ def open_run(
         cases=tuple(cases),
         trials=(),
         outside_calls=0,
-        completes=choice.retry.run.id if choice.retry else None,
         rules=asdict(rules),
         ci=choice.job,
         # pytest may drop whole files before they are collected

@@ -11,14 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_llmeval.engine.earlier_runs import COMPARED_KEY, RETRY_KEY
+from pytest_llmeval.engine.earlier_runs import COMPARED_KEY
 from pytest_llmeval.engine.reporting import letter_and_word, print_misses, show_scores, shown_as_m
 from pytest_llmeval.engine.run_header import files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.journal import Journal, journal_of, note_end, process_name
 from pytest_llmeval.records import Slowdown
-from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.run_lines import header_line, read_header, read_trial, trial_line
 from pytest_llmeval.safe_text import printable_message
 from pytest_llmeval.settings import TYPED_KEY, Settings
@@ -121,14 +120,10 @@ class ReportHooks:
         self.shown_as_m = shown_as_m(terminalreporter)
 
 
-def tell_worker(
-    node: Any, *, config: pytest.Config, retry: Retry | None, compared: Sequence[str]
-) -> None:
+def tell_worker(node: Any, *, config: pytest.Config, compared: Sequence[str]) -> None:
     """Tell a worker what it cannot know: what was typed, and how work is dealt."""
     node.workerinput[STEALING] = config.getoption("dist", "no") == "worksteal"
     node.workerinput[TYPED_KEY] = [str(one) for one in config.invocation_params.args]
-    if retry is not None:
-        node.workerinput[RETRY_KEY] = str(retry.path)
     node.workerinput[COMPARED_KEY] = list(compared)
 
 

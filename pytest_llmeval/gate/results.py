@@ -92,7 +92,6 @@ class Why(StrEnum):
     NOTHING_RAN = "nothing ran"
     RAISED = "raised"
     REFUSED = "refused"
-    NOTHING_TO_RETRY = "nothing to retry"
     PART_IN_CI = "a part of the suite gates alone in CI"
     # of runs that were merged
     CASES_MISSING = "cases missing"

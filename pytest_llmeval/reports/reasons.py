@@ -16,7 +16,7 @@ from pytest_llmeval.reports.formats import counted, pasted
 from pytest_llmeval.runs.keyless import ElsewhereAsked
 from pytest_llmeval.settings import GateRules
 
-_AGAIN = "run again, only what got no reply is asked anew"
+AGAIN = "run again, only what got no reply is asked anew"
 _UNIT = (
     "the {} cases asked anew are a single independent unit (they share draws or a cluster): "
     "no test can tell chance from a drop"
@@ -36,9 +36,9 @@ _SENTENCES: Mapping[Why, str] = {
     Why.NEVER_RECORDED: "{0} is gated and was never recorded, only {1}: {how}",
     Why.NO_COMMON_SCORE: "no case has a scored trial on both sides: {} of {} trials have a score "
     "here, {} of {} in the baseline",
-    Why.ERRORED: f"{{}} of {{}} trials errored here, more than 5 %: {_AGAIN}",
+    Why.ERRORED: f"{{}} of {{}} trials errored here, more than 5 %: {AGAIN}",
     Why.ERRORED_ANEW: "{} of {} trials of the cases asked anew errored here, more than 5 %: "
-    + _AGAIN,
+    + AGAIN,
     Why.BASELINE_ERRORED: "{} of {} trials errored in the baseline, more than 5 %: record the "
     "baseline again",
     Why.BASELINE_ERRORED_ANEW: "{} of {} trials of the cases asked anew errored in the baseline, "
@@ -64,7 +64,7 @@ _SENTENCES: Mapping[Why, str] = {
     "edited so that they ask otherwise ({3}), more than the {2:g} % of llm_max_gone: type  "
     "--llm-max-gone={4:g}  for this once if that is meant",
     Why.CASES_UNSCORED: "{} of the {} cases asked anew have no scored trial here, more than 10 %: "
-    + _AGAIN,
+    + AGAIN,
     Why.ONE_UNIT: _UNIT,
     Why.ONE_UNIT_FEW_REPEATS: _UNIT + " from fewer than {} repeats on both sides",
     Why.METRIC_GIVEN_UP: "{} is gated no more, as llm_accept_gone says",
@@ -110,7 +110,6 @@ _SENTENCES: Mapping[Why, str] = {
     Why.NOTHING_RAN: "nothing was compared: no eval case finished in this session",
     Why.RAISED: "{}: {}",
     Why.REFUSED: "{}",
-    Why.NOTHING_TO_RETRY: "no trial of run {} is errored: nothing to run again",
     Why.PART_IN_CI: "{} of {} cases are judged by themselves: several parts that are raise a false "
     "alarm more often, four of them in up to 19 of 100 builds. Record them without --llm-baseline, "
     "then gate once:  llmeval merge DIR... --baseline={}",

@@ -32,6 +32,7 @@ from pytest_llmeval.reports.formats import (
     worth,
 )
 from pytest_llmeval.reports.provenance import first_new_call
+from pytest_llmeval.reports.reasons import AGAIN
 from pytest_llmeval.settings import CacheMode, GateRules
 
 _LISTED_FUNCTIONS = 5
@@ -255,7 +256,9 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
         )
     errored = function.trials["errored"], function.baseline_trials["errored"]
     if any(errored):
-        yield f"errored trials, not scored: {errored[0]} here, {errored[1]} in the baseline"
+        is_told = function.verdict is Verdict.NOT_COMPARABLE  # its sentence says what to do
+        again = "" if is_told or not errored[0] else run_again(judgement)
+        yield f"errored trials, not scored: {errored[0]} here, {errored[1]} in the baseline{again}"
         yield from first_errored(judgement, function)
 
 
@@ -267,6 +270,12 @@ def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
         return ""
     line = accepting(short(function), function, baseline=baseline.run)
     return pasted("llm_accept", line, toml=judgement.settings.toml)
+
+
+def run_again(judgement: Judgement) -> str:
+    """End a sentence on errored trials by what to do; "" where nothing may be asked."""
+    is_replay = judgement.settings.cache == "replay"
+    return "" if is_replay else f": {AGAIN}"
 
 
 def first_errored(

@@ -310,7 +310,6 @@ _HEADER = _line_type(
     id=_RunId,
     commit=_FullHash,
     tree=_FullHash,
-    completes=NotRequired[_RunId],
     compared_with=NotRequired[_RunId],
     trials=_Count,  # the first line says how many follow
     errored=NotRequired[_Count],

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.test_retry_errors import EVALS as ERRING_EVALS
-from tests.plugin.test_retry_errors import down, last_run, outcomes, record_errors
 from tests.plugin.test_selection import FLAKY, TWO, begin, configure
 from tests.project import Project, made_once
 
@@ -164,45 +162,3 @@ def test_a_module_that_only_workers_import_makes_the_run_dirty(main: Project) ->
     result.stdout.fnmatch_lines(
         ["recorded * (no baseline for it: * which git does not know: git add it*"]
     )
-
-
-@pytest.fixture
-def erred(pytester: pytest.Pytester, originals: Path) -> Project:
-    """A run with an errored trial 1 of case a, and all of case c errored."""
-    return made_once(originals / "erred", pytester, record_errors)
-
-
-def test_workers_complete_a_run(erred: Project) -> None:
-    old = last_run(erred)
-
-    result = erred.run("--llm-retry-errors", *WORKERS)
-
-    result.assert_outcomes(passed=2)
-    assert erred.calls() == 5
-    new = last_run(erred)
-    assert outcomes(new) == {"a": "pmpm", "b": "pmpm", "c": "pmpm"}
-    assert (new.completes, new.complete, new.cases) == (old.id, True, old.cases)
-    result.stdout.fnmatch_lines([f"recorded {new.id}, which completes {old.id}, for *"])
-
-
-def test_workers_with_nothing_to_run_again_judge_the_run_as_it_stands(erred: Project) -> None:
-    erred.run("--llm-retry-errors")
-    erred.git("switch", "-qc", "branch")
-    asked = ERRING_EVALS.replace("llm.ask(case)", 'llm.ask(case + "?")')
-    erred.write(test_evals=asked.replace('"yes"', '"never"'))
-    erred.commit()
-    down(erred)
-    erred.run()
-    runs, run = erred.runs(), last_run(erred)
-    erred.calls()
-
-    result, report = erred.gate("--llm-retry-errors", "--llm-baseline=main", *WORKERS)
-
-    assert (result.ret, report["verdict"], report["run"]["id"]) == (1, "regressed", run.id)
-    assert (erred.calls(), erred.runs()) == (0, runs)
-
-
-def test_a_run_that_cannot_be_completed_is_refused_in_one_line(erred: Project) -> None:
-    line = usage_error(erred.run("--llm-retry-errors", "--llm-repeats=6", *WORKERS))
-
-    assert "Say --llm-repeats=4" in line

@@ -114,7 +114,7 @@ def test_a_judge_that_is_away_errs_the_trial_and_can_be_asked_later(
     assert all(not trial.scores for trial in away.trials)
     models.is_away = False
 
-    result = judged.run("--llm-retry-errors")
+    result = judged.run()
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*10 calls made, 10 replayed*"])

@@ -436,7 +436,7 @@ def test_a_run_from_the_future_can_be_named_by_path_but_not_as_the_last(
 MISTAKES = {
     "ref": (["--llm-baseline=mian"], "--llm-baseline=mian: no file, run id, commit, branch or"),
     "value": (["--llm-alpha=2"], "--llm-alpha=2: must lie"),
-    "retry": (["--llm-retry-errors"], "--llm-retry-errors: "),
+    "removed": (["--llm-retry-errors"], "--llm-retry-errors was removed: run the same again"),
     "question": (["--llm-baseline=main"], "--collect-only was set by addopts"),
     "marker": ([], "test_evals.py::test_says_yes[case-0]: @llm_eval: repeats"),
     "marker in workers": (["-n2"], "test_evals.py::test_says_yes[case-0]: @llm_eval: repeats"),

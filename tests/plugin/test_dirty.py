@@ -135,19 +135,6 @@ def test_a_sparse_checkout_is_clean(project: Project) -> None:
     assert header(project)["dirty"] is False
 
 
-def test_a_run_with_an_unknown_module_can_be_completed(project: Project) -> None:
-    project.write(conftest="", test_evals=EVALS.replace("repeats=5", "repeats=2"))
-    project.commit()
-    project.git("rm", "-q", "--cached", "conftest.py")
-    project.git("commit", "-qm", "lose it")
-    project.run("-q")
-
-    result = project.run("-q", "--llm-retry-errors")
-
-    assert "cannot be completed" not in str(result.stderr)
-    assert result.ret == 0
-
-
 def test_another_ini_file_than_the_committed_one(project: Project) -> None:
     (project.path / "other.ini").write_text(INI)
 

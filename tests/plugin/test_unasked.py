@@ -64,11 +64,11 @@ def test_trials_that_could_ask_no_model_are_errored(
     assert reason in first
 
 
-def test_a_model_that_is_named_later_is_asked_by_a_retry(project: Project) -> None:
+def test_a_model_that_is_named_later_is_asked_by_the_next_run(project: Project) -> None:
     project.write(test_evals=ASKS.format(body="assert llm.ask('rate=1').text"), pytest_ini=INI)
     project.run()
 
-    result = project.run("--llm-retry-errors", "--llm-model=function/model:answer")
+    result = project.run("--llm-model=function/model:answer")
 
     assert result.ret == 0
     assert project.calls() == 3
@@ -325,7 +325,7 @@ def test_nor_is_a_failure_of_what_is_never_kept(
 
         project.run().assert_outcomes(errors=2)
         assert outcomes(project) == ["errored"] * 4
-        project.run("--llm-retry-errors").assert_outcomes(passed=2)
+        project.run().assert_outcomes(passed=2)
         assert outcomes(project) == ["passed"] * 4
         sent = len(server.requests)
         result = project.run("--llm-cache=replay")

@@ -28,7 +28,7 @@ from pytest_llmeval.reports.formats import (
     short,
 )
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.remarks import first_errored
+from pytest_llmeval.reports.remarks import first_errored, run_again
 from pytest_llmeval.reports.sentences import ONE_DRAW, shortfall
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.gated import (
@@ -49,7 +49,6 @@ from pytest_llmeval.reports.unseen import unseen, unseen_connections
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import peculiarities, unusable_trials
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import FoundRun, first_of
 from pytest_llmeval.safe_text import printable
 
@@ -61,13 +60,9 @@ _MINUTE = 60
 _HOUR = 3600
 
 
-def header(planned: Judgement, retry: Retry | None) -> list[str]:
-    """Say what will be compared with, or completed, before the first test."""
+def header(planned: Judgement) -> list[str]:
+    """Say what will be compared with, before the first test."""
     lines = [*_named(planned.baseline, side="baseline"), *_named(planned.anchor, side="anchor")]
-    if retry is not None and retry.again:
-        again = f"{counted(retry.again, 'trial')} of {counted(len(retry.unfinished), 'case')}"
-        standing = sum(map(len, retry.standing.values()))
-        lines.append(f"completing run {retry.run.id}: {again} run again, {standing} stand")
     return [printable(f"llm evals: {line}") for line in lines]
 
 
@@ -262,9 +257,11 @@ def _described(judgement: Judgement, page: Page) -> Iterator[Line]:
         scores = f"{shown} {ends_of(case.interval, one.metric)}"
         name = case_name(case.case, one.function, short(one))
         yield from in_a_line(f"worst  {name}  {scores}".rstrip(), headline, page)
-    for one in judgement.descriptions:
-        if one.trials["errored"]:
-            yield from map(Line, first_errored(judgement, one))
+    lost = [one for one in judgement.descriptions if one.trials["errored"]]
+    for one in lost:
+        yield from map(Line, first_errored(judgement, one))
+    if lost and (again := run_again(judgement)):
+        yield Line(f"errored trials are not scored{again}")
 
 
 def _account(run: Run, seconds: float, *, cost: str, unseen: int) -> Iterator[str]:
@@ -307,7 +304,7 @@ def _slowdown_line(slowdown: Slowdown) -> str:
 
 
 def _recorded(run: Run) -> str:
-    name = run.id if run.completes is None else f"{run.id}, which completes {run.completes},"
+    name = run.id
     if run.commit is None:
         where = f"before the first commit of {run.ref}" if run.ref else "outside git"
         return f"recorded {name} {where}: name it by its id, or with last"

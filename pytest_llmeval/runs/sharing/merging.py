@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TypeVar
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import Case, CiJob, Collected, Run, Trial, filters_of, paths_of
+from pytest_llmeval.records import Case, CiJob, Collected, Outcome, Run, Trial, filters_of, paths_of
 from pytest_llmeval.runs.run_lines import collected_cases
 
 T = TypeVar("T")
@@ -80,7 +80,6 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
         trials=tuple(chain.from_iterable(trials.values())),
         outside_calls=sum(run.outside_calls for run in runs),
         attempts=_sum([run.attempts for run in runs]),
-        completes=None,
         compared_with=None,
         ci=_job(runs),
         collected=collected_cases(ended) if whole else None,
@@ -89,17 +88,12 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
 
 
 def _each_once(shards: Sequence[Run]) -> list[Run]:
-    """Order runs by id; one may have come along in two folders, or completed.
-
-    A run that ``--llm-retry-errors`` completed is in the one that completes it.
-    """
+    """Order runs by id; one may have come along in two folders."""
     found: dict[str, Run] = {}
     for run in shards:
         if found.setdefault(run.id, run) != run:
             raise _unlike(run, run, "two different runs of one id")
-    completed = {run.completes for run in shards}
-    kept = [run_id for run_id in sorted(found) if run_id not in completed]
-    return [found[run_id] for run_id in kept or sorted(found)]
+    return [found[run_id] for run_id in sorted(found)]
 
 
 def _check_alike(runs: Sequence[Run]) -> None:
@@ -195,6 +189,12 @@ def _trials(runs: Sequence[Run], cases: Sequence[Case]) -> Mapping[str, tuple[Tr
     for run in runs:
         for trial in run.trials:
             known, of = found[trial.case].get(trial.index, (trial, run))
+            if (
+                known.outcome is Outcome.ERRORED
+            ):  # of a job that ran again, so it has no outcome yet
+                known, of = trial, run
+            elif trial.outcome is Outcome.ERRORED:
+                continue
             if _measured(known) != _measured(trial):
                 raise SettingsError(
                     f"trial {trial.index} of {trial.case} is in two shards and not the same "

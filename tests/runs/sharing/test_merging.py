@@ -66,7 +66,7 @@ def test_shards_become_one_complete_run_with_all_draws(tmp_path):
     draws = [call.draw for trial in run.trials for call in trial.calls]
     wanted = [call.draw for one in shards for trial in one.trials for call in trial.calls]
     assert sorted(map(str, draws)) == sorted(map(str, wanted))
-    assert (run.attempts, run.completes, run.ci) == (24, None, JOB)
+    assert (run.attempts, run.ci) == (24, JOB)
     assert run.collected == collected_cases(IDS)
     write_run(run, tmp_path / "run.jsonl.gz")
     assert read_run(tmp_path / "run.jsonl.gz") == run
@@ -119,13 +119,13 @@ def test_a_trial_that_was_replayed_in_a_second_attempt_is_the_same_trial():
     assert all(call.was_paid for trial in run.trials for call in trial.calls)
 
 
-def test_a_shard_whose_errored_trials_were_run_again_is_taken_as_completed():
+def test_of_a_shard_that_ran_again_the_trials_that_got_their_replies_count():
     first, *others = thirds()
     lost = replace(first.trials[0], outcome=Outcome.ERRORED, scores={}, calls=())
     errored = replace(first, trials=(lost, *first.trials[1:]))
-    completed = replace(first, id="20261121T084109-000009", completes=errored.id, attempts=1)
-    run = merge_runs([errored, completed, *others]).run
-    assert (run.complete, run.completes, run.attempts) == (True, None, 17)
+    again = replace(first, id="20261121T084109-000009", attempts=1)
+    run = merge_runs([again, errored, *others]).run
+    assert (run.complete, run.attempts) == (True, 25)
     assert {trial.outcome for trial in run.trials} == {Outcome.PASSED}
 
 
