@@ -16,7 +16,7 @@ from random import Random
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Case, Run, Trial
 from pytest_llmeval.reports.html.rendering import render_page
-from pytest_llmeval.reports.json import document
+from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.settings import Settings
@@ -37,7 +37,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="llmeval-pages-") as name:
             judgement = recorded(Path(name) / ".llmeval", cases)
             begin = time.process_time()
-            page = render_page(document(judgement), judgement)
+            page = render_page(make_report(judgement), judgement)
             seconds, size = time.process_time() - begin, len(page.encode())
         missed |= size >= largest or (longest is not None and seconds >= longest)
         target = f"{largest / 1e6:g} MB" + (f", {longest:g} s" if longest else "")

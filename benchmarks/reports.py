@@ -17,7 +17,8 @@ from statistics import median
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.json import document, json_text
+from pytest_llmeval.reports.json_report import json_text
+from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
@@ -34,11 +35,17 @@ LARGEST = 5e6  # bytes of a JSON report
 def main() -> int:
     """Print the table; 1 if a target was missed."""
     judgement = large()
-    size = len(json_text(document(judgement)))
+    report = make_report(judgement)
+    size = len(json_text(report))
     rows: list[tuple[str, Callable[[], object], float | None]] = [
-        ("section, 80 columns", lambda: list(section(judgement, Page())), 1.0),
-        ("JSON report", lambda: json_text(document(judgement)), None),
-        ("Markdown, from the comparison on", lambda: render(document(judgement)), 2.0),
+        (
+            "section, 80 columns",
+            lambda: list(section(make_report(judgement), judgement, Page())),
+            1.0,
+        ),
+        ("report", lambda: make_report(judgement), None),
+        ("JSON of it", lambda: json_text(report), None),
+        ("Markdown of it", lambda: render(report), 2.0),
     ]
     print("| 5,004 cases x 10 | CPU | target |\n|---|---:|---:|")
     missed = False

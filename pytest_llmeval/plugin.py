@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.workers import ReportHooks
     from pytest_llmeval.judgement import Judgement
     from pytest_llmeval.records import Progress, Run
+    from pytest_llmeval.reports.report import Report
     from pytest_llmeval.runs.store import FoundRun
     from pytest_llmeval.session import EvalSession
     from pytest_llmeval.settings import Settings
@@ -174,8 +175,10 @@ def _tell_ci(config: pytest.Config, message: str) -> list[str]:
     if is_part or not (is_github or junit):
         return []
     from pytest_llmeval.reports.for_others import failures, github_annotations, refused, write_junit
+    from pytest_llmeval.reports.make_report import make_report
 
-    found = failures(refused(readable_settings(config), message))
+    judgement = refused(readable_settings(config), message)
+    found = failures(make_report(judgement), judgement)
     if is_github:
         print(*github_annotations(found), sep="\n", flush=True)
     path = os.path.expandvars(os.path.expanduser(junit or ""))  # noqa: PTH111 - as pytest does it
@@ -192,10 +195,10 @@ def _report_refusal(config: pytest.Config, message: str) -> list[str]:
     if is_part or not (settings.reports or has_summary):
         return []
     from pytest_llmeval.reports.for_others import append_summary, refused, write_reports
-    from pytest_llmeval.reports.json import document
+    from pytest_llmeval.reports.make_report import make_report
 
     judgement = refused(settings, message)
-    report = document(judgement)
+    report = make_report(judgement)
     return write_reports(report, settings.reports, judgement) + (
         append_summary(report, environ) if has_summary else []
     )
@@ -228,6 +231,7 @@ class SessionHooks:
         self._is_worker = hasattr(config, "workerinput")
         self._deselected: set[pytest.Item] = set()
         self._judgement: Judgement | None = None
+        self._report: Report | None = None  # on the judgement
         self._collection_failed = False
         self._refusal = ""  # why a session that was begun ends with 4
         self._session: EvalSession | None = None
@@ -422,6 +426,7 @@ class SessionHooks:
     def _judge(self, session: pytest.Session) -> Judgement:
         """Record what ran, judge it, and write our own reports."""
         from pytest_llmeval.engine.earlier_runs import lost_run
+        from pytest_llmeval.reports.make_report import make_report
 
         assert self._session is not None  # noqa: S101 - something is to be judged
         if lost := lost_run(self._config, ci_of(self._config)):
@@ -436,7 +441,8 @@ class SessionHooks:
                 self._session.note(note)
         ended = session.exitstatus == pytest.ExitCode.OK
         self._judgement = self._session.judge(seconds=seconds, ended=ended)
-        self._write_reports(self._judgement)
+        self._report = make_report(self._judgement)
+        self._write_reports(self._report, self._judgement)
         return self._judgement
 
     def _report_failures(self, session: pytest.Session, judgement: Judgement) -> None:
@@ -445,8 +451,10 @@ class SessionHooks:
             return
         from pytest_llmeval.engine.reporting import report_failures
         from pytest_llmeval.reports.for_others import failures, github_annotations
+        from pytest_llmeval.reports.make_report import make_report
 
-        found = failures(judgement)
+        report = self._report if judgement is self._judgement else None
+        found = failures(report or make_report(judgement), judgement)
         report_failures(session, found)
         if environ_of(self._config).get("GITHUB_ACTIONS") == "true":
             self._annotations = github_annotations(found)
@@ -455,7 +463,7 @@ class SessionHooks:
         """Print the section."""
         if self._reports is not None and self._reports.usage_error:
             terminalreporter.write_line(f"ERROR: {self._reports.usage_error}", red=True)
-        if self._judgement is not None:
+        if self._judgement is not None and self._report is not None:
             from pytest_llmeval.reports.terminal.fitting import Page
             from pytest_llmeval.reports.terminal.section import section
 
@@ -466,21 +474,20 @@ class SessionHooks:
             )
             terminalreporter.write_sep("=", "llm evals")
             shown_as_m = 0 if self._reports is None else self._reports.shown_as_m
-            for line in section(self._judgement, page, shown_as_m=shown_as_m):
+            lines = section(self._report, self._judgement, page, shown_as_m=shown_as_m)
+            for line in lines:
                 terminalreporter.write_line(line.text, **line.markup)
         for annotation in self._annotations:
             terminalreporter.write_line(annotation)
         for problem in (*self._report_problems, *self._summary_problems):
             terminalreporter.write_line(problem, red=True)
 
-    def _write_reports(self, judgement: Judgement) -> None:
+    def _write_reports(self, report: Report, judgement: Judgement) -> None:
         environ = environ_of(self._config)
         if not self._settings.reports and STEP_SUMMARY not in environ:
             return
         from pytest_llmeval.reports.for_others import append_summary, write_reports
-        from pytest_llmeval.reports.json import document
 
-        report = document(judgement)
         self._report_problems = write_reports(report, self._settings.reports, judgement)
         if self._brief is None:
             self._summary_problems = append_summary(report, environ)

@@ -5,9 +5,9 @@ from pathlib import Path
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Slowdown
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.session import EvalSession
 from pytest_llmeval.settings import Settings
+from tests.reports.judgements import section_of
 
 
 def slowdown(times: int, lowest: int, seconds: float, provider: str = "openai") -> Slowdown:
@@ -47,7 +47,7 @@ def test_the_section_tells_what_a_provider_cost(tmp_path: Path) -> None:
         slowdowns=(slowdown(3, 8, 41.2), slowdown(1, 1, 0.4, "anthropic")),
     )
 
-    assert [line.text for line in section(judgement, Page(500))] == [
+    assert [line.text for line in section_of(judgement, Page(500))] == [
         "openai slowed us down 3 times: down to 8 calls in flight, 41 s waited",
         "anthropic slowed us down 1 time: down to 1 call in flight, 0.4 s waited",
     ]
@@ -59,7 +59,7 @@ def test_the_section_names_the_five_hosts_most_frequented(tmp_path: Path) -> Non
         settings=Settings(directory=tmp_path, session="s"),
         connections=hosts | {("host-7", "test_a.py::TestY::test_z", ""): 3},
     )
-    notes = [line.text for line in section(judgement, Page(width=120)) if "did not" in line.text]
+    notes = [line.text for line in section_of(judgement, Page(width=120)) if "did not" in line.text]
     assert notes[:2] == [
         "note: 10 connections to host-7 that the cache did not see (test_z, test_x)",
         "note: 6 connections to host-6 that the cache did not see (test_x)",

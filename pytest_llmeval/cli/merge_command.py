@@ -26,7 +26,8 @@ from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run, filters_of
 from pytest_llmeval.reports.for_others import append_summary, refused, write_reports
 from pytest_llmeval.reports.formats import RED, Line
-from pytest_llmeval.reports.json import document
+from pytest_llmeval.reports.make_report import make_report
+from pytest_llmeval.reports.report import Report
 from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.ci import read_ci
@@ -93,20 +94,20 @@ def merge_command(
     try:
         judgement = _judged(shards, home, asked, union=union)
     except LLMEvalError as exc:
-        _write(refused(asked, str(exc)), asked)  # a job may comment on it
+        judgement = refused(asked, str(exc))
+        _write(make_report(judgement), judgement, asked)  # a job may comment on it
         raise
-    page = page_of_output(verbose=verbose)
-    echo_lines(section(judgement, page))
+    page, report = page_of_output(verbose=verbose), make_report(judgement)
+    echo_lines(section(report, judgement, page))
     if judgement.fails:
         echo_lines(page.fitted([Line(failure_line(judgement), RED)]))
-    is_written = _write(judgement, asked)
+    is_written = _write(report, judgement, asked)
     if judgement.fails or not is_written:
         raise SystemExit(1)
 
 
-def _write(judgement: Judgement, asked: Settings) -> bool:
+def _write(report: Report, judgement: Judgement, asked: Settings) -> bool:
     """Write the reports and the summary of a job; tell whether all reports could be written."""
-    report = document(judgement)
     problems = write_reports(report, asked.reports, judgement)
     for problem in (*problems, *append_summary(report, os.environ)):
         click.echo(printable(problem), err=True)

@@ -24,7 +24,8 @@ from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.for_others import report_text
 from pytest_llmeval.reports.formats import percent
-from pytest_llmeval.reports.json import document, history_entries, run_entry
+from pytest_llmeval.reports.json_report import history_entries, run_entry
+from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.of_tables import in_words_of_tables
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
@@ -104,7 +105,8 @@ def show_command(
     run = found.run
     settings = Settings(directory=home.path, session="", **ini_settings())
     planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")
-    echo_lines(shown_lines(judged(planned, run), run, page_of_output(verbose=verbose)))
+    judgement, page = judged(planned, run), page_of_output(verbose=verbose)
+    echo_lines(shown_lines(make_report(judgement), judgement, run, page))
 
 
 @click.command("history")
@@ -243,10 +245,11 @@ def compare_command(
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     if new.how == "table":
         judgement = in_words_of_tables(judgement)
+    report = make_report(judgement)
     if form is not None:
-        click.echo(report_text(document(judgement), form, judgement), nl=False)
+        click.echo(report_text(report, form, judgement), nl=False)
     else:
-        echo_lines(compared_lines(judgement, new, page_of_output(verbose=verbose)))
+        echo_lines(compared_lines(report, judgement, new, page_of_output(verbose=verbose)))
     if judgement.fails:
         raise SystemExit(1)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.parameters import Parameters
 from pytest_llmeval.cache.requests import shown_apart
@@ -12,20 +10,13 @@ from pytest_llmeval.gate.results import EditedCase, FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.http.masking import masked_keys
 from pytest_llmeval.reports.formats import case_name, counted, figure, short
+from pytest_llmeval.reports.report import Change, EditedEntry
 from pytest_llmeval.safe_text import printable
 
 _LISTED_CASES = 3
 _LISTED_FIELDS = 3  # of a case
 _NO_TEXT = (bool, int, float, type(None))
 HIDDEN = "not shown"
-
-
-class Change(NamedTuple):
-    """A parameter, or a column of a row, that was edited; both values as text."""
-
-    field: str
-    baseline: str
-    here: str
 
 
 def edited_remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
@@ -54,12 +45,10 @@ def compared_remark(judgement: Judgement, function: FunctionComparison, cases: s
     )
 
 
-def edited_entries(judgement: Judgement, function: FunctionComparison) -> list[dict[str, Any]]:
-    """List the edited cases for the JSON report."""
-    return [
-        asdict(one) | {"changes": [each._asdict() for each in _changes(judgement, one)]}
-        for one in function.edited
-    ]
+def edited_entries(judgement: Judgement, function: FunctionComparison) -> Iterator[EditedEntry]:
+    """List the edited cases with what was changed in them."""
+    for one in function.edited:
+        yield EditedEntry(of=one, changes=tuple(_changes(judgement, one)))
 
 
 def _told(judgement: Judgement, case: EditedCase, of: FunctionComparison) -> str:

@@ -1,87 +1,124 @@
-"""Entries of the JSON report: test functions, their cases, the replies of those that moved."""
+"""Functions and cases of the report: figures of the gate, sentences, and where replies are."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, fields
 from functools import partial
 from posixpath import normpath
-from typing import Any
 
-from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.results import (
+    CaseComparison,
+    Comparison,
+    FunctionComparison,
+    Verdict,
+)
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Trial, first_failed, trials_by_case
 from pytest_llmeval.reports.edits import edited_entries
 from pytest_llmeval.reports.formats import in_form, label, short
 from pytest_llmeval.reports.reasons import unjudgeable, worded
 from pytest_llmeval.reports.remarks import accepting_line, remarks
+from pytest_llmeval.reports.report import (
+    C,
+    CaseEntry,
+    ComparedFunction,
+    DescribedFunction,
+    Excerpt,
+    MovedCase,
+    Place,
+    Replies,
+    RequestDraws,
+    Requests,
+    UngatedFunction,
+)
 from pytest_llmeval.reports.sentences import most_moved, sentence
 
 MOST = 10  # cases of a function whose replies can be found
 _MOST_OF_ONE_WAY = 7  # of these, where others went the other way
-_SIDES = ("baseline", "here")
 _MOST_REQUESTS = 20  # of one side of a case
-_OF_CASES = ("case", "kind", "difference", "baseline_scores", "scores", "baseline_mean", "mean")
-_OF_UNGATED = (
-    *("function", "name", "metric", "better", "scale", "cases", "changed", "difference"),
-    *("baseline_mean", "mean", "interval", "interval_level", "ratio", "ratio_interval"),
-)
 
-Entry = dict[str, Any]
 Trials = dict[str, list[Trial]]  # by case
 
 
-def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Entry]:
-    """Write a comparison, in words and figures, with the cases that moved most."""
-    functions, said = comparison.functions, partial(in_form, toml=judgement.settings.toml)
-    moved = [most_moved_both_ways(one) for one in functions]
-    names = {case.case for cases in moved for case in cases}
-    trials = trials_of_both(judgement, names)
-    return [
-        {
-            **flat_entry(one),
-            "name": short(one),
-            **place_of(judgement, one.function),
-            "label": label(one),
-            "why": said(worded(one.why)),
-            "sentence": said(sentence(one, judgement.settings.gate)),
-            "remarks": [*map(said, remarks(judgement, one))],
-            "accepting_line": accepting_line(judgement, one) or None,
-            "pass_hat": one.pass_hat and one.pass_hat._asdict(),
-            "edited": edited_entries(judgement, one),
-            "moved": _moved(judgement, one.function, map(_case, cases), trials),
-            "compared": list(map(_case, one.compared)),
-        }
-        for one, cases in zip(functions, moved, strict=True)
-    ]
+def compared_functions(
+    judgement: Judgement, comparison: Comparison
+) -> tuple[ComparedFunction, ...]:
+    """Say a comparison in words and figures, with the cases that moved most."""
+    moved = [_most_moved_both_ways(one) for one in comparison.functions]
+    trials = trials_of_both(judgement, {case.case for cases in moved for case in cases})
+    return tuple(
+        _compared_function(judgement, one, cases, trials)
+        for one, cases in zip(comparison.functions, moved, strict=True)
+    )
 
 
-def described_functions(judgement: Judgement) -> list[Entry]:
-    """Write the descriptions of a run that is compared with nothing."""
+def _compared_function(
+    judgement: Judgement,
+    one: FunctionComparison,
+    moved: Iterable[CaseComparison],
+    trials: tuple[Trials, Trials],
+) -> ComparedFunction:
+    said, place = partial(in_form, toml=judgement.settings.toml), place_of(judgement, one.function)
+    cases = {case.case: _case(case) for case in one.compared}
+    return ComparedFunction(
+        of=one,
+        name=short(one),
+        label=label(one),
+        place=place,
+        why=said(worded(one.why)),
+        sentence=said(sentence(one, judgement.settings.gate)),
+        remarks=tuple(map(said, remarks(judgement, one))),
+        accepting_line=accepting_line(judgement, one) or None,
+        pass_hat=one.pass_hat,
+        edited=tuple(edited_entries(judgement, one)),
+        moved=tuple(_moved(judgement, cases[case.case], place, trials) for case in moved),
+        compared=tuple(cases.values()),
+    )
+
+
+def described_functions(judgement: Judgement) -> tuple[DescribedFunction, ...]:
+    """Describe the functions of a run that is compared with nothing."""
     descriptions, said = judgement.descriptions, partial(in_form, toml=judgement.settings.toml)
     names = {case.case for one in descriptions for case in one.worst[:MOST]}
-    trials = trials_of_both(judgement, names)
-    return [
-        {
-            **asdict(one),
-            "name": short(one),
-            **place_of(judgement, one.function),
-            "label": label(one),
-            "why": said(unjudgeable(one.why)),
-            "verdict": "not_gated",
-            "pass_hat": one.pass_hat and one.pass_hat._asdict(),
-            "moved": _moved(judgement, one.function, map(asdict, one.worst[:MOST]), trials),
-        }
-        for one in descriptions
-    ]
+    trials, found = trials_of_both(judgement, names), []
+    for one in descriptions:
+        place = place_of(judgement, one.function)
+        found.append(
+            DescribedFunction(
+                of=one,
+                name=short(one),
+                label=label(one),
+                place=place,
+                why=said(unjudgeable(one.why)),
+                verdict=Verdict.NOT_GATED,
+                moved=tuple(_moved(judgement, case, place, trials) for case in one.worst[:MOST]),
+            )
+        )
+    return tuple(found)
 
 
-def ungated_function(function: FunctionComparison) -> Entry:
-    """Write a metric that decides nothing."""
-    return {name: value for name, value in flat_entry(function).items() if name in _OF_UNGATED}
+def ungated_function(one: FunctionComparison) -> UngatedFunction:
+    """Give the figures of a metric that decides nothing."""
+    effect, evidence = one.effect, one.evidence
+    return UngatedFunction(
+        function=one.function,
+        name=short(one),
+        metric=one.metric,
+        better=one.better,
+        scale=one.scale,
+        cases=effect.cases,
+        changed=effect.changed,
+        difference=effect.difference,
+        baseline_mean=effect.baseline_mean,
+        mean=effect.mean,
+        interval=evidence.interval,
+        interval_level=evidence.interval_level,
+        ratio=evidence.ratio,
+        ratio_interval=evidence.ratio_interval,
+    )
 
 
-def most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison]:
+def _most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison]:
     """Return the cases that fell most, then those that rose most, ``MOST`` in all."""
     improved = comparison.verdict is Verdict.IMPROVED
     leading = most_moved(comparison, MOST, improved=improved)
@@ -91,19 +128,15 @@ def most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison]
     return [*others, *leading] if improved else [*leading, *others]
 
 
-def place_of(judgement: Judgement, function: str) -> Entry:
-    """Tell where a test function stands: its file below git's top, and its line.
-
-    Of a function that is gone the place where it was. The line is None where no run tells it, and
-    so is the file of what is no test.
-    """
+def place_of(judgement: Judgement, function: str) -> Place:
+    """Find where a test function stands; of a function that is gone the place where it was."""
     runs = [run for run in reversed(judgement.runs) if run]
     file, separator, _ = function.partition("::")
     if not separator or (judgement.baseline and judgement.baseline.how == "table"):
-        return {"file": None, "line": None}
+        return Place()
     places = (run.places[function] for run in runs if function in run.places)
     file, _, line = next(places, f"{file}:").rpartition(":")
-    return {"file": normpath(f"{runs[0].root}/{file}"), "line": int(line) if line else None}
+    return Place(normpath(f"{runs[0].root}/{file}"), int(line) if line else None)
 
 
 def first_failure(judgement: Judgement, case: str, trials: Iterable[Trial]) -> str:
@@ -115,17 +148,17 @@ def first_failure(judgement: Judgement, case: str, trials: Iterable[Trial]) -> s
     return judgement.headlines.get(case) or (failed.message if failed else "")
 
 
-def flat_entry(function: FunctionComparison) -> Entry:
-    """Write a comparison with its figures in line, in the order in which they are declared."""
-    entry: Entry = {}
-    for name, value in ((field.name, getattr(function, field.name)) for field in fields(function)):
-        entry |= asdict(value) if name in ("effect", "evidence") else {name: value}
-    del entry["compared"]
-    return entry | {"why": worded(function.why)}
-
-
-def _case(case: CaseComparison) -> Entry:
-    return {name: getattr(case, name) for name in _OF_CASES} | {"unchanged": case.kind is None}
+def _case(case: CaseComparison) -> CaseEntry:
+    return CaseEntry(
+        case=case.case,
+        kind=case.kind,
+        difference=case.difference,
+        baseline_scores=case.baseline_scores,
+        scores=case.scores,
+        baseline_mean=case.baseline_mean,
+        mean=case.mean,
+        unchanged=case.kind is None,
+    )
 
 
 def trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials, Trials]:
@@ -136,28 +169,27 @@ def trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials
 
 
 def _moved(
-    judgement: Judgement, function: str, cases: Iterable[Entry], trials: tuple[Trials, Trials]
-) -> list[Entry]:
-    """Tell of cases where they stand, why they failed and where their replies are found."""
-    entries, place = list[Entry](), place_of(judgement, function)
-    for case in cases:
-        name, found = case["case"], [of_side[case["case"]] for of_side in trials]
-        rose = (case.get("difference") or 0) > 0  # its excerpt is of a trial that did well
-        failure = "" if rose else first_failure(judgement, name, found[1])
-        entry = {**case, **place, "failure": failure}
-        entry["replies"] = dict(zip(_SIDES, map(_replies, found), strict=True))
-        if name in judgement.excerpts:
-            entry["excerpt"] = dict(zip(_SIDES, judgement.excerpts[name], strict=True))
-        entries.append(entry)
-    return entries
+    judgement: Judgement, case: C, place: Place, trials: tuple[Trials, Trials]
+) -> MovedCase[C]:
+    """Say where a case stands, why it failed and where its replies are found."""
+    before, after = (of_side[case.case] for of_side in trials)
+    rose = getattr(case, "difference", 0.0) > 0  # its excerpt is of a trial that did well
+    excerpt = judgement.excerpts.get(case.case)
+    return MovedCase(
+        of=case,
+        place=place,
+        failure="" if rose else first_failure(judgement, case.case, after),
+        replies=Replies(_requests(before), _requests(after)),
+        excerpt=None if excerpt is None else Excerpt(*excerpt),
+    )
 
 
-def _replies(trials: Iterable[Trial]) -> Entry:
+def _requests(trials: Iterable[Trial]) -> Requests:
     """List what a case asked: each request once, with its draws in the order of the trials."""
     draws: dict[str, dict[str, None]] = {}
     for call in (call for trial in trials for call in trial.calls):
         of_request = draws.setdefault(call.key, {})
         if call.draw is not None:
             of_request[call.draw] = None
-    listed = [{"key": key, "draws": list(of_request)} for key, of_request in draws.items()]
-    return {"requests": len(listed), "listed": listed[:_MOST_REQUESTS]}
+    listed = [RequestDraws(key, tuple(of_request)) for key, of_request in draws.items()]
+    return Requests(len(listed), tuple(listed[:_MOST_REQUESTS]))

@@ -13,14 +13,12 @@ from pytest_llmeval.gate.results import Fact, FunctionComparison, Interval, Verd
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.http.masking import masked_keys
 from pytest_llmeval.records import GateFailure
-from pytest_llmeval.reports.document import Entry
-from pytest_llmeval.reports.entries import place_of
-from pytest_llmeval.reports.formats import ends, in_form, label
-from pytest_llmeval.reports.json import json_text
+from pytest_llmeval.reports.formats import ends
+from pytest_llmeval.reports.json_report import json_text
 from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.reasons import why_failed
-from pytest_llmeval.reports.remarks import accepting_line, remarks
-from pytest_llmeval.reports.sentences import most_moved, moved_case, sentence, verdict_words
+from pytest_llmeval.reports.report import ComparedFunction, Report
+from pytest_llmeval.reports.sentences import moved_case, verdict_words
 from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import HTML, MARKDOWN, STEP_SUMMARY, Settings
@@ -34,13 +32,13 @@ _OF_VALUES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _OF_PROPERTIES = _OF_VALUES | str.maketrans({":": "%3A", ",": "%2C"})
 
 
-def write_reports(report: Entry, paths: Sequence[Path], judgement: Judgement) -> list[str]:
+def write_reports(report: Report, paths: Sequence[Path], judgement: Judgement) -> list[str]:
     """Write the files that ``--llm-report`` names; return a sentence for each that cannot be.
 
     Args:
-        report: the JSON report, of which all are made.
+        report: on the judgement.
         paths: each ends in one of ``REPORT_ENDINGS``.
-        judgement: of which the report is made; a page of HTML has replies and earlier runs, too.
+        judgement: a page of HTML has its replies and earlier runs, too.
     """
     problems = []
     for path in paths:
@@ -55,7 +53,7 @@ def write_reports(report: Entry, paths: Sequence[Path], judgement: Judgement) ->
     return problems
 
 
-def report_text(report: Entry, ending: str, judgement: Judgement) -> str:
+def report_text(report: Report, ending: str, judgement: Judgement) -> str:
     """Write a report in the form that an ending of ``REPORT_ENDINGS`` stands for.
 
     Keys are masked also where an earlier version kept one, or where a name holds it.
@@ -67,11 +65,11 @@ def report_text(report: Entry, ending: str, judgement: Judgement) -> str:
     return masked_keys(render(report) if ending == MARKDOWN else json_text(report))
 
 
-def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
+def append_summary(report: Report, environ: Mapping[str, str]) -> list[str]:
     """Append the Markdown to the summary of the job, if this is one; return likewise.
 
     Args:
-        report: the JSON report.
+        report: on the session.
         environ: the variables of the session, among which GitHub names the file.
     """
     path = environ.get(STEP_SUMMARY)
@@ -108,47 +106,46 @@ def write_junit(path: Path, found: Sequence[GateFailure]) -> list[str]:
     return []
 
 
-def failures(judgement: Judgement) -> list[GateFailure]:
+def failures(report: Report, judgement: Judgement) -> list[GateFailure]:
     """Tell what fails the session: each function once, then what is no matter of one function."""
     if not judgement.fails:
         return []
-    by_function: dict[str, list[tuple[str, FunctionComparison]]] = {}
-    sides = (("", judgement.comparison), ("against the anchor: ", judgement.anchored))
-    for against, comparison in sides:
-        for one in () if comparison is None else comparison.functions:
-            if one.fails:
-                by_function.setdefault(one.function, []).append((against, one))
-    found = [_of_function(judgement, name, failed) for name, failed in by_function.items()]
+    by_function: dict[str, list[tuple[str, ComparedFunction]]] = {}
+    for against, side in (("", report.side), ("against the anchor: ", report.anchor)):
+        for one in side.compared if side else ():
+            if one.of.fails:
+                by_function.setdefault(one.of.function, []).append((against, one))
+    found = [_of_function(name, failed) for name, failed in by_function.items()]
     return [*found, *_of_session(judgement, has_others=bool(found))]
 
 
-def _of_function(
-    judgement: Judgement, function: str, failed: list[tuple[str, FunctionComparison]]
-) -> GateFailure:
-    worst = min((one.verdict for _, one in failed), key=list(Verdict).index)
+def _of_function(function: str, failed: list[tuple[str, ComparedFunction]]) -> GateFailure:
+    worst = min((one.of.verdict for _, one in failed), key=list(Verdict).index)
     lines, properties = list[str](), list[tuple[str, str]]()
     for against, one in failed:
-        lines += _lines(judgement, one, against=against)
-        properties += _properties(one, "llm_anchor" if against else "llm")
+        lines += _lines(one, against=against)
+        properties += _properties(one.of, "llm_anchor" if against else "llm")
+    first = failed[0][1]
     return GateFailure(
         name=f"{_SUITE}::{printable(function)}",
         word=worst.replace("_", " "),
-        title=f"llm evals: {label(failed[0][1])}: {verdict_words(worst)}",
-        lines=tuple(printable(in_form(line, toml=judgement.settings.toml)) for line in lines),
+        title=f"llm evals: {first.label}: {verdict_words(worst)}",
+        lines=tuple(map(printable, lines)),
         properties=tuple(properties),
-        **place_of(judgement, function),
+        file=first.place.file,
+        line=first.place.line,
     )
 
 
-def _lines(judgement: Judgement, one: FunctionComparison, *, against: str) -> Iterator[str]:
-    yield f"{against}{sentence(one, judgement.settings.gate)}"
+def _lines(one: ComparedFunction, *, against: str) -> Iterator[str]:
+    yield f"{against}{one.sentence}"
     if against:
         return
-    yield from remarks(judgement, one)
-    for case in most_moved(one, _LISTED_CASES):
-        yield moved_case(case, one)
-    if accepting := accepting_line(judgement, one):
-        yield f"if this drop is meant, say in the ini file  {accepting}"
+    yield from one.remarks
+    fell = [case.of for case in one.moved if case.of.difference < 0]
+    yield from (moved_case(case, one.of) for case in fell[:_LISTED_CASES])
+    if one.accepting_line:
+        yield f"if this drop is meant, say in the ini file  {one.accepting_line}"
 
 
 def _properties(one: FunctionComparison, prefix: str) -> Iterator[tuple[str, str]]:

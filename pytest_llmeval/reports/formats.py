@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Trial, bare
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, CiJob, Trial, bare
 
 if TYPE_CHECKING:
     from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval
@@ -94,18 +94,18 @@ def counted_comparisons(functions: Sequence[str], *, more: str = "") -> str:
     return counted(len(functions), more + ("function" if is_one_each else "comparison"))
 
 
-def recorded_by(how: str, job: Mapping[str, Any] | None) -> str:
+def recorded_by(how: str, job: CiJob | None) -> str:
     """Say who recorded a baseline: this job, or an earlier one; empty for a run of a laptop.
 
     Args:
         how: as of a ``Baseline``.
-        job: the fields of the ``CiJob`` that recorded it, if one did.
+        job: the one that recorded it, if any did.
     """
     if how == "rerun":
         return " here"
     if job is None:
         return ""
-    return f" by {job['provider']}'s {job['event']}" if job["event"] else " by a CI job"
+    return f" by {job.provider}'s {job.event}" if job.event else " by a CI job"
 
 
 def is_own_hash(reference: str, commit: str | None) -> bool:

@@ -37,6 +37,7 @@ from pytest_llmeval.reports.formats import (
     too_few_clusters,
 )
 from pytest_llmeval.reports.reasons import worded
+from pytest_llmeval.reports.report import CaseEntry
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
@@ -351,7 +352,7 @@ def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
     ]
 
 
-def moved_case(case: CaseComparison, of: FunctionComparison) -> str:
+def moved_case(case: CaseComparison | CaseEntry, of: FunctionComparison) -> str:
     """Write how the scores of a case changed: ``test_x[Peru]  10/10 -> 1/5``."""
     sides = case.baseline_scores, case.scores
     baseline, current = (hits(one, of.metric, are_hits=of.are_hits) for one in sides)

@@ -15,6 +15,10 @@ from typing import Any
 
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, TokenPrice, Trial
+from pytest_llmeval.reports.formats import Line
+from pytest_llmeval.reports.make_report import make_report
+from pytest_llmeval.reports.terminal.fitting import Page
+from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules, Settings
 from tests.gate.builders import OUTCOMES, digest
@@ -55,6 +59,11 @@ class Commit:
 MAIN = Commit("4f1c20aa" * 5, "20261120T091500-a1b2c3", "2026-11-20T09:15:00+00:00", "main")
 BRANCH = Commit("9d3e77b1" * 5, "20261121T084100-d4e5f6", "2026-11-21T08:41:00+00:00", "shorter")
 RELEASE = Commit("0a9b8c7d" * 5, "20260901T100000-777777", "2026-09-01T10:00:00+00:00", "v1.4")
+
+
+def section_of(judgement: Judgement, page: Page) -> list[Line]:
+    """The lines of the section of a judgement."""
+    return [*section(make_report(judgement), judgement, page)]
 
 
 def function_of(

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.html.rendering import render_page
-from pytest_llmeval.reports.json import document
+from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.settings import Settings
@@ -49,7 +49,7 @@ def recorded(home: Path, *, earlier: Sequence[str] = (), **settings: Any) -> Jud
 
 def page_of(judgement: Judgement) -> str:
     """Write the page of a judgement."""
-    return render_page(document(judgement), judgement)
+    return render_page(make_report(judgement), judgement)
 
 
 def _run(

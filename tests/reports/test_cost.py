@@ -11,10 +11,11 @@ import pytest
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Outcome, Run, TokenPrice, Trial
 from pytest_llmeval.reports.cost import dollars
-from pytest_llmeval.reports.json import document
+from pytest_llmeval.reports.json_report import dumped
+from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.settings import Settings
+from tests.reports.judgements import section_of
 from tests.runs.builders import make_call, make_run
 
 D = Decimal
@@ -43,12 +44,12 @@ def judged(run: Run, tmp_path: Path) -> Judgement:
 
 def lines(run: Run, tmp_path: Path) -> list[str]:
     """The last lines of the section: what was run, and what it cost."""
-    texts = [line.text for line in section(judged(run, tmp_path), Page(500))]
+    texts = [line.text for line in section_of(judged(run, tmp_path), Page(500))]
     return "\n".join(texts).split("\n\n")[-1].splitlines()
 
 
 def cost_in_json(run: Run, tmp_path: Path) -> dict[str, Any]:
-    cost: dict[str, Any] = document(judged(run, tmp_path))["run"]["cost"]
+    cost: dict[str, Any] = dumped(make_report(judged(run, tmp_path)))["run"]["cost"]
     return cost
 
 
@@ -118,7 +119,7 @@ def test_the_trials_that_a_cap_left_without_a_reply_are_counted(tmp_path: Path) 
     run = run_with(call(), capped, capped, outcome=Outcome.ERRORED)
 
     assert "stopped at --llm-max-calls=1: 1 trial got no reply" in lines(run, tmp_path)
-    assert document(judged(run, tmp_path))["run"]["calls"]["capped"] == 2
+    assert dumped(make_report(judged(run, tmp_path)))["run"]["calls"]["capped"] == 2
 
 
 def test_a_trial_that_passed_in_spite_of_a_cap_is_not_counted(tmp_path: Path) -> None:

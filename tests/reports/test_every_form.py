@@ -17,11 +17,11 @@ from pytest_llmeval.records import Run, distinct_names
 from pytest_llmeval.reports.for_others import failures, github_annotations
 from pytest_llmeval.reports.formats import decimals, in_form, limit, number, p_value, percent
 from pytest_llmeval.reports.html.rendering import render_page
-from pytest_llmeval.reports.json import document
+from pytest_llmeval.reports.json_report import dumped
+from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.sentences import how_often_caught
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.settings import Settings
 from tests.reports.judgements import (
     BRANCH,
@@ -32,6 +32,7 @@ from tests.reports.judgements import (
     TICKETS,
     function_of,
     judgement_of,
+    section_of,
     suite,
     untouched,
 )
@@ -62,20 +63,20 @@ class _Text(HTMLParser):
 
 def terminal(judgement: Judgement) -> str:
     pages = Page(140), Page(140, verbose=True)
-    return "\n".join(line.text for page in pages for line in section(judgement, page))
+    return "\n".join(line.text for page in pages for line in section_of(judgement, page))
 
 
 def markdown(judgement: Judgement) -> str:
-    return render(document(judgement)).replace("\N{ZERO WIDTH SPACE}", "")
+    return render(make_report(judgement)).replace("\N{ZERO WIDTH SPACE}", "")
 
 
 def page(judgement: Judgement) -> str:
-    return "\n".join(_Text(render_page(document(judgement), judgement)).lines)
+    return "\n".join(_Text(render_page(make_report(judgement), judgement)).lines)
 
 
 def json_words(judgement: Judgement) -> str:
     """The texts of the JSON report; its numbers are for programs."""
-    report = document(judgement)
+    report = dumped(make_report(judgement))
     of_functions = [
         [one["label"], one.get("sentence", ""), *one.get("remarks", ())]
         for one in report["functions"]
@@ -86,7 +87,7 @@ def json_words(judgement: Judgement) -> str:
 
 
 def lists_of_tests(judgement: Judgement) -> str:
-    found = failures(judgement)
+    found = failures(make_report(judgement), judgement)
     values = [f"{name}: {value}" for one in found for name, value in one.properties]
     return "\n".join([*github_annotations(found), *values])
 
@@ -206,7 +207,7 @@ def test_three_cases_in_all_are_called_the_worst() -> None:
             label=function_of("t.py::test_half", names, ("ppmmm", "ppppp")),
         )
     )
-    listed = [line for line in section(judgement, Page(80)) if line.text.startswith("worst")]
+    listed = [line for line in section_of(judgement, Page(80)) if line.text.startswith("worst")]
     assert [line.text.split()[1:3] for line in listed] == [
         ["test_bad[a]", "0/5"],
         ["test_bad[b]", "1/5"],

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from pytest_llmeval.gate.results import Fact, Why
+from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import GateFailure
 from pytest_llmeval.reports.for_others import failures, github_annotations
+from pytest_llmeval.reports.make_report import make_report
 from tests.reports.judgements import FORMS
 
 WORDS = {
@@ -19,11 +21,15 @@ WORDS = {
 }
 
 
+def failures_of(judgement: Judgement) -> list[GateFailure]:
+    return failures(make_report(judgement), judgement)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_has_its_failures(form: str) -> None:
     judgement = FORMS[form]()
 
-    found = failures(judgement)
+    found = failures_of(judgement)
 
     assert bool(found) is judgement.fails
     assert [one.word for one in found] == WORDS.get(form, [one.word for one in found])
@@ -32,7 +38,7 @@ def test_each_form_has_its_failures(form: str) -> None:
 
 
 def test_a_fall_since_the_anchor_says_so() -> None:
-    (found,) = failures(FORMS["anchor"]())
+    (found,) = failures_of(FORMS["anchor"]())
 
     assert found.lines[0].startswith("against the anchor: ")
     assert ("llm_anchor_pass_verdict", "regressed") in found.properties
@@ -46,7 +52,7 @@ def test_an_inconclusive_comparison_fails_a_strict_session() -> None:
     )
     strict = replace(judgement.comparison, fails=True, functions=functions)
 
-    (found,) = failures(replace(judgement, comparison=strict))
+    (found,) = failures_of(replace(judgement, comparison=strict))
 
     assert found.word == "inconclusive"
 
@@ -54,7 +60,7 @@ def test_an_inconclusive_comparison_fails_a_strict_session() -> None:
 def test_a_run_that_was_not_saved_is_told_beside_a_regression() -> None:
     judgement = replace(FORMS["regressed"](), unsaved=Fact(Why.NOT_SAVED, ("disk full",)))
 
-    regressed, unsaved = failures(judgement)
+    regressed, unsaved = failures_of(judgement)
 
     assert regressed.word == "regressed"
     assert (unsaved.name, unsaved.word) == ("llmeval::gate", "not judged")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
 
-from pytest_llmeval.reports.json import document, json_text
+from pytest_llmeval.reports.json_report import json_text
+from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.markdown import MOST, render
+from pytest_llmeval.reports.report import Report
 from tests.report_schema import SCHEMA
 from tests.reports.judgements import FORMS
 from tests.test_safe_text import HOSTILE
@@ -22,9 +25,8 @@ CODE = re.compile(r"`[^`\n]*`|<code>[^<\n]*</code>")
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
-def report(form: str) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(json_text(document(FORMS[form]())))
-    return made
+def report(form: str) -> Report:
+    return make_report(FORMS[form]())
 
 
 def words_of(schema: Any) -> Iterator[object]:
@@ -40,12 +42,18 @@ WORDS = frozenset(words_of(SCHEMA))
 
 
 def with_hostile_texts(value: Any) -> Any:
-    """The document with an attack in the place of each text that is free."""
-    if isinstance(value, dict):
+    """The report with an attack in the place of each text that is free."""
+    if isinstance(value, str):
+        return value if isinstance(value, Enum) or value in WORDS else "".join(HOSTILE)
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [one.name for one in fields(value)]
+        return replace(value, **{name: with_hostile_texts(getattr(value, name)) for name in names})
+    if isinstance(value, Mapping):
         return {key: with_hostile_texts(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return list(map(with_hostile_texts, value))
-    return "".join(HOSTILE) if isinstance(value, str) and value not in WORDS else value
+    if isinstance(value, tuple):
+        made = map(with_hostile_texts, value)
+        return value._make(made) if hasattr(value, "_make") else tuple(made)
+    return value
 
 
 def assert_harmless(text: str) -> None:
@@ -74,6 +82,6 @@ def test_a_report_in_which_every_text_attacks_is_harmless(form: str) -> None:
 
 def test_a_report_of_five_megabytes_is_a_page_that_fits() -> None:
     made = report("regressed")
-    made["functions"] *= 5_000_000 // len(json.dumps(made["functions"]))
-    made["notes"] = ["@octocat <b> " * 50] * 100
-    assert_harmless(render(made))
+    times = 5_000_000 // len(json_text(made))
+    side = replace(made.side, functions=tuple(made.side.compared * times))
+    assert_harmless(render(replace(made, side=side, notes=("@octocat <b> " * 50,) * 100)))

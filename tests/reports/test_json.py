@@ -14,7 +14,8 @@ import pytest
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
-from pytest_llmeval.reports.json import document, json_text
+from pytest_llmeval.reports.json_report import dumped, json_text
+from pytest_llmeval.reports.make_report import make_report
 from tests.report_schema import SCHEMA
 from tests.reports.judgements import FORMS, LABEL, MISSED
 
@@ -47,9 +48,9 @@ def names_in(schema: Any) -> Iterator[str]:
 
 
 def test_every_form_fits_the_schema_and_has_no_other_key(judgement: Judgement) -> None:
-    made = document(judgement)
+    made = make_report(judgement)
     report = json.loads(json_text(made))
-    assert report == made
+    assert report == dumped(made)
     jsonschema.Draft7Validator(strict(SCHEMA)).validate(report)
 
 
@@ -63,7 +64,7 @@ def test_the_page_tells_every_key() -> None:
 
 
 def moved_of(judgement: Judgement) -> list[dict[str, Any]]:
-    functions = {one["function"]: one for one in document(judgement)["functions"]}
+    functions = {one["function"]: one for one in dumped(make_report(judgement))["functions"]}
     cases: list[dict[str, Any]] = functions[LABEL]["moved"]
     return cases
 
@@ -108,7 +109,7 @@ def test_without_excerpts_no_key_of_theirs_is_there() -> None:
 
 
 def test_the_words_of_a_function_are_in_it() -> None:
-    function = document(FORMS["regressed"]())["functions"][0]
+    function = dumped(make_report(FORMS["regressed"]()))["functions"][0]
     assert function["label"] == "test_label"
     assert function["sentence"].startswith("test_label fell by 0.283 (0.950 -> 0.667); ")
     assert function["accepting_line"] == "llm_accept = test_label:pass >= 0.43"
@@ -120,7 +121,7 @@ def test_a_run_file_is_told_as_it_can_be_typed(
     judgement = replace(FORMS["regressed"](), path=tmp_path / "gone" / "run.jsonl.gz")
 
     def told() -> str:
-        return str(document(judgement)["run"]["file"])
+        return str(dumped(make_report(judgement))["run"]["file"])
 
     assert told() == f"{tmp_path}/gone/run.jsonl.gz"
     (tmp_path / "gone").mkdir()
@@ -136,6 +137,6 @@ def test_a_place_is_told_below_the_top_of_git() -> None:
     run = judgement.run
     assert run is not None
     below = replace(run, root="services/support", places={LABEL: "evals/base.py:21"})
-    function = document(replace(judgement, run=below))["functions"][0]
+    function = dumped(make_report(replace(judgement, run=below)))["functions"][0]
     assert (function["file"], function["line"]) == ("services/support/evals/base.py", 21)
     assert function["moved"][0]["line"] == 21

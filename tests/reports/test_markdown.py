@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.json import document, json_text
+from pytest_llmeval.reports.json_report import dumped, indented, json_text
+from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.markdown import MOST, render
+from pytest_llmeval.reports.report import Report
 from tests.goldens import assert_golden
 from tests.reports.judgements import (
     BRANCH,
@@ -27,10 +28,8 @@ from tests.reports.judgements import (
 HEAD = 25  # lines
 
 
-def report_of(form: str) -> dict[str, Any]:
-    """A report, by way of the file that another job would read."""
-    report: dict[str, Any] = json.loads(json_text(document(FORMS[form]())))
-    return report
+def report_of(form: str) -> Report:
+    return make_report(FORMS[form]())
 
 
 def rounded(value: Any) -> Any:
@@ -44,10 +43,9 @@ def rounded(value: Any) -> Any:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_is_as_its_golden_files_have_it(form: str) -> None:
-    report = document(FORMS[form]())
-    assert_golden(f"json/{form}.json", json_text(rounded(report)))
+    report = report_of(form)
+    assert_golden(f"json/{form}.json", indented(rounded(dumped(report))))
     assert_golden(f"markdown/{form}.md", render(report))
-    assert render(report_of(form)) == render(report)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +78,8 @@ def test_unchanged_is_one_line(form: str) -> None:
 def test_what_is_left_to_the_merge_queue_is_not_unchanged() -> None:
     report = report_of("unchanged")
     why = "deferred to the merge queue: 2 cases (they ask something new: OPENAI_API_KEY is not set)"
-    report |= {"verdict": "deferred", "why": why}
-    lines = render(report).splitlines()
+    side = replace(report.side, verdict="deferred", why=why)
+    lines = render(replace(report, side=side)).splitlines()
     assert lines[0] == "## LLM evals: deferred to the merge queue"
     assert lines[2] == f"**{why}.** It does not fail the build."
 
@@ -103,7 +101,7 @@ def planted(commit: Commit, *, broken: str, replayed: bool) -> Run:
 def test_the_first_lines_of_a_planted_regression_answer_the_five_questions() -> None:
     before = planted(MAIN, broken="ppppp", replayed=False)
     after = planted(BRANCH, broken="mmmmm", replayed=True)
-    lines = render(document(judgement_of(after, baseline=before))).splitlines()[:HEAD]
+    lines = render(make_report(judgement_of(after, baseline=before))).splitlines()[:HEAD]
     assert lines[0] == "## LLM evals: REGRESSED"
     assert lines[2].startswith("**test_label fell by 0.040 (1.000 → 0.960); chance alone would do")
     assert lines[2].endswith(" in 1 of 45 comparisons.** This fails the build.")
@@ -118,30 +116,32 @@ def test_the_first_lines_of_a_planted_regression_answer_the_five_questions() -> 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_last_case_that_is_named_stands_in_the_first_lines(form: str) -> None:
     report = report_of(form)
-    functions = [one for one in report["functions"] if one["verdict"] != "unchanged"]
-    report["functions"] += functions * 9
-    report["notes"] = ["not gated: no run of main is here"] * 9
-    head = render(report).partition("<details>")[0]
-    if report["baseline"] is None:  # main's own page goes on with a row for each function
+    side = report.side
+    more = [one for one in side.compared if one.of.verdict != "unchanged"] or side.described
+    side = replace(side, functions=(*side.functions, *more * 9))
+    notes = ("not gated: no run of main is here",) * 9
+    head = render(replace(report, side=side, notes=notes)).partition("<details>")[0]
+    if side.baseline is None:  # main's own page goes on with a row for each function
         head, _, rows = head.partition("| function |")
-        assert rows.count("\n") > len(report["functions"])
+        assert rows.count("\n") > len(side.functions)
     lines = head.splitlines()
     assert max(at for at, line in enumerate(lines) if line) < HEAD + 2
     assert max([0, *(at for at, line in enumerate(lines) if line.startswith("|"))]) < HEAD
 
 
 def test_a_session_that_went_on_without_a_baseline_says_why() -> None:
-    report = report_of("no_baseline") | {"notes": ["no run of main is here", "a cache was damaged"]}
+    notes = ("no run of main is here", "a cache was damaged")
+    report = replace(report_of("no_baseline"), notes=notes)
     assert "no run of main is here · a cache was damaged" in render(report).splitlines()[:HEAD]
 
 
 def test_at_any_size_there_is_room_in_a_comment_and_what_is_left_out_is_said() -> None:
     report = report_of("regressed")
-    first, *others = report["functions"]
-    many = [first | {"label": f"test_label_{number}"} for number in range(1000)]
-    report["functions"] = [*many, *others]
+    first, *others = report.side.compared
+    many = [replace(first, label=f"test_label_{number}") for number in range(1000)]
+    side = replace(report.side, functions=(*many, *others))
 
-    text = render(report)
+    text = render(replace(report, side=side))
 
     assert 60_000 < len(text) <= MOST
     assert text.splitlines()[-1].startswith("Left out, as there is no more room: 9")
@@ -153,14 +153,15 @@ def test_at_any_size_there_is_room_in_a_comment_and_what_is_left_out_is_said() -
 
 def test_the_json_report_of_five_thousand_cases_has_less_than_five_megabytes() -> None:
     report = report_of("regressed")
-    case = report["functions"][0]["compared"][0]
-    case |= {"baseline_scores": [5 / 6] * 10, "scores": [2 / 3] * 10}
-    report["functions"][0]["compared"] = [case] * 5000
-    assert len(json_text(report)) < 5_000_000
+    first, *others = report.side.compared
+    case = replace(first.compared[0], baseline_scores=(5 / 6,) * 10, scores=(2 / 3,) * 10)
+    functions = (replace(first, compared=(case,) * 5000), *others)
+    side = replace(report.side, functions=functions)
+    assert len(json_text(replace(report, side=side))) < 5_000_000
 
 
 def test_a_title_of_a_run_without_baseline_is_no_verdict() -> None:
     judgement = replace(FORMS["no_baseline"](), excerpts={})
-    lines = render(document(judgement)).splitlines()
+    lines = render(make_report(judgement)).splitlines()
     assert lines[0] == "## LLM evals: not compared with a baseline"
     assert "reply" not in "\n".join(lines)

@@ -14,22 +14,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmeval.cli import main
+from pytest_llmeval.gate.results import CaseDescription
 from pytest_llmeval.judgement import Judgement, judged
+from pytest_llmeval.records import Better
 from pytest_llmeval.reports import for_others
-from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.for_others import write_reports
 from pytest_llmeval.reports.html import rendering
 from pytest_llmeval.reports.html.cases import shown_function
 from pytest_llmeval.reports.html.facts import doubts
 from pytest_llmeval.reports.html.plots import WIDTH, axis_of
 from pytest_llmeval.reports.html.rendering import means_around
-from pytest_llmeval.reports.json import document
+from pytest_llmeval.reports.make_report import make_report
+from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
 from pytest_llmeval.settings import STEP_SUMMARY
 from tests.reports import planted as planted_module
 from tests.reports.judgements import BRANCH, FORMS, LABEL, TICKETS, function_of, judgement_of, suite
 from tests.reports.planted import HOSTILE, MESSAGE, RULE, page_of, recorded
 
-NAMED = {"function": "f.py::test_a", "name": "test_a"}
+
+def compared_function(
+    *cases: CaseEntry, metric: str = "pass", better: Better = "higher"
+) -> ComparedFunction:
+    """A function of a report with some cases."""
+    one = make_report(FORMS["regressed"]()).side.compared[0]
+    of = replace(one.of, function="f.py::test_a", metric=metric, better=better)
+    return replace(one, of=of, name="test_a", compared=cases)
 
 
 class Tags(HTMLParser):
@@ -57,16 +66,16 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_has_its_verdict_and_a_row_for_each_function(form: str) -> None:
     judgement = FORMS[form]()
-    report = document(judgement)
+    report = make_report(judgement)
     tags = Tags(page_of(judgement))
     shown = " ".join(tags.text.split())
 
-    for entry in report["functions"]:
-        assert entry["label"] in shown
+    for entry in report.side.functions:
+        assert entry.label in shown
     assert [tag for tag, _ in tags.found].count("h1") == 1
-    if report["why"]:
-        assert f"{report['why']}." in shown
-    assert ("This fails the build." in shown) == report["fails"]
+    if report.side.why:
+        assert f"{report.side.why}." in shown
+    assert ("This fails the build." in shown) == report.side.fails
 
 
 def test_the_page_loads_and_runs_nothing_but_its_own(planted: str) -> None:
@@ -120,7 +129,7 @@ def test_a_page_that_cannot_be_made_takes_no_verdict_away(
     monkeypatch.setattr(rendering, "render_page", lambda *_: 1 / 0)
     paths = [tmp_path / "x.html", tmp_path / "x.json"]
 
-    problems = write_reports(document(judgement), paths, judgement)
+    problems = write_reports(make_report(judgement), paths, judgement)
 
     assert problems == [
         f"--llm-report={paths[0]}: not written: ZeroDivisionError: division by zero"
@@ -130,16 +139,25 @@ def test_a_page_that_cannot_be_made_takes_no_verdict_away(
 
     monkeypatch.setattr(for_others, "render", lambda *_: 1 / 0)
     summary = {STEP_SUMMARY: str(tmp_path / "summary")}
-    assert for_others.append_summary(document(judgement), summary) == [
+    assert for_others.append_summary(make_report(judgement), summary) == [
         f"{STEP_SUMMARY}={tmp_path / 'summary'}: not written: division by zero"
     ]
 
 
 def test_where_lower_is_better_the_highest_come_first() -> None:
-    cases = [
-        {"case": f"f.py::test_a[{mean}]", "mean": mean, "scores": [mean]} for mean in (1.0, 3.0)
-    ]
-    function: Entry = {"metric": "score", "better": "lower", "moved": cases} | NAMED
+    judgement = FORMS["no_baseline"]()
+    (one, *_), means = make_report(judgement).side.described, (1.0, 3.0)
+    cases = tuple(
+        replace(
+            one.moved[0],
+            of=CaseDescription(
+                case=f"f.py::test_a[{mean}]", mean=mean, scores=(mean,), interval=None
+            ),
+        )
+        for mean in means
+    )
+    described = replace(one.of, function="f.py::test_a", metric="score", better="lower")
+    function = replace(one, of=described, moved=cases)
 
     assert [case.case[-4] for case in shown_function(function, ()).cases] == ["3", "1"]
 
@@ -205,19 +223,20 @@ def test_without_texts_there_is_no_reply(tmp_path: Path) -> None:
     ],
 )
 def test_a_case_is_called_by_how_it_moved(
-    before: tuple[float, ...], after: tuple[float, ...], metric: str, better: str, move: str
+    before: tuple[float, ...], after: tuple[float, ...], metric: str, better: Better, move: str
 ) -> None:
     means = [sum(side) / len(side) for side in (before, after)]
-    case = {
-        "case": "f.py::test_a[x-y]",
-        "unchanged": False,
-        "baseline_scores": before,
-        "scores": after,
-        "baseline_mean": means[0],
-        "mean": means[1],
-        "difference": (means[1] - means[0]) * (1 if better == "higher" else -1),
-    }
-    function: Entry = {"metric": metric, "better": better, "compared": [case]} | NAMED
+    case = CaseEntry(
+        case="f.py::test_a[x-y]",
+        kind="request",
+        unchanged=False,
+        baseline_scores=before,
+        scores=after,
+        baseline_mean=means[0],
+        mean=means[1],
+        difference=(means[1] - means[0]) * (1 if better == "higher" else -1),
+    )
+    function = compared_function(case, metric=metric, better=better)
 
     (shown,) = shown_function(function, ()).cases
 
@@ -226,7 +245,7 @@ def test_a_case_is_called_by_how_it_moved(
 
 
 def test_an_errored_case_is_shown_though_it_was_not_compared() -> None:
-    function: Entry = {"metric": "pass", "better": "higher", "compared": []} | NAMED
+    function = compared_function()
 
     (shown,) = shown_function(function, {"f.py::test_a[x]"}).cases
 
@@ -276,10 +295,17 @@ def test_a_baseline_is_held_against_no_other_trials_and_no_other_branch(tmp_path
 
 def test_a_baseline_is_not_called_lucky_where_nothing_fell(tmp_path: Path) -> None:
     lucky = recorded(tmp_path / ".llmeval", earlier=["mmpmm", "mpmmm"])
-    report = document(lucky)
-    risen = {**report, "functions": [{**one, "difference": 0.1} for one in report["functions"]]}
+    side = make_report(lucky).side
+    effects = [replace(one.of.effect, difference=0.1) for one in side.compared]
+    risen = replace(
+        side,
+        functions=tuple(
+            replace(one, of=replace(one.of, effect=effect))
+            for one, effect in zip(side.compared, effects, strict=True)
+        ),
+    )
 
-    assert any("lucky" in text for text in doubts(lucky, report, means_around(lucky)))
+    assert any("lucky" in text for text in doubts(lucky, side, means_around(lucky)))
     assert not any("lucky" in text for text in doubts(lucky, risen, means_around(lucky)))
 
 
@@ -311,7 +337,7 @@ def test_a_drift_of_the_repeats_is_told() -> None:
     drifting = function_of(LABEL, TICKETS, ("pppmm",) * len(TICKETS), prompt="v2")
     judgement = judgement_of(suite(BRANCH, label=drifting), baseline=suite())
 
-    found = doubts(judgement, document(judgement), means_around(judgement))
+    found = doubts(judgement, make_report(judgement).side, means_around(judgement))
 
     assert any(text.startswith("test_label: the repeats drift here") for text in found)
 

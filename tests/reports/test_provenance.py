@@ -12,16 +12,16 @@ from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
-from pytest_llmeval.reports.document import lead
-from pytest_llmeval.reports.json import document
+from pytest_llmeval.reports.json_report import dumped
+from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.markdown import render
-from pytest_llmeval.reports.provenance import differences, first_new_call
+from pytest_llmeval.reports.provenance import Difference, differences, first_new_call
+from pytest_llmeval.reports.telling import lead
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules, Settings
 from tests.report_schema import check_report
-from tests.reports.judgements import FORMS
+from tests.reports.judgements import FORMS, section_of
 
 FACTS: dict[str, Any] = {
     "model": "openai/gpt",
@@ -183,14 +183,14 @@ def judgement(tmp_path: Path) -> Judgement:
 
 
 def test_the_section_names_them(judgement: Judgement) -> None:
-    lines = [line.text for line in section(judgement, Page(500))]
+    lines = [line.text for line in section_of(judgement, Page(500))]
 
     assert "differs from the baseline: served: gpt-2026-01-01 -> gpt-2026-02-02" in lines
     assert "differs from the baseline: version of openai: 3.1 -> 3.2" in lines
 
 
 def test_the_report_names_them(judgement: Judgement) -> None:
-    report = document(judgement)
+    report = dumped(make_report(judgement))
 
     assert report["differences"] == [
         {
@@ -208,9 +208,9 @@ def test_the_report_names_them(judgement: Judgement) -> None:
 
 def test_a_report_that_names_them_fits_the_schema(judgement: Judgement) -> None:
     trials = [trial for day in (2, 3) for trial in a_run(served=f"gpt-2026-0{day}-0{day}").trials]
-    report = document(replace(judgement, run=replace(a_run(), trials=tuple(trials))))
+    report = make_report(replace(judgement, run=replace(a_run(), trials=tuple(trials))))
 
-    check_report(report)
+    check_report(dumped(report))
     assert (
         "Differs from the baseline: `served` `gpt-2026-01-01`, "
         "now `gpt-2026-02-02, gpt-2026-03-03`\n"
@@ -220,7 +220,7 @@ def test_a_report_that_names_them_fits_the_schema(judgement: Judgement) -> None:
 def test_without_a_baseline_nothing_differs(judgement: Judgement, tmp_path: Path) -> None:
     alone = Judgement(settings=judgement.settings, run=judgement.run)
 
-    assert document(alone)["differences"] == []
+    assert make_report(alone).differences == ()
 
 
 def asking(*trials: str) -> Run:
@@ -280,13 +280,11 @@ def test_a_new_request_beside_the_others_is_not_said_to_follow_them() -> None:
 
 def test_another_model_is_told_before_any_figure() -> None:
     judgement = FORMS["inconclusive"]()
-    report = document(judgement)
-    changed = {"fact": "model", "baseline": ["a/old"], "here": ["a/new"], "functions": ["x", "y"]}
+    changed = Difference("model", ("a/old",), ("a/new",), ("x", "y"))
+    report = replace(make_report(judgement), differences=(changed,))
 
-    first, *_ = lead({**report, "differences": [changed]}, report["functions"])
+    first, *_ = lead(report, report.side.compared)
 
     assert first == "Another model is asked: a/new, not a/old in 2 functions"
-    assert lead({**report, "differences": [changed]}, [])[0] == first
-    assert "**Another model is asked: a/new, not a/old in 2 functions.** " in render(
-        {**report, "differences": [changed]}
-    )
+    assert lead(report, [])[0] == first
+    assert "**Another model is asked: a/new, not a/old in 2 functions.** " in render(report)

@@ -15,10 +15,9 @@ from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports.formats import RED, columns
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import failure_line
-from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.settings import GateRules, Settings
 from tests.goldens import assert_golden
-from tests.reports.judgements import FORMS, LABEL
+from tests.reports.judgements import FORMS, LABEL, section_of
 
 PAGES = {
     "60 columns": Page(60),
@@ -33,7 +32,7 @@ ANSI = re.compile(r"\x1b\[([0-9;]*)m")
 
 
 def texts(judgement: Judgement, page: Page) -> list[str]:
-    return [line.text for line in section(judgement, page)]
+    return [line.text for line in section_of(judgement, page)]
 
 
 def coloured(judgement: Judgement) -> list[str]:
@@ -41,7 +40,7 @@ def coloured(judgement: Judgement) -> list[str]:
     file = io.StringIO()
     writer = TerminalWriter(file)
     writer.hasmarkup = True
-    for line in section(judgement, Page(80)):
+    for line in section_of(judgement, Page(80)):
         writer.line(line.text, **line.markup)
     lines = [ANSI.sub(r"<\1>", line) for line in file.getvalue().splitlines()]
     return [line for line in lines if line.startswith("<")]
@@ -191,7 +190,7 @@ def test_where_strictness_fails_the_build_that_is_said_in_red() -> None:
 
     strict = Settings(directory=Path(), session="s", gate=GateRules(strict=True))
     assert judgement.run is not None
-    first, *_ = section(judged(replace(judgement, settings=strict), judgement.run), Page(80))
+    first, *_ = section_of(judged(replace(judgement, settings=strict), judgement.run), Page(80))
     assert first.text.endswith("(fails the build: --llm-strict)")
     assert first.markup == RED
 

@@ -10,10 +10,19 @@ from typing import Literal
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
-from pytest_llmeval.reports.document import Entry, are_hits
 from pytest_llmeval.reports.formats import case_name, hits
-from pytest_llmeval.reports.html.plots import CASE_WIDTH, Axis, CasePlot, axis_of, case_plot
+from pytest_llmeval.reports.html.plots import (
+    CASE_WIDTH,
+    AnyCase,
+    Axis,
+    CasePlot,
+    axis_of,
+    case_plot,
+    scores_before,
+)
 from pytest_llmeval.reports.html.side_by_side import ShownReplies
+from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
+from pytest_llmeval.reports.telling import AnyFunction, are_hits
 
 Move = Literal["broke", "fixed", "wobbled", "stable", "short", "errored"]
 MOVES: dict[Move, str] = {
@@ -77,7 +86,7 @@ class ShownFunction:
         replies: the same as HTML, by case.
     """
 
-    entry: Entry
+    entry: AnyFunction
     cases: list[ShownCase]
     unchanged: int
     asked: list[ShownReplies] = field(default_factory=list)
@@ -89,74 +98,79 @@ class ShownFunction:
         return sum(each.edit == self.asked[0].edit for each in self.asked)
 
 
-def shown_function(function: Entry, errored: Collection[str]) -> ShownFunction:
+def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunction:
     """Choose the cases of a function that the page has.
 
     Args:
         function: its entry in the report.
         errored: ids of its cases that have errored trials.
     """
-    compared = function.get("compared", function.get("moved", []))
-    hit = are_hits(function)
-    axis = _axis(compared, around=[0.0, 1.0] if hit else [])
+    cases, hit = _cases(function), are_hits(function)
+    axis = _axis(cases, around=[0.0, 1.0] if hit else [])
     shown = [
-        _compared(case, function, axis, hit=hit, is_errored=case["case"] in errored)
-        for case in compared
-        if not case.get("unchanged") or case["case"] in errored
+        _shown(case, function, axis, hit=hit, is_errored=case.case in errored)
+        for case in cases
+        if not _is_unchanged(case) or case.case in errored
     ]
-    known = {case["case"] for case in compared}
+    known = {case.case for case in cases}
     others = (case for case in errored if case not in known)
     shown += [
         ShownCase(case=case, name=_name(case, function), move="errored", is_errored=True)
         for case in others
     ]
     shown.sort(key=lambda case: case.order)
-    unchanged = sum(bool(case.get("unchanged")) for case in compared)
-    return ShownFunction(function, shown, unchanged)
+    return ShownFunction(function, shown, sum(map(_is_unchanged, cases)))
 
 
-def _axis(cases: Sequence[Entry], *, around: Sequence[float]) -> Axis:
-    sides = ("baseline_scores", "scores")
-    values = [value for case in cases for side in sides for value in case.get(side, ())]
+def _cases(function: AnyFunction) -> Sequence[AnyCase]:
+    if isinstance(function, ComparedFunction):
+        return function.compared
+    return [case.of for case in function.moved]
+
+
+def _is_unchanged(case: AnyCase) -> bool:
+    return isinstance(case, CaseEntry) and case.unchanged
+
+
+def _axis(cases: Sequence[AnyCase], *, around: Sequence[float]) -> Axis:
+    values = [value for case in cases for value in (*scores_before(case), *case.scores)]
     return axis_of(values, around=around, width=CASE_WIDTH)
 
 
-def _compared(
-    case: Entry, function: Entry, axis: Axis, *, hit: bool, is_errored: bool
+def _shown(
+    case: AnyCase, function: AnyFunction, axis: Axis, *, hit: bool, is_errored: bool
 ) -> ShownCase:
-    metric, before = function["metric"], case.get("baseline_scores", ())
-    sign = 1 if function["better"] == "higher" else -1
-    difference = case.get("difference")
+    metric, before = function.of.metric, scores_before(case)
+    sign = 1 if function.of.better == "higher" else -1
     return ShownCase(
-        case=case["case"],
-        name=_name(case["case"], function),
+        case=case.case,
+        name=_name(case.case, function),
         move=_move(case, function, hit=hit),
         is_errored=is_errored,
         before=hits(before, metric, are_hits=hit) if before else "",
-        after=hits(case["scores"], metric, are_hits=hit) if case["scores"] else "",
-        lost=sign * case["mean"] if difference is None else difference,
-        plot=case_plot(case, axis) if case["scores"] else None,
+        after=hits(case.scores, metric, are_hits=hit) if case.scores else "",
+        lost=case.difference if isinstance(case, CaseEntry) else sign * case.mean,
+        plot=case_plot(case, axis) if case.scores else None,
     )
 
 
-def _name(case: str, function: Entry) -> str:
-    return case_name(case, function["function"], function["name"])
+def _name(case: str, function: AnyFunction) -> str:
+    return case_name(case, function.of.function, function.name)
 
 
-def _move(case: Entry, function: Entry, *, hit: bool) -> Move:
-    before, after = case.get("baseline_scores", ()), case["scores"]
-    if "baseline_scores" not in case:
+def _move(case: AnyCase, function: AnyFunction, *, hit: bool) -> Move:
+    if not isinstance(case, CaseEntry):
         return "short"
-    if not case["difference"]:
+    if not case.difference:
         return "stable"
     if hit:
-        means = (case[side] for side in ("baseline_mean", "mean"))
-        good = float(function["better"] == "higher")
-        was, now = (abs(mean - good) <= _MAJORITY for mean in means)
+        good = float(function.of.better == "higher")
+        was, now = (abs(mean - good) <= _MAJORITY for mean in (case.baseline_mean, case.mean))
         broke, fixed = was and not now, now and not was
     else:
+        before, after = case.baseline_scores, case.scores
         is_below, is_above = max(after) < min(before), min(after) > max(before)
-        broke, fixed = (is_below, is_above)[:: 1 if function["better"] == "higher" else -1]
+        broke, fixed = (is_below, is_above)[:: 1 if function.of.better == "higher" else -1]
     return "broke" if broke else "fixed" if fixed else "wobbled"
 
 

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
 from decimal import Decimal
 
 from pytest_llmeval.gate.describe import History, MeanOfRun
+from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.document import (
-    Entry,
+from pytest_llmeval.reports.formats import counted, dollars, ends, figure, is_own_hash
+from pytest_llmeval.reports.json_report import dumped
+from pytest_llmeval.reports.report import BaselineEntry, ComparedFunction, Report, RunEntry, Side
+from pytest_llmeval.reports.sentences import CAUGHT, ONE_DRAW
+from pytest_llmeval.reports.telling import (
+    AnyFunction,
     are_hits,
     not_seen,
     part_judged,
     undetected_drops,
 )
-from pytest_llmeval.reports.formats import counted, dollars, ends, figure, is_own_hash
-from pytest_llmeval.reports.sentences import CAUGHT, ONE_DRAW
 
 _DAY = 86_400
 
 Facts = list[tuple[str, str]]
 
 
-def facts(report: Entry, side: Entry) -> Facts:
+def facts(report: Report, side: Side) -> Facts:
     """Tell in a few words what was compared, at which cost, and what could not be seen."""
-    run, baseline = report["run"], side["baseline"]
+    run, baseline = report.run, side.baseline
     found: Facts = []
     if baseline is not None:
         found.append(("Baseline", _baseline(baseline)))
@@ -38,70 +42,69 @@ def facts(report: Entry, side: Entry) -> Facts:
     if parts := part_judged(report):
         found.append(("Only a part was judged", parts))
     unseen = not_seen(report)
-    if run is not None and (any(run["calls"].values()) or unseen):
-        calls = run["calls"]
-        told = f"{calls['made']} made, {calls['replayed']} replayed{unseen}"
-        found.append(("Calls", told + (f", {calls['failed']} failed" if calls["failed"] else "")))
-        cost = {"Cost": run["cost"]["spent"], "Saved by replays": run["cost"]["saved"]}
+    if run is not None and (any(astuple(run.calls)) or unseen):
+        calls = run.calls
+        told = f"{calls.made} made, {calls.replayed} replayed{unseen}"
+        found.append(("Calls", told + (f", {calls.failed} failed" if calls.failed else "")))
+        cost = {"Cost": run.cost.spent, "Saved by replays": run.cost.saved}
         found += [(name, dollars(Decimal(repr(value)))) for name, value in cost.items() if value]
-    if report["differences"]:
-        names = ", ".join(one["fact"] for one in report["differences"])
+    if report.differences:
+        names = ", ".join(one.fact for one in report.differences)
         found.append(("Differs besides", names))
     return found
 
 
-def _place(run: Entry) -> str:
-    if not (run["ref"] or run["commit"]):
-        return str(run["id"])  # of a score table: its file
-    at = f" at {run['commit'][:12]}" if run["commit"] else ""
-    return f"{run['ref'] or 'no branch'}{at}{', with changes' * run['dirty']}"
+def _place(run: RunEntry) -> str:
+    if not (run.ref or run.commit):
+        return run.id  # of a score table: its file
+    at = f" at {run.commit[:12]}" if run.commit else ""
+    return f"{run.ref or 'no branch'}{at}{', with changes' * run.dirty}"
 
 
-def _baseline(baseline: Entry) -> str:
-    text = _place(baseline) if baseline["reference"] == baseline["id"] else baseline["reference"]
-    is_named = is_own_hash(baseline["reference"], baseline["commit"])
-    if baseline["commit"] and text == baseline["reference"] and not is_named:
-        text += f" at {baseline['commit'][:12]}"
-    text += f", recorded {baseline['created'][:10]}"
-    if baseline["distance"]:
-        text += f", {counted(baseline['distance'], 'commit')} back"
-    if baseline["age"] is not None and baseline["age"] >= _DAY:
-        text += f", {counted(int(baseline['age'] // _DAY), 'day')} old"
+def _baseline(baseline: BaselineEntry) -> str:
+    run, reference = baseline.recorded, baseline.reference
+    text = _place(run) if reference == run.id else reference
+    if run.commit and text == reference and not is_own_hash(reference, run.commit):
+        text += f" at {run.commit[:12]}"
+    text += f", recorded {run.created[:10]}"
+    if baseline.distance:
+        text += f", {counted(baseline.distance, 'commit')} back"
+    if baseline.age is not None and baseline.age >= _DAY:
+        text += f", {counted(int(baseline.age // _DAY), 'day')} old"
     return text
 
 
-def provenance(report: Entry, side: Entry) -> Facts:
+def provenance(report: Report, side: Side) -> Facts:
     """Tell where both runs come from, and how to compare them again."""
     told: Facts = []
-    baseline, run = side["baseline"], report["run"]
+    baseline, run = side.baseline.recorded if side.baseline else None, report.run
     for name, found in (("Baseline", baseline), ("Here", run)):
         if found is not None:
             told += [
-                (f"{name}: run", f"{found['id']} of {found['created'][:16]}"),
-                (f"{name}: commit", f"{found['commit'] or 'none'}{' (dirty)' * found['dirty']}"),
-                (f"{name}: models", ", ".join(found["models"]) or "none"),
-                (f"{name}: served", ", ".join(found["served"]) or "not told"),
-                (f"{name}: versions", _named(found["versions"])),
+                (f"{name}: run", f"{found.id} of {found.created[:16]}"),
+                (f"{name}: commit", f"{found.commit or 'none'}{' (dirty)' * found.dirty}"),
+                (f"{name}: models", ", ".join(found.models) or "none"),
+                (f"{name}: served", ", ".join(found.served) or "not told"),
+                (f"{name}: versions", _named(found.versions)),
             ]
-            if found["ci"] and found["ci"]["url"]:
-                told.append((f"{name}: job", found["ci"]["url"]))
-    for one in report["differences"]:
-        old, new = (", ".join(one[of]) for of in ("baseline", "here"))
-        told.append((f"Differs: {one['fact']}", f"{old} \N{RIGHTWARDS ARROW} {new}"))
-    told.append(("Settings", _named(report["settings"])))
-    told += [("Holds for", line) for line in report["scope"]]
-    told += [("Note", line) for line in report["notes"]]
+            if found.ci and found.ci.url:
+                told.append((f"{name}: job", found.ci.url))
+    for one in report.differences:
+        old, new = (", ".join(values) for values in (one.baseline, one.here))
+        told.append((f"Differs: {one.fact}", f"{old} \N{RIGHTWARDS ARROW} {new}"))
+    told.append(("Settings", _named(dumped(report.settings))))
+    told += [("Holds for", line) for line in report.scope]
+    told += [("Note", line) for line in report.notes]
     if baseline is not None and run is not None:
-        typed = shlex.join(["llmeval", "compare", baseline["id"], run["id"]])
-        told.append(("Again", typed))
+        told.append(("Again", shlex.join(["llmeval", "compare", baseline.id, run.id])))
     return told
 
 
-def _named(values: Entry) -> str:
+def _named(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def doubts(judgement: Judgement, side: Entry, history: History) -> list[str]:
+def doubts(judgement: Judgement, side: Side, history: History) -> list[str]:
     """Say of each function what the figures cannot be trusted for; empty for nothing.
 
     Args:
@@ -111,23 +114,25 @@ def doubts(judgement: Judgement, side: Entry, history: History) -> list[str]:
     """
     run, baseline = judgement.run, judgement.baseline.run if judgement.baseline else None
     found: list[str] = []
-    for one in side["functions"]:
-        points = history.get((one["function"], one["metric"]), [])
+    for one in side.functions:
+        points = history.get((one.of.function, one.of.metric), [])
         described = {point.run.id: point.described for point in points}
         for name, recorded in (("in the baseline", baseline), ("here", run)):
             if recorded and recorded.id in described and described[recorded.id].drifts:
                 found.append(
-                    f"{one['label']}: the repeats drift {name}; its trials were not made under "
+                    f"{one.label}: the repeats drift {name}; its trials were not made under "
                     "one condition"
                 )
-        if (one.get("difference") or 0) < 0:
+        if isinstance(one, ComparedFunction) and (one.of.effect.difference or 0) < 0:
             found += _luck(one, points, judgement)
-        found += _of_entry(one)
+        found += _of_repeats_and_cases(one)
     return found
 
 
-def _luck(one: Entry, points: Sequence[MeanOfRun], judgement: Judgement) -> Iterator[str]:
-    """Hold the baseline against what the run before it lets expect, of the same trials."""
+def _luck(
+    one: ComparedFunction, points: Sequence[MeanOfRun], judgement: Judgement
+) -> Iterator[str]:
+    """Compare the baseline with what the run before it lets expect, of the same trials."""
     ids = [judgement.baseline.run.id] if judgement.baseline else []
     at = next((at for at, point in enumerate(points) if point.run.id in ids), 0)
     earlier = [each for each in points[:at] if not (each.run.dirty or each.run is judgement.run)]
@@ -140,7 +145,7 @@ def _luck(one: Entry, points: Sequence[MeanOfRun], judgement: Judgement) -> Iter
     best = max(sign * end for end in before)
     if sign * own.mean > best:
         yield (
-            f"{one['label']}: the baseline's mean of {figure(own.mean, own.metric)} lies beyond "
+            f"{one.label}: the baseline's mean of {figure(own.mean, own.metric)} lies beyond "
             f"{ends(before)}, where the run before it lets expect it: a lucky baseline, or a "
             "change that made it better; a fall back to the usual is no harm of this change"
         )
@@ -151,17 +156,20 @@ def _planned(point: MeanOfRun) -> set[tuple[str, int]]:
     return {(case.id, case.repeats) for case in point.run.cases if case.function == function}
 
 
-def _of_entry(one: Entry) -> Iterator[str]:
-    if one.get("identical_repeats"):
-        yield f"{one['label']}: {ONE_DRAW}"
-    cases = one.get("compared", [])
-    if not one.get("changed") or not are_hits(one):
+def _of_repeats_and_cases(one: AnyFunction) -> Iterator[str]:
+    of = one.of
+    repeats = of.evidence if isinstance(of, FunctionComparison) else of
+    if repeats.identical_repeats:
+        yield f"{one.label}: {ONE_DRAW}"
+    if not isinstance(one, ComparedFunction):
         return
-    seen = [{*case["baseline_scores"], *case["scores"]} for case in cases]
-    good = int(one["better"] == "higher")
+    if not one.of.effect.changed or not are_hits(one):
+        return
+    cases, good = one.compared, int(one.of.better == "higher")
+    seen = [{*case.baseline_scores, *case.scores} for case in cases]
     always, never = seen.count({good}), seen.count({1 - good})
     if always + never:
         yield (
-            f"{one['label']}: {always} of {counted(len(cases), 'case')} passed in every trial of "
+            f"{one.label}: {always} of {counted(len(cases), 'case')} passed in every trial of "
             f"both runs, and {never} in no trial: such cases cannot show a small change"
         )

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Verdict
 from pytest_llmeval.records import distinct_names
-from pytest_llmeval.reports.document import Entry, Figures, figures
 from pytest_llmeval.reports.formats import decimals, ends, ends_of, figure, name_of
+from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
+from pytest_llmeval.reports.telling import AnyFunction, Figures, figures
+from pytest_llmeval.settings import GateRules
 
 if TYPE_CHECKING:
     from pytest_llmeval.gate.describe import History
@@ -29,6 +32,7 @@ _HEIGHT = 120  # of a line plot
 _ROW = 26  # units between the means of a case on both sides
 
 Interval = Sequence[float] | None
+AnyCase = CaseEntry | CaseDescription
 
 
 class Axis(NamedTuple):
@@ -74,22 +78,29 @@ class ForestRow:
     """A function in the forest plot.
 
     Attributes:
-        function: its entry in the report.
+        function: as the report has it.
         figures: the same as text; None without a baseline.
         mark: its difference, or its mean without a baseline; None where there is none.
         anchor: the difference from the anchor.
     """
 
-    function: Entry
+    function: AnyFunction
     figures: Figures | None
     mark: Mark | None
     anchor: Mark | None
 
     @property
+    def verdict(self) -> Verdict:
+        """The verdict on the function."""
+        of = self.function.of
+        return of.verdict if isinstance(of, FunctionComparison) else Verdict.NOT_GATED
+
+    @property
     def mean(self) -> str:
         """The mean of a function that is compared with nothing."""
-        mean = self.function["mean"]
-        return "none" if mean is None else figure(mean, self.function["metric"])
+        of = self.function.of
+        mean = of.effect.mean if isinstance(of, FunctionComparison) else of.mean
+        return "none" if mean is None else figure(mean, of.metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +110,7 @@ class Forest:
     Attributes:
         caption: what the axis shows.
         ticks: places and labels.
-        lines: places of what a difference is held against, and their names.
+        lines: places of zero, the margin and the target, and their names.
         rows: worst first.
     """
 
@@ -109,79 +120,93 @@ class Forest:
     rows: list[ForestRow]
 
 
-def forests(report: Entry, functions: Sequence[Entry], anchors: Sequence[Entry]) -> list[Forest]:
+def forests(
+    rules: GateRules, functions: Sequence[AnyFunction], anchors: Sequence[ComparedFunction]
+) -> list[Forest]:
     """Put functions on the axes that they share: shares, ratios, and every other metric.
 
     Args:
-        report: with the margin and the target.
+        rules: with the margin and the target.
         functions: worst first.
-        anchors: entries of the comparison with the anchor.
+        anchors: the same in the comparison with the anchor.
     """
-    by_name = {(one["function"], one["metric"]): one for one in anchors}
-    groups: dict[str, list[tuple[Entry, Entry | None]]] = {}
+    by_name = {(one.of.function, one.of.metric): one for one in anchors}
+    groups: dict[str, list[AnyFunction]] = {}
     for one in functions:
-        against = by_name.get((one["function"], one["metric"]))
-        groups.setdefault(_caption(one), []).append((one, against))
-    return [_forest(report["settings"], caption, pairs) for caption, pairs in groups.items()]
+        groups.setdefault(_caption(one), []).append(one)
+    return [_forest(rules, caption, group, by_name) for caption, group in groups.items()]
 
 
-def _caption(function: Entry) -> str:
-    if "baseline_mean" not in function:
-        return "mean" if _is_share(function["mean"]) else f"mean {function['metric']}"
-    if function["scale"] == "log":
-        good = ", more is better" if function["better"] == "higher" else ""
+def _caption(function: AnyFunction) -> str:
+    of = function.of
+    if not isinstance(of, FunctionComparison):
+        return "mean" if _is_share(of.mean) else f"mean {of.metric}"
+    if of.scale == "log":
+        good = ", more is better" if of.better == "higher" else ""
         return f"factor{good}, worse to the left"
-    means = (function["baseline_mean"], function["mean"])
-    of = "" if all(map(_is_share, means)) else f" of {function['metric']}"
-    return f"difference{of}, worse to the left"
+    are_shares = all(map(_is_share, (of.effect.baseline_mean, of.effect.mean)))
+    return f"difference{'' if are_shares else f' of {of.metric}'}, worse to the left"
 
 
 def _is_share(mean: float | None) -> bool:
     return mean is None or 0 <= mean <= 1
 
 
-def _forest(settings: Entry, caption: str, pairs: list[tuple[Entry, Entry | None]]) -> Forest:
-    first, _ = pairs[0]
-    is_compared = "baseline_mean" in first
-    is_log = is_compared and first["scale"] == "log"
-    lines = _held_against(settings, is_log=is_log) if is_compared else []
-    shown = [one for pair in pairs for one in pair if one is not None]
+def _forest(
+    rules: GateRules,
+    caption: str,
+    functions: Sequence[AnyFunction],
+    anchors: Mapping[tuple[str, str], ComparedFunction],
+) -> Forest:
+    first = functions[0].of
+    is_compared = isinstance(first, FunctionComparison)
+    is_log = isinstance(first, FunctionComparison) and first.scale == "log"
+    lines = _marked(rules, is_log=is_log) if is_compared else []
+    against = [anchors.get((one.of.function, one.of.metric)) for one in functions]
+    shown = [*functions, *(one for one in against if one is not None)]
     axis = axis_of(
-        [value for one in shown for value in (_value(one), *(one["interval"] or ())) if value],
+        [value for one in shown for value in (_value(one), *(_interval(one) or ())) if value],
         around=[value for value, _ in lines] if is_compared else [0.0, 1.0],
     )
     rows = [
         ForestRow(
             function=one,
-            figures=figures(one, target=settings["target"]) if is_compared else None,
+            figures=figures(one.of, target=rules.target)
+            if isinstance(one, ComparedFunction)
+            else None,
             mark=_mark(one, axis),
             anchor=None if anchor is None else _mark(anchor, axis),
         )
-        for one, anchor in pairs
+        for one, anchor in zip(functions, against, strict=True)
     ]
-    sign = 0 if not is_log else 1 if first["better"] == "higher" else -1
+    sign = 0 if not is_log else 1 if first.better == "higher" else -1
     ticks = [(axis.at(value), _tick(value, sign=sign)) for value in axis.ticks()]
     return Forest(caption, ticks, [(axis.at(value), name) for value, name in lines], rows)
 
 
-def _held_against(settings: Entry, *, is_log: bool) -> list[tuple[float, str]]:
-    drops = {"target": settings["target"], "margin": settings["margin"] or None}
+def _marked(rules: GateRules, *, is_log: bool) -> list[tuple[float, str]]:
+    drops = {"target": rules.target, "margin": rules.margin or None}
     found = [(-drop, name) for name, drop in drops.items() if drop is not None]
     if is_log:
         found = [(-math.log1p(-drop), name) for drop, name in found]
     return [*found, (0.0, "zero")]
 
 
-def _value(function: Entry) -> float | None:
-    value: float | None = function.get("difference", function["mean"])
-    return value
+def _value(function: AnyFunction) -> float | None:
+    of = function.of
+    return of.effect.difference if isinstance(of, FunctionComparison) else of.mean
 
 
-def _mark(function: Entry, axis: Axis) -> Mark | None:
-    value = _value(function)
+def _interval(function: AnyFunction) -> Interval:
+    of = function.of
+    return of.evidence.interval if isinstance(of, FunctionComparison) else of.interval
+
+
+def _mark(function: AnyFunction, axis: Axis) -> Mark | None:
+    value, interval = _value(function), _interval(function)
     if value is None:
         return None
-    low, high = map(axis.at, function["interval"]) if function["interval"] else (None, None)
+    low, high = map(axis.at, interval) if interval else (None, None)
     return Mark(axis.at(value), low, high)
 
 
@@ -205,23 +230,27 @@ class CasePlot:
 
     Attributes:
         before: draws of the baseline; ``after`` of this run.
-        means: places of both means, None where a side has none.
+        means: places of both means; None for the baseline's where it has none.
         row: units between the two.
     """
 
     before: list[Dot]
     after: list[Dot]
-    means: tuple[float | None, float | None]
+    means: tuple[float | None, float]
     row: int
 
 
-def case_plot(case: Entry, axis: Axis) -> CasePlot:
+def scores_before(case: AnyCase) -> tuple[float, ...]:
+    """Return the scores of a case in the baseline; none of one that is compared with nothing."""
+    return case.baseline_scores if isinstance(case, CaseEntry) else ()
+
+
+def case_plot(case: AnyCase, axis: Axis) -> CasePlot:
     """Place the draws of a case that was compared, or described."""
-    before = case.get("baseline_scores", ())
-    means = (case["baseline_mean"] if before else None, case["mean"])
-    at = tuple(None if mean is None else axis.at(mean) for mean in means)
-    places = _dots(before, axis), _dots(case["scores"], axis)
-    return CasePlot(*places, (at[0], at[1]), row=_ROW if before else 0)
+    before = scores_before(case)
+    was = axis.at(case.baseline_mean) if isinstance(case, CaseEntry) and before else None
+    places = _dots(before, axis), _dots(case.scores, axis)
+    return CasePlot(*places, (was, axis.at(case.mean)), row=_ROW if before else 0)
 
 
 def _dots(scores: Sequence[float], axis: Axis) -> list[Dot]:

@@ -15,17 +15,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.gate.describe import History, history_of
+from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement, pricing
-from pytest_llmeval.reports.document import (
-    Entry,
-    consequence,
-    failing_side,
-    lead,
-    moved_counts,
-    moved_functions,
-    title,
-    worst_first,
-)
 from pytest_llmeval.reports.html.cases import (
     MOVES,
     ShownCase,
@@ -38,6 +29,17 @@ from pytest_llmeval.reports.html.cases import (
 from pytest_llmeval.reports.html.facts import doubts, facts, provenance
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, WIDTH, Chart, forests, history_charts
 from pytest_llmeval.reports.html.side_by_side import read_replies
+from pytest_llmeval.reports.report import ComparedFunction, Report, RunEntry
+from pytest_llmeval.reports.telling import (
+    AnyFunction,
+    consequence,
+    failing_side,
+    lead,
+    moved_counts,
+    moved_functions,
+    ordered,
+    title,
+)
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.runs.store import RunStore
 
@@ -48,23 +50,22 @@ _MOST_RUNS = 30
 _BYTES = 10**6
 
 
-def render_page(report: Entry, judgement: Judgement) -> str:
+def render_page(report: Report, judgement: Judgement) -> str:
     """Write a report as a page of HTML.
 
     Args:
-        report: the JSON report of the judgement.
+        report: of the judgement.
         judgement: with the runs, whose replies are looked up in the cache here.
     """
     side = failing_side(report)
-    if side is not report:
+    if side is not report.side:
         judgement = judgement.against_anchor or judgement
-    ordered = worst_first(side["functions"])
-    errored = errored_cases(judgement)
-    shown = [shown_function(one, errored.get(one["function"], ())) for one in ordered]
+    functions, errored = ordered(side), errored_cases(judgement)
+    shown = [shown_function(one, errored.get(one.of.function, ())) for one in functions]
     if judgement.settings.show_texts:
         _add_replies(judgement, shown)
-    anchor, means = report["anchor"], means_around(judgement)
-    anchors = anchor["functions"] if anchor and anchor is not side else []
+    anchor, means = report.anchor, means_around(judgement)
+    anchors = anchor.compared if anchor and anchor is not side else []
     return _rendered(
         "page.html",
         script=_resource("page.js"),
@@ -72,42 +73,47 @@ def render_page(report: Entry, judgement: Judgement) -> str:
         side=side,
         title=title(report, side),
         lead=lead(report, moved_functions(side)),
-        moved=_moved(ordered),
+        moved=_moved(functions),
         consequence=consequence(report),
         facts=facts(report, side),
-        forests=forests(report, ordered, anchors),
+        forests=forests(report.settings, functions, anchors),
         has_anchor=bool(anchors),
         functions=shown,
         embeds=judgement.settings.show_texts,
         moves=moves_of(shown),
         meanings=MOVES,
         values=shared_values(shown),
-        command=partial(_command, report["run"], side["baseline"]),
+        command=partial(_command, report.run, side.baseline.recorded if side.baseline else None),
         doubts=doubts(judgement, side, means),
         charts=history_charts(
-            _of_changed(means, ordered), among=[one["function"] for one in ordered]
+            _of_changed(means, functions), among=[one.of.function for one in functions]
         ),
         provenance=provenance(report, side),
     )
 
 
-def _moved(functions: Sequence[Entry]) -> str:
+def _moved(functions: Sequence[AnyFunction]) -> str:
     """Count the cases of the worst function that fell and rose, with what the worst make of it."""
-    worst = next((one for one in functions if one.get("compared")), None)
-    if worst is None or worst["verdict"] == "unchanged":
+    compared = [one for one in functions if isinstance(one, ComparedFunction)]
+    worst = next((one for one in compared if one.compared), None)
+    if worst is None or worst.of.verdict is Verdict.UNCHANGED:
         return ""
-    return f"In {worst['label']}, {moved_counts(worst)}"
+    return f"In {worst.label}, {moved_counts(worst)}"
 
 
-def _of_changed(means: History, functions: Sequence[Entry]) -> History:
+def _of_changed(means: History, functions: Sequence[AnyFunction]) -> History:
     """Leave out the functions that were replayed: their means are the baseline's."""
-    changed = {(one["function"], one["metric"]) for one in functions if one.get("changed", True)}
+    changed = {
+        (one.of.function, one.of.metric)
+        for one in functions
+        if not isinstance(one, ComparedFunction) or one.of.effect.changed
+    }
     return {name: points for name, points in means.items() if name in changed}
 
 
-def _command(run: Entry | None, baseline: Entry | None, case: ShownCase) -> str:
+def _command(run: RunEntry | None, baseline: RunEntry | None, case: ShownCase) -> str:
     """Write what shows the replies of a case where its runs are."""
-    ids = [found["id"] for found in (baseline, run) if found]
+    ids = [found.id for found in (baseline, run) if found]
     words = ["diff", case.name, *ids] if baseline else ["show", *ids, case.name]
     return shlex.join(["llmeval", *words])
 
@@ -142,7 +148,7 @@ def _add_replies(judgement: Judgement, shown: Sequence[ShownFunction]) -> None:
     room = judgement.settings.html_mb * _BYTES
     ordered = [(case, function) for function in shown for case in function.cases]
     ordered.sort(key=lambda each: each[0].order)
-    wanted = [(case.case, case.name, function.entry["metric"]) for case, function in ordered]
+    wanted = [(case.case, case.name, function.entry.of.metric) for case, function in ordered]
     for (case, function), found in zip(ordered, read_replies(judgement, wanted), strict=True):
         is_compared = judgement.baseline is not None
         text = _filled("replies.html", replies=found, is_compared=is_compared)

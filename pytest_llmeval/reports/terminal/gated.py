@@ -8,25 +8,30 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports import remarks, sentences
-from pytest_llmeval.reports.document import has_moved, moved_ungated
-from pytest_llmeval.reports.entries import ungated_function
+from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.formats import (
     YELLOW,
     Line,
     case_name,
     columns,
-    label,
     percent,
-    short,
 )
-from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.sentences import all_lost, count_moved, most_moved, moved_case, verb
+from pytest_llmeval.reports.remarks import family_words, not_judged
+from pytest_llmeval.reports.report import (
+    CaseEntry,
+    ComparedFunction,
+    Excerpt,
+    MovedCase,
+    Report,
+    Side,
+)
+from pytest_llmeval.reports.sentences import all_lost, moved_case, verb
+from pytest_llmeval.reports.telling import has_moved, moved_counts, moved_ungated, worst_first
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.tables import by_severity, compared_table, side_name, style
+from pytest_llmeval.reports.terminal.tables import compared_table, side_name, style
 from pytest_llmeval.transcripts.word_diff import first_difference
 
 _MOST_CASES = 8  # after so many a function has one case, but under -v
@@ -39,33 +44,34 @@ _OPEN = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE)
 _FELL = (*_OPEN, Verdict.NO_SIGNIFICANT_CHANGE)  # or may have
 
 
-def gated_lines(judgement: Judgement, page: Page) -> Iterator[Line]:
+def gated_lines(report: Report, page: Page) -> Iterator[Line]:
     """Word the comparison with the baseline: its table, and each function by itself."""
-    lines, left_out = compared_table(judgement, page)
+    side = report.side
+    lines, left_out = compared_table(side, report.settings, page)
     yield from lines
     shown, before = 0, None
-    for function in by_severity(judgement.comparison):
-        told = _told_cases(function)
-        if shown >= _MOST_CASES and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
+    for function in worst_first(side.compared):
+        of, told = function.of, _told_cases(function)
+        if shown >= _MOST_CASES and of.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
             told = told if page.verbose else told[:1]
         shown += len(told)
-        dropped = left_out.get((function.function, function.metric), [])
-        about = [*_about(judgement, function, page, told=told, dropped=dropped)]
-        is_one_more = before is function.verdict is Verdict.NEW  # each of these has a line alone
+        dropped = left_out.get((of.function, of.metric), [])
+        about = [*_about(side, function, page, told=told, dropped=dropped)]
+        is_one_more = before is of.verdict is Verdict.NEW  # each of these has a line alone
         yield from about[1:] if is_one_more else about
-        before = function.verdict
+        before = of.verdict
 
 
-def circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
+def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
     """Tell what else differs from the baseline, and what the comparison with it holds for."""
-    for difference in differences(judgement):
+    for difference in report.differences:
         yield Line(f"differs from the baseline: {difference.line(judgement.names)}")
-    rules, comparison = judgement.settings.gate, judgement.comparison
+    comparison, rules = judgement.comparison, report.settings
     if comparison is None:
         return
-    yield from _ungated(comparison, page)
-    scopes = [*remarks.scope(comparison, rules)]
-    if page.verbose and (family := remarks.family_words(comparison, rules)):
+    yield from _ungated(report, page)
+    scopes = [*report.scope]
+    if page.verbose and (family := family_words(comparison, rules)):
         scopes.append(family)
     if page.verbose and any(one.effect.mean_interval for one in comparison.functions):
         scopes.append(
@@ -75,98 +81,95 @@ def circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
         yield Line(" · ".join(scopes))
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
     if comparison.not_judged:
-        yield Line(remarks.not_judged(comparison), YELLOW)
+        yield Line(not_judged(comparison), YELLOW)
 
 
-def anchored_lines(against: Judgement, page: Page) -> Iterator[Line]:
-    """Word the comparison with the anchor, which stands for the baseline: what fails in it."""
-    yield from compared_table(against, page)[0]
-    for one in by_severity(against.comparison):
-        if one.fails:
-            text = sentences.sentence(one, against.settings.gate)
-            yield Line(f"against the anchor: {text}", style(one))
-            yield from _moved_lines(against, one, page, told=_told_cases(one))
+def anchored_lines(anchor: Side, report: Report, page: Page) -> Iterator[Line]:
+    """Word the comparison with the anchor: what fails in it."""
+    yield from compared_table(anchor, report.settings, page)[0]
+    for one in worst_first(anchor.compared):
+        if one.of.fails:
+            yield Line(f"against the anchor: {one.sentence}", style(one.of))
+            yield from _moved_lines(anchor, one, page, told=_told_cases(one))
 
 
 def _about(
-    judgement: Judgement,
-    function: FunctionComparison,
+    side: Side,
+    function: ComparedFunction,
     page: Page,
     *,
-    told: Sequence[CaseComparison],
+    told: Sequence[MovedCase[CaseEntry]],
     dropped: Sequence[str],
 ) -> Iterator[Line]:
-    name, text = label(function), sentences.sentence(function, judgement.settings.gate)
-    is_told = text != sentences.ALL_REPLAYED  # else the table has said that much
+    is_told = function.sentence != sentences.ALL_REPLAYED  # else the table has said that much
     if is_told:
         yield Line()
-        yield Line(sentences.with_name(text, name), style(function))
-    yield from _moved_lines(judgement, function, page, told=told)
-    for remark in remarks.remarks(judgement, function):
+        yield Line(sentences.with_name(function.sentence, function.label), style(function.of))
+    yield from _moved_lines(side, function, page, told=told)
+    for remark in function.remarks:
         yield Line(f"  {remark}")
     if dropped:
-        yield Line(f"{'  ' if is_told else f'{name}: '}{' · '.join(dropped)}")
-    if accepting := remarks.accepting_line(judgement, function):
-        yield Line(f"  if this drop is meant, say in the ini file  {accepting}")
+        yield Line(f"{'  ' if is_told else f'{function.label}: '}{' · '.join(dropped)}")
+    if function.accepting_line:
+        yield Line(f"  if this drop is meant, say in the ini file  {function.accepting_line}")
 
 
-def _ungated(comparison: Comparison, page: Page) -> Iterator[Line]:
+def _ungated(report: Report, page: Page) -> Iterator[Line]:
     """Tell how the metrics moved that decide nothing, a line a function."""
     by_function: dict[str, list[str]] = {}
-    for one in comparison.ungated:
-        entry = ungated_function(one)
-        if one.effect.changed and (page.verbose or has_moved(entry)):
-            moved = f"{one.metric} {moved_ungated(entry)}"
-            by_function.setdefault(short(one), []).append(moved)
+    for one in report.ungated:
+        if one.changed and (page.verbose or has_moved(one)):
+            moved = f"{one.metric} {moved_ungated(one)}"
+            by_function.setdefault(one.name, []).append(moved)
     for name, metrics in by_function.items():
         yield Line(f"not gated  {name}  {', '.join(metrics)}")
 
 
-def _told_cases(function: FunctionComparison) -> list[CaseComparison]:
+def _told_cases(function: ComparedFunction) -> list[MovedCase[CaseEntry]]:
     """Choose the cases that are named; each fell or rose."""
-    verdict = function.verdict
+    verdict = function.of.verdict
     if verdict is Verdict.NO_SIGNIFICANT_CHANGE:
-        return all_lost(function)
+        lost, moved = all_lost(function.of), {case.of.case: case for case in function.moved}
+        cases = {case.case: case for case in function.compared}
+        return [moved.get(one.case) or MovedCase(of=cases[one.case]) for one in lost]
     if verdict not in (*_OPEN, Verdict.IMPROVED):
         return []
     improved = verdict is Verdict.IMPROVED
-    ways = (improved, _LISTED_CASES), (not improved, _LISTED_OTHERS)
-    return [case for way, most in ways for case in most_moved(function, most, improved=way)]
+    leading, others = (_moved(function, improved=way) for way in (improved, not improved))
+    return [*leading[:_LISTED_CASES], *others[:_LISTED_OTHERS]]
+
+
+def _moved(function: ComparedFunction, *, improved: bool) -> list[MovedCase[CaseEntry]]:
+    """Return the cases that went one way, the one that moved most first."""
+    return [case for case in function.moved if (case.of.difference > 0) is improved]
 
 
 def _moved_lines(
-    judgement: Judgement,
-    function: FunctionComparison,
-    page: Page,
-    *,
-    told: Sequence[CaseComparison],
+    side: Side, function: ComparedFunction, page: Page, *, told: Sequence[MovedCase[CaseEntry]]
 ) -> Iterator[Line]:
     """Name the cases that moved most, with the first failure and a line of both replies.
 
     Args:
-        judgement: with the baseline, the failures and the replies.
+        side: the comparison that the function is of.
         function: whose cases are told.
         page: on which each takes few lines.
         told: the cases.
     """
-    sides = side_name(judgement), "here"
-    differences = [case.difference for case in function.compared]
-    has_more = sum(map(bool, differences)) > len(told) > 0
-    if has_more and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
-        yield Line(f"  {count_moved(differences, function.better)}")
+    sides, verdict = (side_name(side), "here"), function.of.verdict
+    has_more = sum(bool(case.difference) for case in function.compared) > len(told) > 0
+    if has_more and verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
+        yield Line(f"  {moved_counts(function)}")
     rows = [_row(function, case) for case in told]
     if any(columns(page.shown(row)) > page.width for row in rows):
         # the sentence above has the function's name
         rows = [_row(function, case, is_brief=True) for case in told]
     others = _others(function, told)
     for row, case in zip(rows, told[:_LISTED_LOST], strict=False):
-        improved = case.difference > 0
-        if others and improved:
+        if others and case.of.difference > 0:
             yield Line(others)
             others = ""
-        headline = "" if improved else judgement.headlines.get(case.case, "")
-        yield from in_a_line(row, headline, page)
-        yield from _replies(judgement.excerpts.get(case.case, (None, None)), page, sides=sides)
+        yield from in_a_line(row, case.failure, page)
+        yield from _replies(case.excerpt or Excerpt(None, None), page, sides=sides)
     if others:
         yield Line(others)
     if len(told) > _LISTED_LOST:
@@ -174,30 +177,29 @@ def _moved_lines(
         yield Line(f"  and {more} more that fell from all passed to all missed")
 
 
-def _row(function: FunctionComparison, case: CaseComparison, *, is_brief: bool = False) -> str:
+def _row(function: ComparedFunction, case: MovedCase[CaseEntry], *, is_brief: bool = False) -> str:
     """Write how a case moved: ``fell most  test_x[Peru]  10/10 -> 1/5``."""
-    moved = moved_case(case, function)
-    if is_brief and case.case.startswith(f"{function.function}["):
-        moved = moved.removeprefix(short(function))
-    return f"  {verb(function.better, improved=case.difference > 0)} most  {moved}"
+    moved = moved_case(case.of, function.of)
+    if is_brief and case.of.case.startswith(f"{function.of.function}["):
+        moved = moved.removeprefix(function.name)
+    return f"  {verb(function.of.better, improved=case.of.difference > 0)} most  {moved}"
 
 
-def _others(function: FunctionComparison, told: Sequence[CaseComparison]) -> str:
+def _others(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) -> str:
     """Name further cases that fell nearly as far as the first; "" if there is none."""
-    fell = most_moved(function, _LISTED_CASES + _LISTED_MORE)
-    if function.verdict not in _OPEN or not fell:
+    fell = _moved(function, improved=False)[: _LISTED_CASES + _LISTED_MORE]
+    if function.of.verdict not in _OPEN or not fell:
         return ""
     others = [
-        moved_case(case, function).removeprefix(short(function))
+        moved_case(case.of, function.of).removeprefix(function.name)
         for case in fell
-        if 2 * case.difference <= fell[0].difference and case not in told
+        if 2 * case.of.difference <= fell[0].of.difference and case not in told
     ]
-    return f"  {verb(function.better, improved=False)} too  {' · '.join(others)}" if others else ""
+    word = verb(function.of.better, improved=False)
+    return f"  {word} too  {' · '.join(others)}" if others else ""
 
 
-def _replies(
-    replies: tuple[str | None, str | None], page: Page, *, sides: tuple[str, str]
-) -> Iterator[Line]:
+def _replies(replies: Excerpt, page: Page, *, sides: tuple[str, str]) -> Iterator[Line]:
     """Put a line of both replies one below the other, from where they part if that is far on."""
     width = max(map(columns, sides))
     room = page.width - width - 6
@@ -223,19 +225,21 @@ def in_a_line(text: str, message: str, page: Page) -> Iterator[Line]:
         yield Line(page.cut(f"    {message}", page.width))
 
 
-def command(functions: Sequence[FunctionComparison], *, runs: Sequence[str] = ()) -> str:
+def command(functions: Sequence[ComparedFunction], *, runs: Sequence[str] = ()) -> str:
     """Write what shows both replies of the case that fell most; "" if none is said to have fallen.
 
     Args:
         functions: the worst one first.
         runs: names of both runs, none for the baseline and the last one.
     """
-    told = ((one, case) for one in functions if one.verdict in _FELL for case in _told_cases(one))
-    worst = next((each for each in told if each[1].difference < 0), None)
+    fell = (one for one in functions if one.of.verdict in _FELL)
+    told = ((one, case) for one in fell for case in _told_cases(one))
+    worst = next((each for each in told if each[1].of.difference < 0), None)
     if worst is None:
         return ""
-    names = [case.case for one in functions for case in one.compared]
-    name = case_name(worst[1].case, worst[0].function, short(worst[0]))
+    function, case = worst[0], worst[1].of.case
+    names = [each.case for one in functions for each in one.compared]
+    name = case_name(case, function.of.function, function.name)
     if len({other for other in names if name in other}) > 1:
-        name = worst[1].case
+        name = case
     return f"read both replies:  llmeval diff {' '.join(map(shlex.quote, (name, *runs)))}"

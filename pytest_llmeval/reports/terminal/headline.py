@@ -24,7 +24,8 @@ from pytest_llmeval.reports.sentences import (
     verdict_words,
     with_name,
 )
-from pytest_llmeval.reports.terminal.tables import by_severity, style
+from pytest_llmeval.reports.telling import severity
+from pytest_llmeval.reports.terminal.tables import style
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
@@ -70,7 +71,7 @@ def _failure(judgement: Judgement) -> str:
         comparison, against = judgement.anchored, "against the anchor: "
     if comparison is None or (judgement.unsaved and not comparison.fails):
         return f"llm evals: {worded(judgement.unsaved)}"
-    failing = [function for function in by_severity(comparison) if function.fails]
+    failing = sorted((one for one in comparison.functions if one.fails), key=severity)
     if not failing:
         return f"llm evals: {against}{why_failed(comparison, judgement.settings.gate)}"
     first = with_name(sentence(failing[0], judgement.settings.gate), label(failing[0]))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.judgement import Judgement
@@ -29,7 +29,9 @@ from pytest_llmeval.reports.formats import (
 )
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import first_errored, run_again
-from pytest_llmeval.reports.sentences import ONE_DRAW, shortfall
+from pytest_llmeval.reports.report import Report
+from pytest_llmeval.reports.sentences import ONE_DRAW
+from pytest_llmeval.reports.telling import worst_cases, worst_first
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.gated import (
     anchored_lines,
@@ -44,7 +46,7 @@ from pytest_llmeval.reports.terminal.headline import (
     is_described,
     place,
 )
-from pytest_llmeval.reports.terminal.tables import by_severity, table_of_descriptions
+from pytest_llmeval.reports.terminal.tables import described_table
 from pytest_llmeval.reports.unseen import unseen, unseen_connections
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import peculiarities, unusable_trials
@@ -84,7 +86,7 @@ def _side_line(found: Baseline, *, side: str) -> str:
     facts: list[str] = [found.chosen] if found.chosen else []
     facts += [found.how] if found.how != found.reference else []
     if found.how not in ("table", "nothing yet"):
-        by = recorded_by(found.how, None if run.ci is None else asdict(run.ci))
+        by = recorded_by(found.how, run.ci)
         facts.append(f"recorded {run.created[:16].replace('T', ' ')}{by}")
     if found.how in ("file", "last", "run id"):
         facts.append(f"run {run.id}")
@@ -133,24 +135,27 @@ def _duration(seconds: float) -> str:
     return f"about {minutes // 60} h {minutes % 60} min"
 
 
-def section(judgement: Judgement, page: Page, *, shown_as_m: int = 0) -> Iterator[Line]:
+def section(
+    report: Report, judgement: Judgement, page: Page, *, shown_as_m: int = 0
+) -> Iterator[Line]:
     """Word a judgement: what it came to, why, what was done; last what to type next.
 
     Args:
+        report: on the judgement.
         judgement: of a session.
         page: to which the lines are fitted.
         shown_as_m: for how many cases pytest printed that letter.
     """
-    lines = [*_result(judgement, page)]
-    if against := judgement.against_anchor:
-        lines += anchored_lines(against, page)
+    lines = [*_result(report, judgement, page)]
+    if report.anchor:
+        lines += anchored_lines(report.anchor, report, page)
     if lines:
         lines.append(Line())
-    lines += [*circumstances(judgement, page), *_facts(judgement)]
+    lines += [*circumstances(report, judgement, page), *_facts(judgement)]
     if shown_as_m:
         ways = "-rm shows them, --llm-fail-on-miss fails such a case"
         lines.append(Line(f"m: {counted(shown_as_m, 'case')} passed with missed trials; {ways}"))
-    return _fitted([*lines, *_next_command(judgement)], judgement, page)
+    return _fitted([*lines, *_next_command(report, judgement)], judgement, page)
 
 
 def _fitted(lines: Iterable[Line], judgement: Judgement, page: Page) -> Iterator[Line]:
@@ -159,26 +164,26 @@ def _fitted(lines: Iterable[Line], judgement: Judgement, page: Page) -> Iterator
     return page.fitted(replace(line, text=in_form(line.text, toml=toml)) for line in lines)
 
 
-def _next_command(judgement: Judgement) -> Iterator[Line]:
+def _next_command(report: Report, judgement: Judgement) -> Iterator[Line]:
     """Say what shows both replies of the case that fell most, if the run can be looked at."""
     run, baseline, anchor = judgement.run, judgement.baseline, judgement.anchor
     if run is None or judgement.path is None:
         return
     is_known = baseline is not None and run.compared_with == baseline.run.id
     runs = () if baseline is None or is_known else (baseline.reference, run.id)
-    text = command(by_severity(judgement.comparison), runs=runs)
-    if not text and anchor is not None:
-        text = command(by_severity(judgement.anchored), runs=(anchor.reference, run.id))
+    text = command(worst_first(report.side.compared), runs=runs)
+    if not text and anchor is not None and report.anchor is not None:
+        text = command(worst_first(report.anchor.compared), runs=(anchor.reference, run.id))
     if text:
         yield Line(text, BOLD)
 
 
-def _result(judgement: Judgement, page: Page) -> Iterator[Line]:
+def _result(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
     yield from headlines(judgement)
     if judgement.comparison is not None:
-        yield from gated_lines(judgement, page)
+        yield from gated_lines(report, page)
     elif is_described(judgement):
-        yield from _described(judgement, page)
+        yield from _described(report, judgement, page)
 
 
 def _facts(judgement: Judgement) -> Iterator[Line]:
@@ -205,29 +210,34 @@ def _facts(judgement: Judgement) -> Iterator[Line]:
         yield Line(_recorded(run))
 
 
-def compared_lines(judgement: Judgement, candidate: Baseline, page: Page) -> Iterator[Line]:
+def compared_lines(
+    report: Report, judgement: Judgement, candidate: Baseline, page: Page
+) -> Iterator[Line]:
     """Word a comparison of two runs that were named.
 
     Args:
+        report: on the judgement.
         judgement: with a baseline.
         candidate: the run that was judged, and how it was found.
         page: to which the lines are fitted.
     """
-    lines = [*_result(judgement, page), Line(), *circumstances(judgement, page)]
+    lines = [*_result(report, judgement, page), Line()]
+    lines += circumstances(report, judgement, page)
     for side, found in (("baseline", judgement.baseline), ("here", candidate)):
         name, *notes = _named(found, side=side)
         lines += [Line(name), *(Line(note, YELLOW) for note in notes)]
     if judgement.fails:
         lines.append(Line(failure_line(judgement), RED))
     sides = [found for found in (judgement.baseline, candidate) if found is not None]
-    text = command(by_severity(judgement.comparison), runs=[one.reference for one in sides])
+    functions = worst_first(report.side.compared)
+    text = command(functions, runs=[one.reference for one in sides])
     # a table has no replies, and of a condition the cases have other names
     if text and not any(one.how == "table" or "::" in one.reference for one in sides):
         lines.append(Line(text, BOLD))
     return _fitted(lines, judgement, page)
 
 
-def shown_lines(judgement: Judgement, run: Run, page: Page) -> Iterator[Line]:
+def shown_lines(report: Report, judgement: Judgement, run: Run, page: Page) -> Iterator[Line]:
     """Word a single run."""
     ended = counted(len(run.trials), "trial")
     lines = [
@@ -235,13 +245,14 @@ def shown_lines(judgement: Judgement, run: Run, page: Page) -> Iterator[Line]:
         Line(f"commit {run.commit or 'none'}, branch {run.ref or 'none'}, created {run.created}"),
     ]
     lines += (Line(f"note: {one}", YELLOW) for one in peculiarities(run, trials=len(run.trials)))
-    return page.fitted([*lines, *_described(judgement, page), *headlines(judgement)])
+    lines += _described(report, judgement, page)
+    return page.fitted([*lines, *headlines(judgement)])
 
 
-def _described(judgement: Judgement, page: Page) -> Iterator[Line]:
+def _described(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
     """Word a run that is compared with nothing: means, intervals, worst cases."""
     yield Line()
-    yield from table_of_descriptions(judgement, page)
+    yield from described_table(report.side.described, report.settings, page)
     for one in judgement.descriptions:
         if one.drifts:
             why = "its repeats differ by more than chance explains"
@@ -249,14 +260,12 @@ def _described(judgement: Judgement, page: Page) -> Iterator[Line]:
             yield Line(f"{short(one)}: {why}: {question}", YELLOW)
         if one.identical_repeats:
             yield Line(f"{label(one)}: {ONE_DRAW}", YELLOW)
-    fell_short = [(one, case) for one in judgement.descriptions for case in one.worst]
-    fell_short.sort(key=lambda each: shortfall(each[0].better, each[1].mean))
-    for one, case in fell_short[:_LISTED_CASES]:
-        headline = judgement.headlines.get(case.case, "")
-        shown = hits(case.scores, one.metric, are_hits=case.interval is not None)
-        scores = f"{shown} {ends_of(case.interval, one.metric)}"
-        name = case_name(case.case, one.function, short(one))
-        yield from in_a_line(f"worst  {name}  {scores}".rstrip(), headline, page)
+    for function, short_of in worst_cases(report.side.described)[:_LISTED_CASES]:
+        case, metric = short_of.of, function.of.metric
+        shown = hits(case.scores, metric, are_hits=case.interval is not None)
+        scores = f"{shown} {ends_of(case.interval, metric)}"
+        name = case_name(case.case, function.of.function, function.name)
+        yield from in_a_line(f"worst  {name}  {scores}".rstrip(), short_of.failure, page)
     lost = [one for one in judgement.descriptions if one.trials["errored"]]
     for one in lost:
         yield from map(Line, first_errored(judgement, one))

@@ -11,16 +11,12 @@ from dataclasses import dataclass
 
 from pytest_llmeval.gate.results import (
     COMPARED,
-    Comparison,
     FunctionComparison,
     FunctionDescription,
     Interval,
     Verdict,
 )
 from pytest_llmeval.gate.scoring import Counted
-from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.document import figures, is_tested
-from pytest_llmeval.reports.entries import flat_entry
 from pytest_llmeval.reports.formats import (
     BOLD,
     GREEN,
@@ -37,7 +33,9 @@ from pytest_llmeval.reports.formats import (
     number,
     percent,
 )
+from pytest_llmeval.reports.report import DescribedFunction, Side
 from pytest_llmeval.reports.sentences import drop_as_factor, how_often_caught, scored_otherwise
+from pytest_llmeval.reports.telling import figures, is_tested, worst_first
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.settings import GateRules
 
@@ -55,7 +53,6 @@ _ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (7,), (_NEXT_RUN,), (_PASS_HAT,),
 _NO_DROP = "none"
 _NAME_WIDTH = 12  # of a side
 _LEAST_NAME = 16  # of a function
-_SEVERITY = list(Verdict)
 _NARROWEST, _WIDEST = 15, 41  # columns of a bar
 _LINE, _TARGET, _ZERO, _POINT = "━┊│●"
 _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped")
@@ -74,41 +71,30 @@ def style(function: FunctionComparison) -> Mapping[str, bool]:
     return YELLOW if function.accepted else _STYLES.get(function.verdict, {})
 
 
-def by_severity(comparison: Comparison | None) -> list[FunctionComparison]:
-    """Put what fails first, then what is worst, then what fell most."""
-    functions = () if comparison is None else comparison.functions
-
-    def severity(one: FunctionComparison) -> tuple[bool, int, float]:
-        return not one.fails, _SEVERITY.index(one.verdict), one.effect.difference or 0.0
-
-    return sorted(functions, key=severity)
-
-
-def side_name(judgement: Judgement) -> str:
-    """Name the side that is compared with, in few letters."""
-    baseline = judgement.baseline
-    if baseline is None or len(baseline.reference) > _NAME_WIDTH:
-        return "baseline"
-    return baseline.reference
+def side_name(side: Side) -> str:
+    """Name the baseline of a comparison, in few letters."""
+    reference = side.baseline.reference if side.baseline else ""
+    return reference if 0 < len(reference) <= _NAME_WIDTH else "baseline"
 
 
 def compared_table(
-    judgement: Judgement, page: Page
+    side: Side, rules: GateRules, page: Page
 ) -> tuple[list[Line], dict[tuple[str, str], list[str]]]:
     """Put a comparison in a table; functions in which nothing was measured are a line below it.
 
     Args:
-        judgement: with the comparison.
+        side: the comparison.
+        rules: with the level of the intervals and the target.
         page: that has room for so many columns; if it is verbose each function is a row.
 
     Returns:
         The lines, and what had no room in them, by function and metric.
     """
-    compared = by_severity(judgement.comparison)
+    compared = [one.of for one in worst_first(side.compared)]
     shown = [one for one in compared if page.verbose or one.verdict is not Verdict.UNCHANGED]
     if not shown:
         return [], {}  # the first line of the section has said it
-    (heading, *rows), texts, dropped = _filled(judgement, shown, page)
+    (heading, *rows), texts, dropped = _filled(side, shown, rules, page)
     lines = [Line(), Line(texts[0], BOLD)]
     lines += [Line(text, style(one)) for text, one in zip(texts[1:], shown, strict=True)]
     if len(shown) < len(compared):
@@ -128,11 +114,10 @@ def compared_table(
 
 
 def _filled(
-    judgement: Judgement, shown: Sequence[FunctionComparison], page: Page
+    side: Side, shown: Sequence[FunctionComparison], rules: GateRules, page: Page
 ) -> tuple[list[list[str]], list[str], list[int]]:
     """Write the cells of a table, its lines, and say which columns had no room."""
-    rules = judgement.settings.gate
-    own = {"baseline": side_name(judgement), "interval": f"{percent(1 - 2 * rules.alpha)} interval"}
+    own = {"baseline": side_name(side), "interval": f"{percent(1 - 2 * rules.alpha)} interval"}
     order = [
         tuple(map(_COLUMNS.index, group)) for group in _ORDER if page.verbose or group != ("p",)
     ]
@@ -153,8 +138,8 @@ def _filled(
 
 def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[str, str]:
     """Write the cells of a row, by column."""
-    effect, entry = function.effect, flat_entry(function)
-    shown = figures(entry, target=rules.target, with_ends=page.verbose)
+    effect = function.effect
+    shown = figures(function, target=rules.target, with_ends=page.verbose)
     return {
         "verdict": shown.verdict,
         "test function": page.cut(label(function), max(_LEAST_NAME, page.width // 3)),
@@ -163,7 +148,7 @@ def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[s
         "difference": shown.difference,
         "interval": shown.interval,
         "changed": f"{effect.changed}/{effect.cases}" if effect.changed else "",
-        "could catch": _could_catch(function) if is_tested(entry) else "",
+        "could catch": _could_catch(function) if is_tested(function) else "",
         "p": shown.p,
     }
 
@@ -175,19 +160,21 @@ def _could_catch(function: FunctionComparison) -> str:
     return drop_as_factor(drop, function.better) if function.scale == "log" else number(drop)
 
 
-def table_of_descriptions(judgement: Judgement, page: Page) -> Iterator[Line]:
-    """Put the descriptions of a run that is compared with nothing in a table."""
-    level = percent(1 - 2 * judgement.settings.gate.alpha)
+def described_table(
+    functions: Sequence[DescribedFunction], rules: GateRules, page: Page
+) -> Iterator[Line]:
+    """Put the functions of a run that is compared with nothing in a table."""
+    level, described = percent(1 - 2 * rules.alpha), [one.of for one in functions]
     titles = (*("test function", "cases", "trials", "mean"), f"{level} interval")
-    rows = [(*titles, "next run", "pass^k", ""), *map(_described_row, judgement.descriptions)]
+    rows = [(*titles, "next run", "pass^k", ""), *map(_described_row, described)]
     (heading, *texts), left_out = page.table(rows, _ORDER_OF_DESCRIBED)
     yield Line(heading, BOLD)
     yield from map(Line, texts)
-    if any(one.prediction for one in judgement.descriptions):
+    if any(one.prediction for one in described):
         legend = f"{level} interval: the mean of cases like these"
         if _NEXT_RUN not in left_out:
             legend += " · next run: the mean of these very cases, were nothing changed"
-        if _PASS_HAT not in left_out and any(one.pass_hat for one in judgement.descriptions):
+        if _PASS_HAT not in left_out and any(one.pass_hat for one in described):
             legend += " · pass^k: all of k trials of a case pass"
         yield Line(legend)
 

@@ -1,0 +1,212 @@
+"""Make the report on a judgement: what it came to, both runs, and what is to be known besides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from pytest_llmeval.errors import CAP_REASON
+from pytest_llmeval.gate.results import Comparison, Verdict
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.records import Run
+from pytest_llmeval.reports.cost import Cost, cost_of_run
+from pytest_llmeval.reports.entries import (
+    compared_functions,
+    described_functions,
+    ungated_function,
+)
+from pytest_llmeval.reports.formats import in_form
+from pytest_llmeval.reports.provenance import differences
+from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
+from pytest_llmeval.reports.remarks import scope
+from pytest_llmeval.reports.report import (
+    SCHEMA_VERSION,
+    BaselineEntry,
+    CallCounts,
+    Connections,
+    CostOfRun,
+    KeylessCases,
+    NotJudged,
+    Report,
+    RunEntry,
+    SessionVerdict,
+    Side,
+    UnknownCost,
+)
+from pytest_llmeval.reports.unseen import unseen, unseen_cases, unseen_connections
+from pytest_llmeval.runs.lookup.refs import Baseline
+
+
+def make_report(judgement: Judgement) -> Report:
+    """Say a judgement in figures and words."""
+    comparison, run, keyless = judgement.comparison, judgement.run, judgement.keyless
+    rules, prices = judgement.settings.gate, Prices(judgement.settings.prices)
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        side=_session(judgement, prices),
+        settings=rules,
+        run=None if run is None else _run(run, prices, path=judgement.path),
+        differences=tuple(differences(judgement)),
+        scope=tuple(scope(comparison, rules)) if comparison else (),
+        ungated=tuple(map(ungated_function, comparison.ungated)) if comparison else (),
+        not_judged=tuple(_not_judged(comparison)) if comparison else (),
+        keyless=KeylessCases(tuple(keyless.cases), judgement.is_deferred) if keyless else None,
+        anchor=_anchor(judgement, prices),
+        connections=tuple(_connections(judgement)),
+        unseen_cases=tuple(unseen_cases(run)),
+        notes=tuple(_notes(judgement)),
+    )
+
+
+def _session(judgement: Judgement, prices: Prices) -> Side:
+    """Say what the session came to: it may fail for a reason that is none of the comparison's."""
+    comparison, settings = judgement.comparison, judgement.settings
+    why = unjudgeable(judgement.could_not_judge)
+    if comparison is not None:
+        why = why or why_failed(comparison, settings.gate)
+    return Side(
+        verdict=_verdict(judgement),
+        fails=judgement.fails,
+        why=in_form(why or without_key(judgement) or worded(judgement.unsaved), toml=settings.toml),
+        baseline=_baseline(judgement.baseline, judgement.run, prices),
+        functions=compared_functions(judgement, comparison)
+        if comparison
+        else described_functions(judgement),
+    )
+
+
+def _verdict(judgement: Judgement) -> SessionVerdict:
+    """Return the verdict of the whole session: never a good one where cases were not judged."""
+    comparison, keyless = judgement.comparison, judgement.keyless
+    if judgement.could_not_judge:
+        return "could_not_judge"
+    if comparison is not None and (comparison.fails or keyless is None):
+        return comparison.verdict
+    if keyless is None:
+        return Verdict.NOT_GATED
+    if judgement.is_deferred:
+        return "deferred"
+    return "could_not_judge" if judgement.baseline is None else Verdict.NOT_COMPARABLE
+
+
+def _anchor(judgement: Judgement, prices: Prices) -> Side | None:
+    """Say of the second comparison what is said of the first."""
+    against = judgement.against_anchor
+    if against is None or against.comparison is None:
+        return None
+    return Side(
+        verdict=against.comparison.verdict,
+        fails=against.comparison.fails,
+        why=why_failed(against.comparison, judgement.settings.gate),
+        baseline=_baseline(against.baseline, judgement.run, prices),
+        functions=compared_functions(against, against.comparison),
+    )
+
+
+def _notes(judgement: Judgement) -> Iterator[str]:
+    said = partial(in_form, toml=judgement.settings.toml)
+    if judgement.not_gated:
+        yield said(judgement.not_gated)
+    yield from map(said, unseen(judgement))
+    yield from (said(worded(note)) for note in judgement.notes)
+    yield from map(said, unseen_connections(judgement))
+    if judgement.comparison is not None:
+        yield from (said(worded(note)) for note in judgement.comparison.notes)
+
+
+def _connections(judgement: Judgement) -> Iterator[Connections]:
+    """List host and function, with all libraries that are not seen and how many there were."""
+    found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for (host, function, library), count in sorted(judgement.connections.items()):
+        found.setdefault((host, function), []).append((library, count))
+    for (host, function), each in found.items():
+        yield Connections(
+            host=host,
+            function=function,
+            libraries=tuple(library for library, _ in each if library),
+            count=sum(count for _, count in each),
+        )
+
+
+def _not_judged(comparison: Comparison) -> Iterator[NotJudged]:
+    names = comparison.names
+    for one in comparison.not_judged:
+        function, cases = one.figures
+        yield NotJudged(str(function), names[str(function)], int(cases), str(one.why))
+
+
+def _run(run: Run, prices: Prices, *, path: Path | None) -> RunEntry:
+    calls = [call for trial in run.trials for call in trial.calls]
+    return RunEntry(
+        id=run.id,
+        created=run.created,
+        commit=run.commit,
+        dirty=run.dirty,
+        ref=run.ref,
+        complete=run.complete,
+        cases=len(run.cases),
+        trials=len(run.trials),
+        models=_distinct(call.model for call in calls),
+        served=_distinct(call.served for call in calls),
+        fingerprints=_distinct(call.fingerprint for call in calls),
+        hosts=_distinct(call.host for call in calls),
+        calls=CallCounts(
+            made=sum(call.was_paid for call in calls),
+            replayed=sum(call.replayed for call in calls),
+            failed=sum(call.failure is not None for call in calls),
+            outside=run.outside_calls,
+            attempts=run.attempts,
+            capped=sum((call.reason or "").startswith(CAP_REASON) for call in calls),
+        ),
+        cost=_cost(cost_of_run(run, prices)),
+        versions=run.versions,
+        file=None if path is None else _as_typed(path),
+        ci=run.ci,
+    )
+
+
+def _distinct(texts: Iterator[str | None]) -> tuple[str, ...]:
+    return tuple(sorted(filter(None, {*texts})))
+
+
+def _cost(cost: Cost) -> CostOfRun:
+    return CostOfRun(
+        currency="USD",
+        spent=None if cost.spent.unknown else float(cost.spent.known),
+        saved=None if cost.saved.unknown else float(cost.saved.known),
+        unknown=tuple(
+            UnknownCost(model or None, calls, cause) for (model, cause), calls in cost.unknown
+        ),
+    )
+
+
+def _baseline(baseline: Baseline | None, run: Run | None, prices: Prices) -> BaselineEntry | None:
+    if baseline is None:
+        return None
+    age = None
+    if run is not None:
+        created = datetime.fromisoformat(baseline.run.created)
+        age = (datetime.fromisoformat(run.created) - created).total_seconds()
+    return BaselineEntry(
+        recorded=_run(baseline.run, prices, path=baseline.path),
+        reference=baseline.reference,
+        how=baseline.how,
+        wanted=baseline.wanted,
+        substitute=baseline.substitute,
+        distance=baseline.distance,
+        differing_files=baseline.differing_files,
+        age=age,
+        notes=baseline.notes,
+    )
+
+
+def _as_typed(path: Path) -> str:
+    """Write a path as it can be typed here, and tell nothing of this machine if that is enough."""
+    try:
+        here = Path.cwd()
+    except OSError:  # a test removed it
+        return path.as_posix()
+    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()

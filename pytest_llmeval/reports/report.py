@@ -1,0 +1,351 @@
+"""The report on a judgement: records in figures and words, made once by ``make_report``.
+
+The terminal, Markdown and HTML read it; JSON is its dump, and docs/report-schema.json its types. A
+field that is named in ``INLINE`` has no key in JSON: the keys of its record stand in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from pytest_llmeval.gate.changes import ChangeKind
+from pytest_llmeval.gate.results import (
+    CaseDescription,
+    EditedCase,
+    FunctionComparison,
+    FunctionDescription,
+    Interval,
+    Verdict,
+)
+from pytest_llmeval.gate.scoring import PassHat, Scale
+from pytest_llmeval.records import Better, CiJob
+from pytest_llmeval.reports.provenance import Difference
+from pytest_llmeval.runs.lookup.refs import How
+from pytest_llmeval.settings import GateRules
+
+LEFT_OUT = frozenset({"excerpt"})  # where there is none, so that no key is there
+SCHEMA_VERSION = 1
+INLINE = frozenset({"side", "recorded", "of", "effect", "evidence", "place"})
+
+SessionVerdict = Verdict | Literal["could_not_judge", "deferred"]
+
+
+class Change(NamedTuple):
+    """A parameter, or a column of a row, that was edited; both values as text."""
+
+    field: str
+    baseline: str
+    here: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditedEntry:
+    """A case that is not compared, as it was edited.
+
+    Attributes:
+        of: the case.
+        changes: what was edited; empty where the cache does not have it.
+    """
+
+    of: EditedCase
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseEntry:
+    """A common case; its fields are those of the gate's ``CaseComparison``.
+
+    Attributes:
+        unchanged: it asked what the baseline had asked, and has its draws.
+    """
+
+    case: str
+    kind: ChangeKind | None
+    difference: float
+    baseline_scores: tuple[float, ...]
+    scores: tuple[float, ...]
+    baseline_mean: float
+    mean: float
+    unchanged: bool
+
+
+C = TypeVar("C", CaseEntry, CaseDescription)
+
+
+class Place(NamedTuple):
+    """Where a test stands: its file below git's top, and its line from 1; None as not known."""
+
+    file: str | None = None
+    line: int | None = None
+
+
+class RequestDraws(NamedTuple):
+    """A request that a case sent, by its key, and the ids of its draws in the order of trials."""
+
+    key: str
+    draws: tuple[str, ...]
+
+
+class Requests(NamedTuple):
+    """How many different requests a case sent in a run, and the first of them."""
+
+    requests: int = 0
+    listed: tuple[RequestDraws, ...] = ()
+
+
+class Replies(NamedTuple):
+    """Where the replies of a case are found."""
+
+    baseline: Requests = Requests()
+    here: Requests = Requests()
+
+
+class Excerpt(NamedTuple):
+    """A line of a reply of each run; None where the reply is not here."""
+
+    baseline: str | None
+    here: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedCase(Generic[C]):
+    """A case that moved, or fell short in a run that is compared with nothing.
+
+    Attributes:
+        of: its figures.
+        place: of its function.
+        failure: the first line of the first failure here; "" for a case that rose or passed.
+        replies: where its replies are found.
+        excerpt: None where nothing was looked up.
+    """
+
+    of: C
+    place: Place = field(default=Place())
+    failure: str = ""
+    replies: Replies = field(default=Replies())
+    excerpt: Excerpt | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedFunction:
+    """A test function on a metric, compared.
+
+    Attributes:
+        of: the comparison; its figures are the gate's.
+        name: what to call the function; ``label`` names the metric too.
+        place: where the test stands.
+        why: the reason of the verdict as a sentence, "" where it needs none.
+        sentence: what the verdict means; ``remarks`` say what else is to be known.
+        accepting_line: the line of the ini file by which a drop that is meant passes.
+        moved: the cases that moved most, both ways.
+        compared: all common cases.
+    """
+
+    of: FunctionComparison
+    name: str
+    label: str
+    place: Place
+    why: str
+    sentence: str
+    remarks: tuple[str, ...]
+    accepting_line: str | None
+    pass_hat: PassHat | None
+    edited: tuple[EditedEntry, ...]
+    moved: tuple[MovedCase[CaseEntry], ...]
+    compared: tuple[CaseEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedFunction:
+    """A test function on a metric, in a run that is compared with nothing; fields likewise."""
+
+    of: FunctionDescription
+    name: str
+    label: str
+    place: Place
+    why: str
+    verdict: Literal[Verdict.NOT_GATED]
+    moved: tuple[MovedCase[CaseDescription], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UngatedFunction:
+    """A metric that decides nothing; fields as in the gate's ``FunctionComparison``."""
+
+    function: str
+    name: str
+    metric: str
+    better: Better
+    scale: Scale
+    cases: int
+    changed: int
+    difference: float | None
+    baseline_mean: float | None
+    mean: float | None
+    interval: Interval | None
+    interval_level: float | None
+    ratio: float | None
+    ratio_interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallCounts:
+    """Calls of a run: docs/report-format.md tells what is counted."""
+
+    made: int
+    replayed: int
+    failed: int
+    outside: int
+    attempts: int | None
+    capped: int
+
+
+class UnknownCost(NamedTuple):
+    """Calls that could not be priced, and what lacks: a price, or their tokens."""
+
+    model: str | None
+    calls: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostOfRun:
+    """Cost of a run in US dollars at today's list prices; None where a call has no price."""
+
+    currency: Literal["USD"]
+    spent: float | None
+    saved: float | None
+    unknown: tuple[UnknownCost, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEntry:
+    """What a run is, without its trials; ``file`` can be typed where the session was started."""
+
+    id: str
+    created: str
+    commit: str | None
+    dirty: bool
+    ref: str | None
+    complete: bool
+    cases: int
+    trials: int
+    models: tuple[str, ...]
+    served: tuple[str, ...]
+    fingerprints: tuple[str, ...]
+    hosts: tuple[str, ...]
+    calls: CallCounts
+    cost: CostOfRun
+    versions: Mapping[str, str]
+    file: str | None
+    ci: CiJob | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineEntry:
+    """The run that is compared with, and how it was found; see ``runs.lookup.refs.Baseline``.
+
+    Attributes:
+        age: seconds from its creation to that of the run here; None without one.
+    """
+
+    recorded: RunEntry
+    reference: str
+    how: How
+    wanted: str | None
+    substitute: bool
+    distance: int
+    differing_files: int | None
+    age: float | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """What a run came to beside one baseline, or by itself.
+
+    Attributes:
+        verdict: of all functions.
+        fails: it turns a green session red.
+        why: a sentence where the whole comparison fails for a reason of its own, else "".
+        baseline: None for a run that is compared with nothing.
+        functions: as the gate has them; described ones without a baseline.
+    """
+
+    verdict: SessionVerdict
+    fails: bool
+    why: str
+    baseline: BaselineEntry | None
+    functions: tuple[ComparedFunction, ...] | tuple[DescribedFunction, ...]
+
+    @property
+    def compared(self) -> list[ComparedFunction]:
+        """The functions that were compared."""
+        return [one for one in self.functions if isinstance(one, ComparedFunction)]
+
+    @property
+    def described(self) -> list[DescribedFunction]:
+        """The functions of a run that is compared with nothing."""
+        return [one for one in self.functions if isinstance(one, DescribedFunction)]
+
+
+class NotJudged(NamedTuple):
+    """A function of the baseline of which nothing ran here, with its cases there."""
+
+    function: str
+    name: str
+    cases: int
+    why: str
+
+
+class KeylessCases(NamedTuple):
+    """Cases that asked something new without a key, and whether the merge queue judges them."""
+
+    cases: tuple[str, ...]
+    deferred: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """Connections of trials that the cache did not see, and the libraries that are not seen."""
+
+    host: str
+    function: str
+    libraries: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A judgement in figures and words.
+
+    Attributes:
+        side: the comparison with the baseline, or the run by itself. It fails where the session
+            does, for whatever reason.
+        settings: the rules of the gate.
+        run: this session; None if no eval trial finished.
+        differences: what is not the same in both runs besides the application.
+        scope: sentences: what the figures hold for.
+        ungated: metrics that decide nothing.
+        not_judged: functions of the baseline that did not run.
+        keyless: None where each case had a key, or asked nothing new.
+        anchor: the comparison with the second baseline; None without one.
+        unseen_cases: ids of the cases none of whose trials made a call that was seen.
+        notes: sentences that came up on the way.
+    """
+
+    schema_version: int
+    side: Side
+    settings: GateRules
+    run: RunEntry | None
+    differences: tuple[Difference, ...]
+    scope: tuple[str, ...]
+    ungated: tuple[UngatedFunction, ...]
+    not_judged: tuple[NotJudged, ...]
+    keyless: KeylessCases | None
+    anchor: Side | None
+    connections: tuple[Connections, ...]
+    unseen_cases: tuple[str, ...]
+    notes: tuple[str, ...]

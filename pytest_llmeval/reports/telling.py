@@ -1,0 +1,271 @@
+"""Choices that the faces of a report share: what comes first, which side, figures as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from pytest_llmeval.errors import listed_names
+from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Verdict
+from pytest_llmeval.records import MEASURED_METRICS
+from pytest_llmeval.reports.formats import (
+    counted,
+    factor,
+    mean_with_ends,
+    number,
+    p_value,
+    too_few_clusters,
+)
+from pytest_llmeval.reports.provenance import Difference
+from pytest_llmeval.reports.report import (
+    CaseEntry,
+    ComparedFunction,
+    DescribedFunction,
+    MovedCase,
+    Report,
+    Side,
+    UngatedFunction,
+)
+from pytest_llmeval.reports.sentences import (
+    WITHIN_CASES,
+    count_moved,
+    difference_interval,
+    drop_as_factor,
+    scored_otherwise,
+    shortfall,
+    verdict_words,
+    with_name,
+)
+from pytest_llmeval.stats.sample import HITS
+
+AnyFunction = ComparedFunction | DescribedFunction
+AnyMoved = MovedCase[CaseEntry] | MovedCase[CaseDescription]
+
+_MOST_NAMES = 3
+_MOST_UNDETECTED = 4
+_SEVERITY = list(Verdict)
+
+
+def not_seen(report: Report) -> str:
+    """Say how many connections the cache did not see: ``, 3 connections not seen``."""
+    count = sum(one.count for one in report.connections)
+    return f", {counted(count, 'connection')} not seen" if count else ""
+
+
+def worst_first(functions: Iterable[ComparedFunction]) -> list[ComparedFunction]:
+    """Order functions: those that fail, then by verdict, then by what they lost."""
+    return sorted(functions, key=lambda one: severity(one.of))
+
+
+def severity(one: FunctionComparison) -> tuple[bool, int, float]:
+    """By what the functions of a comparison are ordered, the worst first."""
+    return not one.fails, _SEVERITY.index(one.verdict), one.effect.difference or 0.0
+
+
+def ordered(side: Side) -> Sequence[AnyFunction]:
+    """Put the compared functions worst first, described ones as they stand."""
+    return worst_first(side.compared) or side.described
+
+
+def moved_functions(side: Side) -> list[ComparedFunction]:
+    """Return the functions of a comparison of which there is something to say, worst first."""
+    return [one for one in worst_first(side.compared) if not _is_silent(one)]
+
+
+def _is_silent(function: ComparedFunction) -> bool:
+    """Whether nothing new was measured of a function, and none of its cases was edited."""
+    return function.of.verdict is Verdict.UNCHANGED and not function.edited
+
+
+def title(report: Report, side: Side, reference: Callable[[str], str] = str) -> str:
+    """Write the verdict of the comparison that is shown.
+
+    Args:
+        report: all of it.
+        side: of the report: the session, or the anchor's comparison.
+        reference: writes the name of the anchor.
+    """
+    accepted = side.verdict == Verdict.REGRESSED and not side.fails
+    words = verdict_words(side.verdict, accepted=accepted)
+    if side is report.side or side.baseline is None:
+        return words
+    return f"{words} against the anchor {reference(side.baseline.reference)}"
+
+
+def failing_side(report: Report) -> Side:
+    """Return the comparison to be shown first: the anchor's where that alone fails."""
+    side, anchor = report.side, report.anchor
+    fails = any(one.of.fails for one in side.compared) or side.why
+    return anchor if anchor and anchor.fails and not fails else side
+
+
+def is_unchanged(report: Report) -> bool:
+    """Whether nothing new was measured, and nothing else is to be said."""
+    functions = [one for side in (report.side, report.anchor) if side for one in side.compared]
+    is_silent = report.side.verdict == Verdict.UNCHANGED and all(map(_is_silent, functions))
+    return is_silent and not report.side.fails
+
+
+def is_tested(comparison: FunctionComparison) -> bool:
+    """Whether chance has a part in what is said of a function: none if only scores changed."""
+    return comparison.effect.method != "none" and not scored_otherwise(comparison)
+
+
+class Figures(NamedTuple):
+    """The figures of a compared function as text; "" for what there is not."""
+
+    verdict: str
+    changed: str
+    before: str
+    after: str
+    difference: str
+    interval: str
+    p: str
+
+
+def figures(one: FunctionComparison, *, target: float, with_ends: bool = False) -> Figures:
+    """Write the figures of a compared function, means with the ends of their own intervals or not.
+
+    On the scale of logarithms each difference is told as a ratio.
+    """
+    effect, evidence = one.effect, one.evidence
+    is_log = one.scale == "log" or one.metric in MEASURED_METRICS
+    own = (effect.baseline_mean_interval, effect.mean_interval) if with_ends else (None, None)
+    difference = interval = p = ""
+    if effect.difference is not None:
+        difference = number(effect.difference, signed=True)
+    if evidence.ratio is not None:
+        difference = factor(evidence.ratio)
+    if is_tested(one):
+        if evidence.interval is not None:
+            ratios = evidence.ratio_interval
+            interval = difference_interval(evidence.interval, ratios, target=target)
+        is_better = one.verdict is Verdict.IMPROVED
+        chance = evidence.p_improved_adjusted if is_better else evidence.p_adjusted
+        p = "" if chance is None else p_value(chance)
+    return Figures(
+        verdict=verdict_words(one.verdict, accepted=one.accepted),
+        changed=f"{effect.changed} of {counted(effect.cases, 'case')}" if effect.cases else "",
+        before=mean_with_ends(effect.baseline_mean, own[0], log=is_log),
+        after=mean_with_ends(effect.mean, own[1], log=is_log),
+        difference=difference,
+        interval=interval,
+        p=p,
+    )
+
+
+def are_hits(function: AnyFunction) -> bool:
+    """Whether every score of a function is a hit or a miss, whatever the metric is called."""
+    if isinstance(function, ComparedFunction):
+        scores = (one for case in function.compared for one in case.baseline_scores + case.scores)
+        return function.of.scale == "linear" and HITS.issuperset(scores)
+    return all(case.of.interval for case in function.moved)  # Wilson's, of hits alone
+
+
+def has_moved(one: UngatedFunction) -> bool:
+    """Whether the figures that are shown of a metric differ at all."""
+    return len(set(_means(one))) > 1
+
+
+def _means(one: UngatedFunction) -> list[str]:
+    return [f"{mean:.3g}" for mean in (one.baseline_mean, one.mean) if mean is not None]
+
+
+def moved_ungated(one: UngatedFunction) -> str:
+    """Write how a metric moved that decides nothing: ``0.41 -> 0.52 (x1.27)``."""
+    moved = number(one.difference or 0.0, signed=True)
+    if one.ratio is not None:
+        moved = factor(one.ratio)
+    if one.interval:
+        moved += f" {difference_interval(one.interval, one.ratio_interval)}"
+    return f"{' -> '.join(_means(one))} ({moved})"
+
+
+def undetected_drops(side: Side) -> list[tuple[str, str]]:
+    """Write which drops of functions that moved fewer than 4 of 5 builds find; of a few."""
+    tested = [one for one in moved_functions(side) if is_tested(one.of)]
+    return [(one.label, _undetected_drop(one.of)) for one in tested[:_MOST_UNDETECTED]]
+
+
+def _undetected_drop(one: FunctionComparison) -> str:
+    effect, drop = one.effect, one.evidence.smallest_detectable_drop
+    if drop is None:
+        are_tied = 0 < effect.units < effect.changed
+        clusters = too_few_clusters(effect.units, effect.effective_units)
+        return f"any drop, as {clusters if are_tied else 'too few cases moved'}"
+    if one.scale == "linear":
+        return f"a drop smaller than {number(drop)}"
+    return f"a change for the worse by less than {drop_as_factor(drop, one.better)}"
+
+
+def lead(report: Report, functions: Sequence[ComparedFunction]) -> list[str]:
+    """Say the worst first, in sentences without their full stops; none where nothing moved.
+
+    Args:
+        report: all of it.
+        functions: those that moved, worst first.
+    """
+    models = [_other_model(one) for one in report.differences if one.fact == "model"]
+    if report.side.why:
+        return [*models, report.side.why]
+    if report.side.verdict == Verdict.NOT_GATED:
+        return ["No baseline, so these are the means of this run alone"]
+    if not functions:
+        return models
+    worst = functions[0]
+    also = [text for text in worst.remarks if text.startswith(WITHIN_CASES)]
+    return [*models, with_name(worst.sentence, worst.label), *also]
+
+
+def _other_model(difference: Difference) -> str:
+    """Write that another model is asked: it explains more than any figure."""
+    old, new = (", ".join(models) for models in (difference.baseline, difference.here))
+    functions = difference.functions
+    of = f" in {counted(len(functions), 'function')}" if functions else ""
+    return f"Another model is asked: {new}, not {old}{of}"
+
+
+def moved_counts(function: ComparedFunction) -> str:
+    """Count the cases of a function that fell and rose."""
+    return count_moved([case.difference for case in function.compared], function.of.better)
+
+
+def telling_cases(
+    functions: Iterable[ComparedFunction],
+) -> list[tuple[ComparedFunction, MovedCase[CaseEntry]]]:
+    """Return the cases that show why functions have their verdicts, each with its function.
+
+    Those that moved most come first.
+    """
+    moved = [
+        (one, case)
+        for one in functions
+        for case in one.moved
+        if (case.of.difference > 0) is (one.of.verdict is Verdict.IMPROVED)
+    ]
+    return sorted(moved, key=lambda each: -abs(each[1].of.difference))
+
+
+def worst_cases(
+    functions: Iterable[DescribedFunction],
+) -> list[tuple[DescribedFunction, MovedCase[CaseDescription]]]:
+    """Return the cases that fell short, the worst first, each with its function."""
+    found = [(one, case) for one in functions for case in one.moved]
+    return sorted(found, key=lambda each: shortfall(each[0].of.better, each[1].of.mean))
+
+
+def part_judged(report: Report) -> str:
+    """Name what was judged in part, or not at all; "" where that is nothing."""
+    parts = [line for line in report.scope if line.startswith("partial")]
+    if functions := [one.name for one in report.not_judged]:
+        parts.append(f"not judged: {listed_names(functions, _MOST_NAMES)}")
+    return "; ".join(parts)
+
+
+def consequence(report: Report) -> str:
+    """Say whether the build fails."""
+    if report.side.fails:
+        return "This fails the build."
+    if any(one.of.accepted for one in report.side.compared):
+        return "It does not fail the build: the ini file says that it is meant."
+    return "It does not fail the build."
