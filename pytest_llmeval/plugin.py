@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.rerun.child import Brief
     from pytest_llmeval.engine.workers import ReportHooks
     from pytest_llmeval.judgement import Judgement
-    from pytest_llmeval.records import Progress, Run
+    from pytest_llmeval.records import CaseResult, Progress, Run
     from pytest_llmeval.reports.report import Report
     from pytest_llmeval.runs.store import FoundRun
     from pytest_llmeval.session import EvalSession
@@ -347,13 +347,13 @@ class SessionHooks:
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take in the trials of a case; under xdist they come from the workers."""
-        payload = getattr(report, "llm_eval", None)
-        if payload is not None and not self._is_worker:
-            self._take(payload)
+        result: CaseResult | None = getattr(report, "llm_eval", None)
+        if result is not None and not self._is_worker:
+            self._take(result)
             # pytest keeps every report to the end
-            report.llm_eval = {**payload, "trials": []}  # type: ignore[attr-defined]
+            report.llm_eval = replace(result, trials=(), opening=None)  # type: ignore[attr-defined]
             if self._reports is not None:
-                self._reports.arrived.pop(payload["id"], None)
+                self._reports.arrived.pop(result.id, None)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -492,7 +492,7 @@ class SessionHooks:
         if self._brief is None:
             self._summary_problems = append_summary(report, environ)
 
-    def _take(self, payload: Mapping[str, Any]) -> None:
+    def _take(self, result: CaseResult) -> None:
         if self._asks_only:
             return  # what was only set up has no outcome
         if self._session is None:
@@ -500,20 +500,20 @@ class SessionHooks:
             from pytest_llmeval.session import EvalSession
 
             self._session = EvalSession(Judgement(settings=self._settings))
-        self._session.add(payload)
+        self._session.add(result)
 
     def _take_unreported(self) -> None:
         """Take in what had ended when the session was stopped; a worker sends it at its end."""
         engine = self._config.pluginmanager.get_plugin("llmeval-engine")
-        payloads: Iterable[Mapping[str, Any]] = () if engine is None else engine.unreported()
-        if self._is_worker and payloads:
+        results: Iterable[CaseResult] = () if engine is None else engine.unreported()
+        if self._is_worker and results:
             from pytest_llmeval.engine.workers import send_unreported
 
-            send_unreported(self._config, payloads)
+            send_unreported(self._config, results)
         elif not self._is_worker:
             arrived = () if self._reports is None else self._reports.unreported()
-            for payload in (*payloads, *arrived):
-                self._take(payload)
+            for result in (*results, *arrived):
+                self._take(result)
 
     def _typed(self) -> tuple[str, ...]:
         from pytest_llmeval.engine.run_header import typed_selection

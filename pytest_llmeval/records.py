@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
@@ -60,6 +60,15 @@ class Outcome(StrEnum):
     def is_scored(self) -> bool:
         """Whether a trial that ended so carries scores."""
         return self in (Outcome.PASSED, Outcome.MISSED, Outcome.CRASHED)
+
+
+class CaseOutcome(StrEnum):
+    """The way a case ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERRORED = "errored"
+    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,6 +494,64 @@ def bare_run(run_id: str, *, created: str, commit: str | None = None, root: str 
         trials=(),
         outside_calls=0,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What a process has to tell of no single case, since it told the last time.
+
+    Attributes:
+        notes: sentences for the section.
+        outside_calls: how many calls belonged to no case.
+        attempts: how many calls were sent.
+        connections: host, test function, library and number of those that the cache did not see.
+    """
+
+    notes: tuple[str, ...] = ()
+    outside_calls: int = 0
+    attempts: int = 0
+    slowdowns: tuple[Slowdown, ...] = ()
+    connections: tuple[tuple[str, str, str, int], ...] = ()
+
+    def __add__(self, later: News) -> News:
+        """Put the news of two times together."""
+        names = (one.name for one in fields(self))
+        return News(**{name: getattr(self, name) + getattr(later, name) for name in names})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """What the engine tells the session on the report of a case, from a worker too.
+
+    Attributes:
+        id: no result is taken in twice.
+        case: id of the case; "" where there is nothing to tell but news. ``function`` likewise.
+        outcome: None if the case did not come to its end.
+        trials: those that have ended, by index.
+        means: by metric that is gated, None without a score.
+        score: the means in words.
+        fell_short: a trial of the case missed or crashed.
+        headline: first line of the first failure that scored, else of the first.
+        serial: why its trials ran one after the other, "" if they overlapped.
+        is_ordinary: it asked nothing and missed throughout, as an ordinary test does.
+        opening: the run that begins; on the first result of a process.
+        total: trials that this process will run; likewise.
+    """
+
+    id: str
+    case: str = ""
+    function: str = ""
+    outcome: CaseOutcome | None = None
+    trials: tuple[Trial, ...] = ()
+    means: Mapping[str, float | None] = field(default_factory=dict)
+    score: str = ""
+    fell_short: bool = False
+    headline: str = ""
+    serial: str = ""
+    is_ordinary: bool = False
+    opening: Run | None = None
+    total: int = 0
+    news: News = News()
 
 
 @dataclass(frozen=True, slots=True)

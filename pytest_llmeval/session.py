@@ -1,7 +1,7 @@
 """One session: gather the trials that ran, record them as a run, and judge it at the end.
 
-Nothing of pytest is imported here. The plugin hands in the payloads of the reports, whether they
-came from this process or from workers.
+Nothing of pytest is imported here. The plugin hands in what the reports carried, whether they came
+from this process or from workers.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from pytest_llmeval.errors import BaselineNotFound, listed_names
 from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, Why
 from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.judgement import Judgement, judged
-from pytest_llmeval.records import Run, Slowdown, Trial, distinct_names, first_failed
+from pytest_llmeval.records import CaseResult, Run, Slowdown, Trial, distinct_names, first_failed
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
@@ -51,37 +50,36 @@ class EvalSession:
         self._connections: Counter[tuple[str, str, str]] = Counter()
         self._outside_calls = 0
         self._attempts = 0
-        self._taken_in: set[str] = set()  # ids of payloads
+        self._taken_in: set[str] = set()  # ids of results
 
-    def add(self, payload: Mapping[str, Any]) -> None:
-        """Take in the payload of a report; the trials of a rerun replace the earlier ones.
+    def add(self, result: CaseResult) -> None:
+        """Take in what a report carried; the trials of a rerun replace the earlier ones.
 
-        A payload that came after the last report has no case. After an interruption one may
+        A result that came after the last report has no case. After an interruption one may
         come twice.
         """
-        if payload["id"] in self._taken_in:
+        if result.id in self._taken_in:
             return
-        if "opening" in payload and self._opening is None:
-            self._opening = payload["opening"]
-        if "case" in payload:
-            self._add_case(payload["case"], payload)
-        self._taken_in.add(payload["id"])  # Ctrl-C may come at any line, so the trials are first
-        self._notes += [note for note in payload.get("notes", ()) if note not in self._notes]
-        for slowdown in payload["slowdowns"]:
+        self._opening = self._opening or result.opening
+        if result.case:
+            self._add_case(result.case, result)
+        self._taken_in.add(result.id)  # Ctrl-C may come at any line, so the trials are first
+        self._notes += [note for note in result.news.notes if note not in self._notes]
+        for slowdown in result.news.slowdowns:
             self._slow_down(slowdown)
-        for *whose, count in payload.get("connections", ()):
-            self._connections[tuple(whose)] += count
-        self._outside_calls += payload.get("outside_calls", 0)
-        self._attempts += payload.get("attempts", 0)
+        for host, function, library, count in result.news.connections:
+            self._connections[host, function, library] += count
+        self._outside_calls += result.news.outside_calls
+        self._attempts += result.news.attempts
 
-    def _add_case(self, case: str, payload: Mapping[str, Any]) -> None:
-        known = {trial.index: trial for trial in payload["trials"]}
+    def _add_case(self, case: str, result: CaseResult) -> None:
+        known = {trial.index: trial for trial in result.trials}
         self._trials[case] = tuple(known[index] for index in sorted(known))
-        self._headlines[case] = payload["headline"]
-        self._serial[case] = payload["serial"]
+        self._headlines[case] = result.headline
+        self._serial[case] = result.serial
         self._ordinary.pop(case, None)  # a rerun of it may have ended otherwise
-        if payload["ordinary"]:
-            self._ordinary[case] = payload["function"]
+        if result.is_ordinary:
+            self._ordinary[case] = result.function
 
     def _first_lines(self) -> dict[str, str]:
         """Return the first line of each case's first failure; only its place without texts."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Slowdown
+from pytest_llmeval.records import CaseResult, News, Slowdown
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.session import EvalSession
 from pytest_llmeval.settings import Settings
@@ -24,15 +24,9 @@ def test_slowdowns_of_all_reports_add_up_by_provider(tmp_path: Path) -> None:
     ]
     for number, slowdowns in enumerate(reported):
         session.add(
-            {
-                "id": f"1-{number}",
-                "case": f"case {number}",
-                "trials": [],
-                "headline": "",
-                "serial": "",
-                "ordinary": False,
-                "slowdowns": slowdowns,
-            }
+            CaseResult(
+                id=f"1-{number}", case=f"case {number}", news=News(slowdowns=tuple(slowdowns))
+            )
         )
 
     assert session.judge(seconds=1).slowdowns == (

@@ -16,7 +16,6 @@ from pytest_llmeval.engine.trial.clone import parameters_of
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, put_on
 from pytest_llmeval.engine.trial.outcome import (
     WITHOUT_KEY,
-    CaseOutcome,
     DebuggedFailures,
     Fold,
     TrialFailures,
@@ -30,7 +29,7 @@ from pytest_llmeval.engine.trial.setups import refused_if_made_once
 from pytest_llmeval.engine.trial.trial import Ended, RunningTrial
 from pytest_llmeval.errors import parts_of
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
-from pytest_llmeval.records import PASS_METRIC, Call, Outcome, Trial
+from pytest_llmeval.records import PASS_METRIC, Call, CaseOutcome, CaseResult, Outcome, Trial
 
 if TYPE_CHECKING:
     from pytest_llmeval.engine.schedule.scheduler import Scheduler
@@ -262,7 +261,7 @@ class CaseRunner:
         if len(failures) == len(ended):
             result = self._folded()
             self.outcome = result.outcome
-            if result.reason == WITHOUT_KEY:
+            if result.is_keyless:
                 raise pytest.skip.Exception(WITHOUT_KEY, _use_item_location=True)
             first = next((exc for exc in failures if not is_skip(exc)), failures[0])
             raise parts_of(first)[0] if is_skip(first) else first
@@ -278,7 +277,7 @@ class CaseRunner:
         result = self._folded()
         self.outcome = result.outcome
         self._hand_over()
-        if result.reason == WITHOUT_KEY:  # one line for all of them, at the end of the session
+        if result.is_keyless:  # one line for all of them, at the end of the session
             raise pytest.skip.Exception(WITHOUT_KEY, _use_item_location=True)
         if result.outcome is CaseOutcome.SKIPPED:
             raise parts_of(next(t.exception for t in self.trials.ended if t.exception))[0]
@@ -309,7 +308,7 @@ class CaseRunner:
         shown.addsection(f"trials: {excinfo.value}", table)
         return shown
 
-    def payload(self) -> dict[str, Any]:
+    def result(self, result_id: str) -> CaseResult:
         """Sum up the case with the trials that have ended, for its report."""
         case, ended = self.spec.case, self.trials.recorded
         records = [trial.record for trial in ended]
@@ -317,18 +316,19 @@ class CaseRunner:
         told = sorted(ended, key=lambda trial: not trial.record.outcome.is_scored)
         headline = next((trial.headline for trial in told if trial.headline), "")
         held_for = next((trial.held_for for trial in ended if trial.held_for), "")
-        return {
-            "case": case.id,
-            "function": case.function,
-            "outcome": str(self.outcome),
-            "fell_short": any(r.outcome in (Outcome.MISSED, Outcome.CRASHED) for r in records),
-            "score": shown_score(records, means),
-            "means": means,
-            "serial": self.trials.serial or held_for,
-            "trials": records,
-            "headline": headline[:_HEADLINE],
-            "ordinary": self._is_ordinary,
-        }
+        return CaseResult(
+            id=result_id,
+            case=case.id,
+            function=case.function,
+            outcome=self.outcome,
+            trials=tuple(records),
+            means=means,
+            score=shown_score(records, means),
+            fell_short=any(r.outcome in (Outcome.MISSED, Outcome.CRASHED) for r in records),
+            headline=headline[:_HEADLINE],
+            serial=self.trials.serial or held_for,
+            is_ordinary=self._is_ordinary,
+        )
 
     @property
     def detached_note(self) -> str:

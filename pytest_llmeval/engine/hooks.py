@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
 from inspect import iscoroutinefunction
 from itertools import count
 from typing import Any
@@ -33,7 +34,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial, inherited_by_threads, trial_to_charge
 from pytest_llmeval.models.course import watching_waits
 from pytest_llmeval.models.model_session import ModelSession
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import CaseResult, News, Run
 
 Wrapper = Generator[None, Any, Any]  # a hook around those of others
 RUN_AGAIN = (
@@ -68,7 +69,7 @@ class EngineHooks:
         self._exclusive = exclusive
         self._runners = runners
         self._reported: set[pytest.Item] = set()  # cases that the session knows of
-        self._in_report: tuple[pytest.Item, dict[str, Any]] | None = None
+        self._in_report: tuple[pytest.Item, CaseResult] | None = None
         process = uuid4().hex  # workers may run on several machines
         self._ids = (f"{process}-{number}" for number in count(1))  # none is taken in twice
         self._has_warned = False
@@ -225,7 +226,7 @@ class EngineHooks:
         report = yield
         runner = item.stash.get(RUNNER, None)
         if runner is not None and _tells_the_end(runner, call):
-            self._in_report = runner.item, self._payload(runner)
+            self._in_report = runner.item, self._result(runner)
             report.longrepr = safe_failure(report.longrepr)
             report.sections = safe_output(runner.trials.sections(report))
             report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
@@ -241,27 +242,27 @@ class EngineHooks:
             self._in_report = None
         return result
 
-    def unreported(self) -> list[dict[str, Any]]:
-        """Return payloads that no report carried: cases with trials that had ended, and the rest.
+    def unreported(self) -> list[CaseResult]:
+        """Return results that no report carried: cases with trials that had ended, and the news.
 
-        Ctrl-C may come while a report is on its way: its payload is put again, with the same id.
+        Ctrl-C may come while a report is on its way: its result is told again, with the same id.
         """
-        payloads = []
+        results = []
         if self._in_report is not None:
-            item, payload = self._in_report
-            payloads.append(payload)
+            item, result = self._in_report
+            results.append(result)
             self._reported.add(item)
             self._in_report = None
         for runner in self._runners:
             if runner.item not in self._reported and runner.trials.has_news:
-                payloads.append(self._payload(runner))
+                results.append(self._result(runner))
                 self._reported.add(runner.item)
         if self._reported:  # without a trial that ended there is no run
-            rest = self._rest()
-            payloads += [{"id": next(self._ids), **rest}] if any(rest.values()) else []
-        return payloads
+            news = self._news()
+            results += [CaseResult(id=next(self._ids), news=news)] if news != News() else []
+        return results
 
-    def _payload(self, runner: CaseRunner) -> dict[str, Any]:
+    def _result(self, runner: CaseRunner) -> CaseResult:
         note = runner.detached_note
         if note and not self._has_warned:
             self._has_warned = True
@@ -272,15 +273,15 @@ class EngineHooks:
             self._models.notes.append(note)
         if runner.trials.has_run_again:
             self._models.notes.append(RUN_AGAIN)
-        payload = {"id": next(self._ids), **runner.payload(), **self._rest()}
-        payload["outside_calls"] += runner.trials.take_unrecorded()
-        if not self._reported:
-            # Not at the end, in workeroutput: a worker that is killed never sends that.
-            payload["opening"] = self._opening
-            payload["total"] = sum(runner.trials.repeats for runner in self._runners)
-        return payload
+        news = self._news() + News(outside_calls=runner.trials.take_unrecorded())
+        result = replace(runner.result(next(self._ids)), news=news)
+        if self._reported:
+            return result
+        # Not at the end, in workeroutput: a worker that is killed never sends that.
+        total = sum(runner.trials.repeats for runner in self._runners)
+        return replace(result, opening=self._opening, total=total)
 
-    def _rest(self) -> dict[str, Any]:
+    def _news(self) -> News:
         """Return notes and counts that belong to no case and that no report carried before.
 
         Whoever runs a case again may keep its report back: what that was to tell is among them.
@@ -288,17 +289,14 @@ class EngineHooks:
         notes, self._models.notes[:] = list(self._models.notes), []
         imports = self._runners[0].item.config.pluginmanager.get_plugin(IMPORTS)
         imported = 0 if imports is None else imports.new_calls()
-        rest = {
-            "notes": notes,
-            "outside_calls": self._shared.new_calls() + imported,
-            "attempts": self._models.retries.budget.take_sent(),
-            "slowdowns": self._models.retries.throttle.take_slowdowns(),
-            "connections": self._models.unseen.take(),
-        }
-        if self._in_report is None:
-            return rest
-        kept = self._in_report[1]
-        return {name: kept[name] + value for name, value in rest.items()}
+        news = News(
+            notes=tuple(notes),
+            outside_calls=self._shared.new_calls() + imported,
+            attempts=self._models.retries.budget.take_sent(),
+            slowdowns=tuple(self._models.retries.throttle.take_slowdowns()),
+            connections=tuple(self._models.unseen.take()),
+        )
+        return news if self._in_report is None else self._in_report[1].news + news
 
 
 @contextmanager

@@ -6,7 +6,7 @@ What a test raised and printed mostly holds a reply of a model: it is made safe 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_text
-from pytest_llmeval.records import PASS_METRIC, GateFailure, Outcome
+from pytest_llmeval.records import PASS_METRIC, CaseOutcome, CaseResult, GateFailure, Outcome, Trial
 from pytest_llmeval.safe_text import printable_lines
 
 if TYPE_CHECKING:
@@ -37,17 +37,16 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # pytest's own records of logging have 
 
 def letter_and_word(report: pytest.TestReport) -> Status | None:
     """Show a case as ``4/5 passed``, a yellow ``m`` if one fell short, ``E`` if all erred."""
-    payload = getattr(report, "llm_eval", None)
-    if payload is None or hasattr(report, "wasxfail"):
+    result: CaseResult | None = getattr(report, "llm_eval", None)
+    if result is None or hasattr(report, "wasxfail"):
         return None
-    if payload["outcome"] == "errored" and report.when == "call":
+    if result.outcome is CaseOutcome.ERRORED and report.when == "call":
         return "error", "E", "ERROR"
     if not report.passed:
         return None
-    score = payload["score"]
-    if payload["fell_short"]:
-        return *_MISSED, (score, {"yellow": True})
-    return "passed", ".", score
+    if result.fell_short:
+        return *_MISSED, (result.score, {"yellow": True})
+    return "passed", ".", result.score
 
 
 def shows_each(config: pytest.Config) -> bool:
@@ -157,9 +156,9 @@ class ScoredReports:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Put mean and interval of each metric among the properties."""
-        payload = getattr(report, "llm_eval", None)
-        if payload is not None:
-            self._known[report.nodeid] = list(_properties(payload, self._alpha))
+        result = getattr(report, "llm_eval", None)
+        if result is not None:
+            self._known[report.nodeid] = list(_properties(result, self._alpha))
         report.user_properties += self._known.get(report.nodeid, [])
         if report.when == "teardown":
             self._known.pop(report.nodeid, None)
@@ -167,10 +166,10 @@ class ScoredReports:
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_row(self, report: pytest.TestReport, cells: list[Any]) -> None:
         """Show the score beside the name of the test."""
-        payload = getattr(report, "llm_eval", None)
+        result = getattr(report, "llm_eval", None)
         named = cells[_OF_TEST] if len(cells) > _OF_TEST else None
-        if payload is not None and isinstance(named, str) and named.endswith(_CELL):
-            cells[_OF_TEST] = f"{named.removesuffix(_CELL)} · {escape(payload['score'])}{_CELL}"
+        if result is not None and isinstance(named, str) and named.endswith(_CELL):
+            cells[_OF_TEST] = f"{named.removesuffix(_CELL)} · {escape(result.score)}{_CELL}"
 
 
 def show_scores(config: pytest.Config, *, alpha: float) -> None:
@@ -180,19 +179,19 @@ def show_scores(config: pytest.Config, *, alpha: float) -> None:
     config.pluginmanager.register(ScoredReports(alpha))
 
 
-def _properties(payload: Mapping[str, Any], alpha: float) -> Iterator[tuple[str, object]]:
-    for metric, mean in payload["means"].items():
+def _properties(result: CaseResult, alpha: float) -> Iterator[tuple[str, object]]:
+    for metric, mean in result.means.items():
         if mean is None:
             continue
         yield f"llm_{metric}", f"{mean:.4g}"
         if metric == PASS_METRIC:
-            yield f"llm_{metric}_interval", _interval(payload, alpha)
+            yield f"llm_{metric}_interval", _interval(result.trials, alpha)
 
 
-def _interval(payload: Mapping[str, Any], alpha: float) -> str:
+def _interval(trials: Sequence[Trial], alpha: float) -> str:
     from pytest_llmeval.stats.intervals import wilson_interval
 
-    scored = [trial for trial in payload["trials"] if trial.outcome.is_scored]
+    scored = [trial for trial in trials if trial.outcome.is_scored]
     hits = sum(trial.outcome is Outcome.PASSED for trial in scored)
     low, high = wilson_interval(hits, len(scored), alpha=alpha)
     return f"[{low:.3f}, {high:.3f}]"

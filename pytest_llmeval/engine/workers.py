@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from pytest_llmeval.engine.earlier_runs import COMPARED_KEY
@@ -17,8 +17,7 @@ from pytest_llmeval.engine.run_header import files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.journal import Journal, journal_of, note_end, process_name
-from pytest_llmeval.records import Slowdown
-from pytest_llmeval.runs.run_lines import header_line, read_header, read_trial, trial_line
+from pytest_llmeval.records import CaseResult, News
 from pytest_llmeval.safe_text import printable_message
 from pytest_llmeval.settings import TYPED_KEY, Settings
 
@@ -27,7 +26,6 @@ _USAGE_ERROR = "llmeval_usage_error"
 _FILES = "llmeval_files"
 _FOREIGN = "llmeval_foreign"
 _UNREPORTED = "llmeval_unreported"
-Payload = Mapping[str, Any]
 
 
 class ReportHooks:
@@ -45,14 +43,14 @@ class ReportHooks:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.nodes: list[Any] = []
-        self.arrived: dict[str, Payload] = {}
+        self.arrived: dict[str, CaseResult] = {}
         self.shown_as_m = 0
 
-    def unreported(self) -> Iterator[Payload]:
-        """Give payloads that workers sent that no report carried here, also at their ends."""
+    def unreported(self) -> Iterator[CaseResult]:
+        """Give results that workers sent that no report carried here, also at their ends."""
         yield from list(self.arrived.values())
         for node in self.nodes:
-            yield from map(read_payload, output_of(node).get(_UNREPORTED, ()))
+            yield from map(read_result, output_of(node).get(_UNREPORTED, ()))
 
     @property
     def usage_error(self) -> str:
@@ -97,7 +95,7 @@ class ReportHooks:
         """Write a report as what a worker, or a plugin that keeps a log, can send."""
         data = yield
         if hasattr(report, "llm_eval"):
-            data["llm_eval"] = payload_lines(report.llm_eval)
+            data["llm_eval"] = written_result(report.llm_eval)
         return data
 
     @pytest.hookimpl(wrapper=True)
@@ -105,8 +103,8 @@ class ReportHooks:
         """Read what a worker sent."""
         report = yield
         if hasattr(report, "llm_eval"):
-            payload = read_payload(report.llm_eval)
-            report.llm_eval = self.arrived[payload["id"]] = payload
+            result = read_result(report.llm_eval)
+            report.llm_eval = self.arrived[result.id] = result
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
@@ -132,9 +130,9 @@ def send_usage_error(config: pytest.Config, error: SettingsError) -> None:
     worker_output(config)[_USAGE_ERROR] = printable_message(str(error))
 
 
-def send_unreported(config: pytest.Config, payloads: Iterable[Payload]) -> None:
+def send_unreported(config: pytest.Config, results: Iterable[CaseResult]) -> None:
     """Send at the end of a worker what no report carried."""
-    worker_output(config).setdefault(_UNREPORTED, []).extend(map(payload_lines, payloads))
+    worker_output(config).setdefault(_UNREPORTED, []).extend(map(written_result, results))
 
 
 def send_files(config: pytest.Config, *, foreign: Iterable[str]) -> None:
@@ -150,8 +148,8 @@ def send_files(config: pytest.Config, *, foreign: Iterable[str]) -> None:
 
 def send_note(config: pytest.Config, note: str) -> None:
     """Send at the end of a worker a sentence for the section."""
-    payload = {"id": f"{os.getpid()}: {note}", "slowdowns": (), "notes": [note]}
-    send_unreported(config, [payload])
+    result = CaseResult(id=f"{os.getpid()}: {note}", news=News(notes=(note,)))
+    send_unreported(config, [result])
 
 
 def worker_output(config: pytest.Config) -> dict[str, Any]:
@@ -174,29 +172,11 @@ def report_hooks(config: pytest.Config, settings: Settings) -> ReportHooks:
     return hooks
 
 
-def payload_lines(payload: Payload) -> Any:
-    """Write a payload as JSON can: execnet sends no enum and no tuple subclass."""
-    lines = dict(payload)
-    if "trials" in payload:
-        function = payload["function"]
-        lines["trials"] = [
-            trial_line(trial, function=function).decode() for trial in payload["trials"]
-        ]
-    if "opening" in payload:
-        lines["opening"] = header_line(payload["opening"]).decode()
-    lines["slowdowns"] = [asdict(slowdown) for slowdown in payload["slowdowns"]]
-    return json.loads(json.dumps(lines))
+def written_result(result: CaseResult) -> str:
+    """Write a result as ASCII: execnet sends no record, and no name that is no UTF-8."""
+    return json.dumps(msgspec.to_builtins(result))
 
 
-def read_payload(lines: Payload) -> Payload:
-    """Read what ``payload_lines`` put."""
-    payload = dict(lines)
-    if "trials" in lines:
-        functions = {lines["case"]: lines["function"]}
-        payload["trials"] = [
-            read_trial(line.encode(), functions=functions) for line in lines["trials"]
-        ]
-    if "opening" in lines:
-        payload["opening"] = read_header(lines["opening"].encode()).run
-    payload["slowdowns"] = [Slowdown(**fields) for fields in lines["slowdowns"]]
-    return payload
+def read_result(text: str) -> CaseResult:
+    """Read what ``written_result`` wrote."""
+    return msgspec.convert(json.loads(text), CaseResult)

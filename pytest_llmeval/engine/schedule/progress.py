@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.engine.schedule.overlap import serial_session
-from pytest_llmeval.records import Progress
+from pytest_llmeval.records import CaseResult, Progress
 
 _QUIETEST = -1  # -q; nothing is shown under -qq
 
@@ -214,14 +214,13 @@ class WorkersProgress:
 
     def take(self, report: pytest.TestReport) -> None:
         """Count what rides on a report."""
-        payload: dict[str, Any] = getattr(report, "llm_eval", {})
-        if payload:
-            calls = [call for trial in payload["trials"] for call in trial.calls]
+        result: CaseResult | None = getattr(report, "llm_eval", None)
+        if result is not None:
+            calls = [call for trial in result.trials for call in trial.calls]
             replayed = sum(call.replayed for call in calls)
             made = sum(call.was_paid for call in calls)
-            self._counts[payload["case"]] = len(payload["trials"]), made, replayed
-        if "total" in payload:
-            self._total = payload["total"]
+            self._counts[result.case] = len(result.trials), made, replayed
+            self._total = result.total or self._total
 
 
 def show_progress(

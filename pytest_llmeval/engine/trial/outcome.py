@@ -9,7 +9,6 @@ import unittest
 from bdb import BdbQuit
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from traceback import walk_tb
 
@@ -20,7 +19,7 @@ from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.errors import ReplayMiss, SettingsError, comes_of, parts_of
 from pytest_llmeval.gate.scoring import FunctionScores, Side, gated_metrics
 from pytest_llmeval.models.http.masking import masked_text
-from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, Outcome, Trial
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, CaseOutcome, Outcome, Trial
 from pytest_llmeval.runs.keyless import lacks_only_a_key
 from pytest_llmeval.safe_text import printable
 
@@ -152,15 +151,6 @@ def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:
     return f"{failure.type.__name__} {Path(path).as_posix()}:{line}"
 
 
-class CaseOutcome(StrEnum):
-    """How a case ended."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    ERRORED = "errored"
-    SKIPPED = "skipped"
-
-
 class TrialFailures(AssertionError):
     """Too many trials of a case did not pass."""
 
@@ -174,10 +164,11 @@ class DebuggedFailures(TrialFailures, BdbQuit):
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The outcome of a case and, unless it passed, why."""
+    """The outcome of a case and, unless it passed, why; whether it lacks a key and nothing else."""
 
     outcome: CaseOutcome
     reason: str = ""
+    is_keyless: bool = False
 
 
 _PASSED = Fold(CaseOutcome.PASSED)
@@ -199,7 +190,7 @@ def fold(
         return Fold(CaseOutcome.SKIPPED, "every trial was skipped")
     if not scored:
         if spec.is_gated and lacks_only_a_key(trials):  # the gate says so in one line, and fails
-            return Fold(CaseOutcome.SKIPPED, WITHOUT_KEY)
+            return Fold(CaseOutcome.SKIPPED, WITHOUT_KEY, is_keyless=True)
         return Fold(CaseOutcome.ERRORED, "no trial got an answer to score: " + tally(trials))
     if all(trial.outcome is Outcome.CRASHED for trial in scored):
         return Fold(CaseOutcome.FAILED, "every scored trial crashed: " + tally(trials))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_llmeval.engine.schedule.progress import Estimate, ProgressDisplay, WorkersProgress
-from pytest_llmeval.records import Call, Outcome, Progress, Slot, Trial
+from pytest_llmeval.records import Call, CaseResult, Outcome, Progress, Slot, Trial
 from tests.engine.schedule.screen import run_on_terminal, screen
 from tests.forked import run_forked
 
@@ -232,10 +232,10 @@ def test_a_guess_is_not_told(seconds: float, trials: int) -> None:
     assert estimate.seconds_left(seconds, done=trials, total=1000) is None
 
 
-def report(**payload: object) -> pytest.TestReport:
+def report(result: CaseResult | None = None) -> pytest.TestReport:
     made = pytest.TestReport("test_it.py", ("", 0, ""), {}, "passed", None, "call")
-    if payload:
-        made.llm_eval = payload  # type: ignore[attr-defined]  # rides along
+    if result is not None:
+        made.llm_eval = result  # type: ignore[attr-defined]  # rides along
     return made
 
 
@@ -249,15 +249,12 @@ def test_what_workers_report_adds_up_and_a_rerun_replaces() -> None:
 
     workers.take(report())
     assert workers.look() is None
-    workers.take(
-        report(
-            case="a",
-            trials=[trial(paid, replayed), trial()],
-            total=5,
-        )
-    )
-    workers.take(report(case="b", trials=[trial(failed)]))
-    workers.take(report(case="b", trials=[trial(paid), trial()]))
+    for result in (
+        CaseResult(id="1", case="a", trials=(trial(paid, replayed), trial()), total=5),
+        CaseResult(id="2", case="b", trials=(trial(failed),)),
+        CaseResult(id="3", case="b", trials=(trial(paid), trial())),
+    ):
+        workers.take(report(result))
 
     assert workers.look() == Progress(done=4, total=5, made=2, replayed=1)
 
