@@ -16,15 +16,17 @@ from pytest_llmeval.cache.directory import (
     set_aside,
 )
 from pytest_llmeval.cache.disk import DBNAME, GroupCommit, SharedCache, Timeout, open_cache
-from pytest_llmeval.cache.locks import call_in_forked_children, lock_awaited_by_forks
-from pytest_llmeval.cache.process_locks import lack_of_locks
+from pytest_llmeval.cache.locks import (
+    call_in_forked_children,
+    lack_of_locks,
+    lock_awaited_by_forks,
+)
 from pytest_llmeval.cache.queries import (
     AnyChange,
     NewRow,
     Plan,
     ReadConnections,
     ReadOnlyCache,
-    Rows,
     StoredRow,
     Value,
     all_pages,
@@ -93,27 +95,28 @@ class Store:
         return found
 
     def find(self, *names: str) -> list[Value | None]:
-        """Read the values of a few rows; see ``Rows.find``.
+        """Read the values of a few rows as they are at one moment; see ``find_rows``.
 
         Raises:
             CacheUnusable: the database cannot be read.
         """
-        return self._read(lambda rows: rows.find(*names))
-
-    def below(self, beginning: str) -> list[StoredRow]:
-        """Read all rows whose names begin so; see ``Rows.below``.
-
-        Raises:
-            CacheUnusable: the database cannot be read.
-        """
-        return self._read(lambda rows: rows.below(beginning))
-
-    def _read(self, question: Callable[[Rows], T]) -> T:
         readers = self._readers
         if readers is not None and self._is_in_place():
             with contextlib.suppress(sqlite3.Error):
-                return question(readers)
-        return self._attempt(question)
+                return readers.find(*names)
+        return self._attempt(lambda cache: cache.find(*names))
+
+    def below(self, beginning: str) -> list[StoredRow]:
+        """Read all rows whose names begin so; see ``rows_below``.
+
+        Raises:
+            CacheUnusable: the database cannot be read.
+        """
+        readers = self._readers
+        if readers is not None and self._is_in_place():
+            with contextlib.suppress(sqlite3.Error):
+                return readers.below(beginning)
+        return self._attempt(lambda cache: cache.below(beginning))
 
     def add(self, name: str, value: bytes, *, beside: Sequence[NewRow] = ()) -> bool:
         """Write a value, durably, unless the name has one.

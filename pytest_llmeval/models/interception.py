@@ -3,9 +3,8 @@
 The seam is what every client of httpx and httpx2 sends through in the end, the public
 ``handle_request`` of their ``HTTPTransport``. It is taken at the class, so it does not matter
 when and where a client was built; and once somebody has imported the library, so a session imports
-none for its own sake. What is asked anew goes out by plain HTTP, with the client's certificates, or
-through its own transport where that has proxies or the like. Whatever else the client sends is not
-even looked into.
+none for its own sake. What is asked anew goes out through the client's transport. Whatever else the
+client sends is not even looked into.
 """
 
 from __future__ import annotations
@@ -25,14 +24,13 @@ from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
 from pytest_llmeval.models.http.client_hook import (
     Question,
     body_of,
-    send_once,
     send_once_async,
     uncached,
 )
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.libraries import StandIns, is_stubbed
 from pytest_llmeval.models.http.prepared import sending_by_botocore, sending_by_requests
-from pytest_llmeval.models.http.retries import Attempt, RetryPolicy
+from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.http.sender import Sender, is_as_shipped, is_stubbed
 from pytest_llmeval.models.providers.vendor import Certainty, Recognition
 
 if TYPE_CHECKING:
@@ -72,15 +70,19 @@ class Interception:
         trial_to_charge: returns the trial that asks; None where a request is to be left alone.
         calls_of: makes the calls of a trial.
         retries: how to try again.
+        sender: sends what clients of httpx and httpx2 ask.
         recognition: tells questions to models from other traffic.
         note: takes a sentence for the section.
+        undoing: puts back what was there, at the end.
     """
 
     trial_to_charge: Callable[[], CurrentTrial | None]
     calls_of: Callable[[CurrentTrial], CachedCalls]
     retries: RetryPolicy
+    sender: Sender
     recognition: Recognition
     note: Callable[[str], None]
+    undoing: ExitStack = field(default_factory=ExitStack)
     _noted: set[str] = field(default_factory=set)
 
     def sdk_trial(self, request: Any) -> CurrentTrial | None:
@@ -166,43 +168,35 @@ def _host(url: SplitResult) -> str:
     return url.netloc.rpartition("@")[2]  # without user and password
 
 
-def take_over(library: ModuleType, interception: Interception, undoing: ExitStack) -> None:
+def take_over(library: ModuleType, interception: Interception) -> None:
     """Stand between all clients of a library of ``SEAMS`` and the network.
 
     Args:
         library: is imported.
         interception: decides which requests are kept.
-        undoing: puts back what was there.
     """
     for kind, name, arguments, patched in SEAMS[library.__name__]:
         owner = interception.seam(library, kind, name, arguments=arguments)
         if owner is not None:
             plain = getattr(owner, name)
             setattr(owner, name, patched(plain, library, interception))
-            undoing.callback(setattr, owner, name, plain)
+            interception.undoing.callback(setattr, owner, name, plain)
 
 
 def _blocking(
     plain: Callable[[Any, Any], Any], library: Any, interception: Interception
 ) -> Callable[[Any, Any], Any]:
     """Make the method by which blocking clients send."""
-    most = interception.retries.max_reply_bytes
-    stand_ins = StandIns(library, plain, most=most)
-
-    def own_attempt(transport: Any, request: Any) -> Attempt:
-        receive = partial(send_once, library, partial(plain, transport), request, most=most)
-        return lambda deadline: deadline.run(receive)
 
     def handle_request(transport: Any, request: Any) -> Any:
-        if is_stubbed(library, awaits=False):
+        if is_sending() or is_stubbed(library, awaits=False):
             return plain(transport, request)
         candidate = interception.candidate(request)
         if candidate is not None:
             request.read()
             question = interception.question(library, request, candidate)
             if question is not None:
-                attempt = stand_ins.attempt(transport, request) or own_attempt(transport, request)
-                return question.answer(attempt)
+                return question.answer(interception.sender.attempt(library, transport, request))
         with uncached(interception.sdk_trial(request), request) as came:
             return came(plain(transport, request))
 
@@ -237,28 +231,30 @@ def _awaitable(
 ) -> Callable[[Any, Any], Awaitable[Any]]:
     """Make the method by which awaitable clients send; off asyncio it lets all pass.
 
-    An attempt that no stand-in makes runs on the loop, where the client's connections are; what
-    waits for it and keeps the reply does so in a thread.
+    An attempt that is made through the transport itself runs on the loop, where its connections
+    are; what waits for it and keeps the reply does so in a thread.
     """
     loops, most = EventLoops(), interception.retries.max_reply_bytes
-    stand_ins = StandIns(library, plain, most=most, awaits=True)
 
     async def handle_async_request(transport: Any, request: Any) -> Any:
-        if is_stubbed(library, awaits=True):
+        if is_sending() or is_stubbed(library, awaits=True):
             return await plain(transport, request)
         candidate = interception.candidate(request)
         if candidate is not None and is_on_asyncio():
             await request.aread()
             question = interception.question(library, request, candidate)
             if question is not None:
-                attempt = stand_ins.attempt(transport, request)
-                if attempt is not None:
-                    return await question.answer_beside_loop(attempt)
+                is_traced = not is_as_shipped(library, plain)
+                sender = interception.sender
+                beside = None if is_traced else sender.beside(library, transport, request)
+                if beside is not None:
+                    return await question.answer_async(beside)
                 if loops.may_change():
                     request.headers["connection"] = "close"
                 send = partial(plain, transport)
-                on_loop = partial(send_once_async, library, send, request, most=most)
-                return await question.answer_on_loop(on_loop)
+                return await question.answer_on_loop(
+                    partial(send_once_async, library, send, request, most=most)
+                )
         with uncached(interception.sdk_trial(request), request) as came:
             return came(await plain(transport, request))
 

@@ -35,7 +35,7 @@ from pytest_llmeval.vendors import VENDORS
 
 if TYPE_CHECKING:
     from pytest_llmeval.models.http.plain_http import PlainHttp
-    from pytest_llmeval.models.http.transports import Connections
+    from pytest_llmeval.models.http.sender import Sender
     from pytest_llmeval.models.interception import Interception
     from pytest_llmeval.models.providers.function import LoadedFunction
     from pytest_llmeval.models.providers.vendor import Recognition
@@ -88,7 +88,7 @@ class ModelSession:
             seen=frozenset(name.partition(".")[0] for name in SEEN),
         )
         self._functions: dict[str, LoadedFunction] = {}
-        self._connections: Connections | None = None
+        self._sender: Sender | None = None
         self._plain_http: PlainHttp | None = None
         self._opening = fork_safe_lock()
 
@@ -126,7 +126,7 @@ class ModelSession:
             SettingsError: the key cannot be sent.
         """
         from pytest_llmeval.models.http.exchange import Exchange
-        from pytest_llmeval.models.http.transports import AsyncCachingTransport, CachingTransport
+        from pytest_llmeval.models.http.trial_transport import AsyncTrialTransport, TrialTransport
         from pytest_llmeval.models.providers.vendor import (
             vendor_named,
             with_known_platform,
@@ -136,8 +136,8 @@ class ModelSession:
         vendor, line = vendor_named(vendor_name), VENDORS[vendor_name]
         vendor.key()  # an SDK may read it itself, when it is imported: see that it can be sent
         sdk = vendor.import_sdk()
-        transport = (AsyncCachingTransport if awaits else CachingTransport)(
-            self.connections(),
+        transport = (AsyncTrialTransport if awaits else TrialTransport)(
+            self.sender(),
             Exchange(dialect=vendor, calls=self.calls_of(trial), retries=self.retries),
         )
         kind = line.async_client if awaits else line.client
@@ -173,6 +173,7 @@ class ModelSession:
         Args:
             trial_to_charge: returns the trial that asks; None where it is to be left alone.
         """
+        undoing = ExitStack()
 
         @cache
         def interception() -> Interception:
@@ -182,16 +183,18 @@ class ModelSession:
                 trial_to_charge=trial_to_charge,
                 calls_of=self.calls_of,
                 retries=self.retries,
+                sender=self.sender(),
                 recognition=self._recognition,
                 note=self.notes.append,
+                undoing=undoing,
             )
 
         def take(library: ModuleType) -> None:
             from pytest_llmeval.models.interception import take_over
 
-            take_over(library, interception(), undoing)
+            take_over(library, interception())
 
-        with ExitStack() as undoing, once_imported(SEEN, take):
+        with undoing, once_imported(SEEN, take):
             yield
 
     @cached_property
@@ -207,32 +210,29 @@ class ModelSession:
         self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
     ) -> HttpReply:
         """Post a question of our own once, past the SDKs; see ``Post``."""
-        sender = self._plain_connections() or self.connections()
-        return sender.post(url, headers, content, deadline)
-
-    def connections(self) -> Connections:
-        """Open, at the first call, what the clients of all trials send through; from any thread."""
         plain_http = self._plain_connections()
-        with self._opening:
-            if self._connections is None:
-                from pytest_llmeval.models.http.transports import Connections
+        if plain_http is not None:
+            return plain_http.post(url, headers, content, deadline)
+        return self.sender().post(url, headers, content, deadline)
 
-                self._connections = Connections(
-                    self.retries.limit.seconds,
-                    most=self.retries.max_reply_bytes,
-                    plain_http=plain_http,
-                )
-            return self._connections
+    def sender(self) -> Sender:
+        """Make, at the first call, what sends for the clients of all trials; from any thread."""
+        with self._opening:
+            if self._sender is None:
+                from pytest_llmeval.models.http.sender import Sender
+
+                self._sender = Sender(most=self.retries.max_reply_bytes)
+            return self._sender
 
     def close(self) -> None:
         """Close every connection and the cache; calls that wait for their turn are sent away."""
         self.retries.throttle.close()
         self.retries.budget.close()
         with self._opening:
-            for opened in (self._connections, self._plain_http):
+            for opened in (self._sender, self._plain_http):
                 if opened is not None:
                     opened.close()
-            self._connections = self._plain_http = None
+            self._sender = self._plain_http = None
         self.replies.close()
 
     def _plain_connections(self) -> PlainHttp | None:

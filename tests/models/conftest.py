@@ -9,7 +9,7 @@ import subprocess
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -221,6 +221,7 @@ def interception_of(
         trial_to_charge=trial_to_charge,
         calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
         retries=session.models.retries,
+        sender=session.models.sender(),
         recognition=Recognition(hosts),
         note=note,
     )
@@ -230,7 +231,7 @@ def interception_of(
 def intercepting(interception: Interception) -> Iterator[None]:
     """Intercept as a session does."""
     with (
-        ExitStack() as undoing,
-        once_imported(SEEN, lambda library: take_over(library, interception, undoing)),
+        interception.undoing,
+        once_imported(SEEN, lambda library: take_over(library, interception)),
     ):
         yield

@@ -14,10 +14,10 @@ import httpx
 import pytest
 
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.http.libraries import newest
-from pytest_llmeval.models.http.plain_http import PlainHttp
+from pytest_llmeval.models.http.aiohttp_client import LoopBeside
+from pytest_llmeval.models.http.sender import PunctualSockets, newest
 from tests.models.conftest import CountingTrial, Session, encrypted, intercepting, interception_of
-from tests.models.test_stand_ins import QUESTION, REPLY, answering_once, head_of, libraries
+from tests.models.test_stand_ins import QUESTION, REPLY, answering_once, libraries, read_request
 from tests.servers.openai_server import OpenAIServer
 
 
@@ -30,15 +30,20 @@ def trial(session: Session) -> Iterator[CountingTrial]:
 
 @pytest.fixture
 def beside(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """List the targets of what is sent beside the loop."""
+    """List what is sent beside the loop, by library."""
     beside: list[str] = []
-    send = PlainHttp.send
+    begin, send = PunctualSockets.begin, LoopBeside.send
 
-    def sending(plain_http: PlainHttp, request: Any, deadline: Any) -> Any:
-        beside.append(request.target)
-        return send(plain_http, request, deadline)
+    def beginning(*args: Any) -> None:
+        beside.append("httpx")
+        begin(*args)
 
-    monkeypatch.setattr(PlainHttp, "send", sending)
+    def sending(*args: Any) -> Any:
+        beside.append("aiohttp")
+        return send(*args)
+
+    monkeypatch.setattr(PunctualSockets, "begin", beginning)
+    monkeypatch.setattr(LoopBeside, "send", sending)
     return beside
 
 
@@ -72,7 +77,7 @@ def test_a_transport_with_a_way_of_its_own_sends_itself(
     asyncio.run(main())
 
     assert len(server.requests) == 1
-    assert bool(beside) is (way == "usual")
+    assert bool(beside) is (way not in ("bound", "derived"))
 
 
 async def ask_by_httpx(url: str) -> None:
@@ -98,7 +103,7 @@ def test_the_connection_ends_with_its_client(ask: Callable[[str], Awaitable[None
     ended: list[bytes] = []
 
     def answer(connection: socket.socket) -> None:
-        head_of(connection)
+        read_request(connection)
         connection.sendall(REPLY)
         connection.settimeout(60)
         ended.append(connection.recv(1))

@@ -29,7 +29,7 @@ from pytest_llmeval.models.attribution import (
     trial_to_charge,
 )
 from pytest_llmeval.models.calls import Request
-from pytest_llmeval.models.http.libraries import newest
+from pytest_llmeval.models.http.sender import newest
 from pytest_llmeval.models.imported import SEEN
 from pytest_llmeval.records import Slot
 from tests.models.conftest import CountingTrial, Session, intercepting, interception_of

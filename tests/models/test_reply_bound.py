@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.http.libraries import newest
+from pytest_llmeval.models.http.sender import newest
 from tests.models.conftest import CountingTrial, Session, intercepting, interception_of
 from tests.servers.ollama_server import chat_reply
 from tests.servers.openai_server import OpenAIServer, Scripted, chat_completion
@@ -34,7 +34,7 @@ def by_llm(session: Session, trial: CountingTrial, _server: OpenAIServer) -> obj
 
 
 def by_llm_behind_a_proxy(session: Session, trial: CountingTrial, _server: OpenAIServer) -> object:
-    session.models.post = session.models.connections().post  # type: ignore[method-assign]
+    session.models.post = session.models.sender().post  # type: ignore[method-assign]
     return session.model("openai/gpt", trial).ask("Hello").text
 
 
@@ -120,7 +120,9 @@ def _ollama_host(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small(begin: Callable[..., Session]) -> Session:
     session = begin(most=MOST)
-    session.models.connections()  # what a session needs once
+    session.models.sender().own(
+        httpx.Request("POST", "http://127.0.0.1")
+    )  # a session needs it once
     return session
 
 

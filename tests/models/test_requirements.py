@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pytest_llmeval.models.http.libraries import library_of, newest
+from pytest_llmeval.models.http.sender import library_of, newest
 from pytest_llmeval.models.providers.vendor import (
     vendor_named,
     with_known_platform,

@@ -14,8 +14,8 @@ import openai
 import pytest
 import requests
 
-from pytest_llmeval.models.http.libraries import newest
-from pytest_llmeval.models.http.plain_http import PlainHttp
+from pytest_llmeval.models.http import client_hook
+from pytest_llmeval.models.http.sender import newest
 from pytest_llmeval.originals import Clock
 from tests.models.conftest import Session
 from tests.models.test_interception import ASKED, LIBRARIES, Place, post, post_async
@@ -68,14 +68,14 @@ def url(server: OpenAIServer) -> str:
 @pytest.fixture
 def was_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Tell when a reply was read to its end."""
-    was_read, send = threading.Event(), PlainHttp.send
+    was_read, read = threading.Event(), client_hook._http_reply
 
-    def sending(*args: Any) -> Any:
-        reply = send(*args)
+    def reading(*args: Any) -> Any:
+        reply = read(*args)
         was_read.set()
         return reply
 
-    monkeypatch.setattr(PlainHttp, "send", sending)
+    monkeypatch.setattr(client_hook, "_http_reply", reading)
     return was_read
 
 

@@ -1,4 +1,4 @@
-"""Questions of an application's own clients that go out by plain HTTP, and those that do not."""
+"""Questions of an application's clients that a copy of their transport sends, and others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import openai
 import pytest
 
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.http.libraries import newest, stand_in_for
+from pytest_llmeval.models.http.sender import _Copies, _Copy, _pool_to_copy, newest
 from pytest_llmeval.models.interception import Interception
 from tests.models.conftest import CountingTrial, Session, encrypted, intercepting, interception_of
 from tests.servers.openai_server import OpenAIServer, chat_completion
@@ -93,7 +93,7 @@ def test_the_connection_of_a_closed_client_that_lives_on_is_closed(library: Modu
     ended: list[bytes] = []
 
     def answer(connection: socket.socket) -> None:
-        head_of(connection)
+        read_request(connection)
         connection.sendall(REPLY)
         connection.settimeout(300)
         ended.append(connection.recv(1))
@@ -114,10 +114,7 @@ class DerivedFromNewest(newest().HTTPTransport):
 
 
 WAYS_OF_ITS_OWN: dict[str, Callable[[Any], Any]] = {
-    "retries": lambda library: library.HTTPTransport(retries=1),
-    "address": lambda library: library.HTTPTransport(local_address="127.0.0.1"),
     "bound": lambda library: library.HTTPTransport(limits=library.Limits(max_connections=1)),
-    "expiry": lambda library: library.HTTPTransport(limits=library.Limits(keepalive_expiry=1)),
     "derived": lambda library: Derived() if library is httpx else DerivedFromNewest(),
 }
 
@@ -153,20 +150,6 @@ def test_each_client_trusts_whom_it_was_told_to(
         assert not own_connections(trusting)
         with pytest.raises(library.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             wary.post(f"{url}/chat/completions", json={**QUESTION, "seed": 1})
-
-
-@libraries
-@pytest.mark.usefixtures("trial")
-def test_socket_options_of_a_client_are_set(server: OpenAIServer, library: ModuleType) -> None:
-    unknown = library.HTTPTransport(socket_options=[(socket.SOL_SOCKET, 9999, 1)])
-    known = library.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)])
-
-    with library.Client(transport=known) as client:
-        ask(client, server.url)
-    with library.Client(transport=unknown) as client, pytest.raises(library.ConnectError):
-        client.post(f"{server.url}/chat/completions", json={**QUESTION, "seed": 1})
-
-    assert len(server.requests) == 1
 
 
 class Proxying:
@@ -215,11 +198,19 @@ REPLY = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(ANSWER), ANSWE
 
 
 def head_of(connection: socket.socket) -> bytes:
-    """Read a request up to its body, of which some may come along: all of a short one."""
+    """Read a request up to its body, of which some may come along."""
     head = b""
     while b"\r\n\r\n" not in head:
         head += connection.recv(4096)
     return head
+
+
+def read_request(connection: socket.socket) -> None:
+    """Read a request to its end."""
+    head, _, body = head_of(connection).partition(b"\r\n\r\n")
+    left = int(head.lower().partition(b"content-length: ")[2].split()[0]) - len(body)
+    while left:
+        left -= len(connection.recv(left))
 
 
 @contextmanager
@@ -256,7 +247,7 @@ def test_what_is_refused_before_all_of_it_was_sent_has_its_reply(library: Module
 @pytest.mark.usefixtures("trial")
 def test_what_comes_before_a_reply_is_none(library: ModuleType) -> None:
     def hint(connection: socket.socket) -> None:
-        head_of(connection)
+        read_request(connection)
         for status in (100, 102, 103, 103):
             connection.sendall(b"HTTP/1.1 %d Soon\r\nlink: <a>\r\n\r\n" % status)
         connection.sendall(REPLY)
@@ -301,7 +292,7 @@ def test_a_context_that_others_have_set_to_http2_is_for_http1_here(
     def answer(connection: socket.socket) -> None:
         with serving.wrap_socket(connection, server_side=True) as encrypting:
             spoken.append(encrypting.selected_alpn_protocol())
-            head_of(encrypting)
+            read_request(encrypting)
             encrypting.sendall(REPLY)
 
     with answering_once(answer) as url, library.Client(verify=shared) as client:
@@ -311,12 +302,49 @@ def test_a_context_that_others_have_set_to_http2_is_for_http1_here(
     assert spoken == ["http/1.1"]
 
 
+SETTINGS: dict[str, Callable[[Any], Any]] = {
+    "retries": lambda library: library.HTTPTransport(retries=1),
+    "address": lambda library: library.HTTPTransport(local_address="127.0.0.2"),
+    "no keeping": lambda library: library.HTTPTransport(
+        limits=library.Limits(max_keepalive_connections=0)
+    ),
+    "awaitable": lambda library: library.AsyncHTTPTransport(local_address="127.0.0.2"),
+    "socket options": lambda library: library.HTTPTransport(
+        socket_options=[(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    ),
+    "proxy": lambda library: library.HTTPTransport(proxy="http://me:secret@127.0.0.1:9"),
+}
+
+
+@libraries
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_copy_has_all_settings_of_a_transport(library: ModuleType, name: str) -> None:
+    transport = SETTINGS[name](library)
+    copies = _Copies(library, _pool_to_copy(library, transport))
+    copied = vars(_Copy(library, copies._kind, copies._options).transport._pool)
+    state = ("_connections", "_requests", "_optional_thread_lock", "_network_backend")
+
+    assert {key: one for key, one in copied.items() if key not in state} == {
+        key: one for key, one in vars(transport._pool).items() if key not in state
+    }
+
+
 class Renamed:
     """A transport as a later version may build it."""
 
-    def __init__(self, **_options: object) -> None:
-        self.connections: list[object] = []
+
+@libraries
+def test_a_transport_that_is_built_otherwise_is_not_copied(
+    library: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "HTTPTransport", Renamed)
+
+    assert _pool_to_copy(library, Renamed()) is None
 
 
-def test_how_a_transport_that_is_built_otherwise_connects_is_unknown() -> None:
-    assert stand_in_for(Renamed(), most=1) is None
+@libraries
+def test_a_pool_that_does_not_keep_how_it_was_made_is_not_copied(library: ModuleType) -> None:
+    transport = library.HTTPTransport()
+    del transport._pool._local_address
+
+    assert _pool_to_copy(library, transport) is None

@@ -10,9 +10,9 @@ import anthropic
 import pytest
 
 from pytest_llmeval.models.http.exchange import Dialect, Exchange
-from pytest_llmeval.models.http.libraries import newest
 from pytest_llmeval.models.http.retries import RetryPolicy
-from pytest_llmeval.models.http.transports import CachingTransport
+from pytest_llmeval.models.http.sender import newest
+from pytest_llmeval.models.http.trial_transport import TrialTransport
 from pytest_llmeval.models.providers.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -53,7 +53,7 @@ LINES = [
 ]
 
 
-def transport(session: Session, trial: CountingTrial) -> CachingTransport:
+def transport(session: Session, trial: CountingTrial) -> TrialTransport:
     dialect = Dialect(
         provider="test",
         paths=("/v1/messages", "/api/chat"),
@@ -66,7 +66,7 @@ def transport(session: Session, trial: CountingTrial) -> CachingTransport:
         calls=session.calls(trial),
         retries=RetryPolicy(throttle=session.throttle),
     )
-    return CachingTransport(session.models.connections(), exchange)
+    return TrialTransport(session.models.sender(), exchange)
 
 
 def stream_message(session: Session, trial: CountingTrial, server: OpenAIServer) -> list[Any]:
@@ -102,7 +102,7 @@ def test_events_of_anthropic_are_replayed_one_by_one(
     assert replayed == paid
     assert paid[-1].content[0].text == "Hi"
     (call,) = trial.calls
-    assert (call.served, call.usage.input_tokens, call.usage.output_tokens) == ("claude-1", 7, 2)
+    assert (call.served, call.input_tokens, call.output_tokens) == ("claude-1", 7, 2)
 
 
 def test_an_overloaded_anthropic_is_waited_for(

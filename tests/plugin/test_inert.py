@@ -108,7 +108,7 @@ def test_what_intercepts_clients_is_imported_once_there_are_some(tmp_path: Path)
     without = modules_of_a_session(tmp_path, *OF_EVALS, test=EVAL)
     beside = modules_of_a_session(tmp_path, *OF_EVALS, test=f"{EVAL}\nimport httpx\n")
 
-    intercepts = {"pytest_llmeval.models.interception", "pytest_llmeval.models.http.plain_http"}
+    intercepts = {"pytest_llmeval.models.interception", "pytest_llmeval.models.http.sender"}
     assert intercepts & without == set()
     assert intercepts <= beside
 

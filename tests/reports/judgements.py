@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.judgement import Judgement, judged
-from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, TokenPrice, Trial, Usage
+from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, TokenPrice, Trial
 from pytest_llmeval.reports.formats import Line
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -115,7 +115,8 @@ def _call(request: str, index: int, *, outcome: Outcome, replayed: bool) -> Call
         reply_sha256=digest(f"reply to {request} {index}"),
         replayed=replayed,
         served="gpt-6-luna-2026-09-22",
-        usage=Usage(input_tokens=184, output_tokens=6),
+        input_tokens=184,
+        output_tokens=6,
         seconds=0.4 + 0.05 * index,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import pytest
 
@@ -16,15 +15,7 @@ from pytest_llmeval.gate.results import (
     Verdict,
     Why,
 )
-from pytest_llmeval.reports.formats import (
-    decimals,
-    digits,
-    figure,
-    hits,
-    mean_with_ends,
-    number,
-    ratio_of,
-)
+from pytest_llmeval.reports.formats import figure, mean_with_ends, ratio_of
 from pytest_llmeval.reports.remarks import claims, family_words, not_judged, remarks
 from pytest_llmeval.reports.sentences import (
     count_moved,
@@ -237,23 +228,6 @@ def test_a_verdict_that_the_whole_suite_may_not_give_is_said_to_be_of_a_part() -
     ) in said_of(one, unrun=2)
     assert "share the level" not in said_of(one)
     assert "share the level" not in said_of(altered(one, p=0.001, p_adjusted=0.001), unrun=2)
-
-
-@pytest.mark.parametrize("tie", [0.6125, 0.0005, 1.0005, 12.345, 0.25])
-def test_a_figure_reads_alike_in_whatever_order_it_was_summed(tie: float) -> None:
-    near = [math.nextafter(tie, 0), tie, math.nextafter(tie, 99)]
-    for write in (
-        decimals,
-        digits,
-        number,
-        lambda value: decimals(value, signed=True),
-        lambda value: figure(value, "score"),
-        lambda value: figure(value, "seconds"),
-        lambda value: mean_with_ends(value, (value, value), log=False),
-        lambda value: mean_with_ends(value, (value, value), log=True),
-        lambda value: hits([value, value, value], "score", are_hits=False),
-    ):
-        assert len(set(map(write, near))) == 1
 
 
 def test_what_calls_took_has_no_usual_size() -> None:

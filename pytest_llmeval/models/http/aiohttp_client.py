@@ -8,22 +8,21 @@ itself makes the response. This module is imported where aiohttp is there, and n
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import copy_context
 from functools import partial
-from http.client import RemoteDisconnected, responses
+from http.client import responses
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, finalize
 
 import aiohttp
 
-from pytest_llmeval.models.attribution import CurrentTrial
-from pytest_llmeval.models.deadline import Deadline
-from pytest_llmeval.models.http.client_hook import send_once_async, uncached
+from pytest_llmeval.models.attribution import CurrentTrial, charging
+from pytest_llmeval.models.http.client_hook import run_on_loop, send_once_async, uncached
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.libraries import close_along, newest, package_of, receive
-from pytest_llmeval.models.http.plain_http import NotConnected, PlainHttp, PlainRequest
-from pytest_llmeval.models.http.retries import NetworkFailed
+from pytest_llmeval.models.http.sender import close_along, newest, package_of
 
 if TYPE_CHECKING:
     import httpx2 as _LIBRARY  # noqa: N812 - a constant: one of the two
@@ -45,8 +44,8 @@ def connecting(
     plain: Callable[..., Awaitable[Any]], _library: Any, interception: Interception
 ) -> Callable[..., Awaitable[Any]]:
     """Make the method by which connectors get a connection for a request."""
-    most = interception.retries.max_reply_bytes
-    stand_ins = StandIns(most=most)
+    beside, most = LoopBeside(), interception.retries.max_reply_bytes
+    interception.undoing.callback(beside.close)
 
     async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:
         candidate = interception.candidate(sent)
@@ -59,16 +58,15 @@ def connecting(
             question = interception.question(Library, request, candidate)
             if question is not None:
                 request.extensions = {"timeout": {"read": timeout.sock_read or timeout.total}}
-                stand_in = stand_ins.of(connector, sent)
-                send = partial(send_by_connector, connector, timeout)
-                on_loop = partial(send_once_async, _LIBRARY, send, request, most=most)
                 reply: Any
                 try:
-                    if stand_in is None:
-                        reply = await question.answer_on_loop(on_loop)
+                    once = partial(send_by_connector, timeout=timeout, request=request, most=most)
+                    if _is_usual(connector, sent):
+                        own = partial(beside.send, connector, once)
+                        run = partial(run_on_loop, own, beside.loop(), copy_context())
+                        reply = await question.answer_async(run)
                     else:
-                        attempt = partial(send_plainly, stand_in, request, timeout)
-                        reply = await question.answer_beside_loop(attempt)
+                        reply = await question.answer_on_loop(partial(once, connector))
                 except TimeoutError as exc:  # aiohttp would take it for one of connecting
                     reply = exc
                 if connector.closed:
@@ -142,7 +140,6 @@ class SentRequest:
         self.url = Url(url.scheme, url.host_port_subcomponent.encode(), url.raw_path_qs.encode())
         self.headers = sent.headers
         self.content = content
-        self.loop = sent.loop
         self.extensions: dict[str, dict[str, float | None]] = {}
         self.options = {
             "url": url,
@@ -153,7 +150,6 @@ class SentRequest:
             else proxy.with_user(auth.login).with_password(auth.password),
             "proxy_headers": sent.proxy_headers,
         }
-        self.connection_key = sent.connection_key
 
     @property
     def sent_headers(self) -> list[tuple[str, str]]:
@@ -170,132 +166,136 @@ async def request_of(sent: Any) -> SentRequest:
     return SentRequest(sent, content if isinstance(content, bytes) else b"")
 
 
-class StandIns:
-    """Send questions by connections of their own, each for a connector that connects as it comes.
+class LoopBeside:
+    """An event loop in a thread of its own, and a connector on it for each of an application.
 
-    They need no event loop, so that what else runs there is not in the seconds of a call.
-
-    Args:
-        most: bytes that are read of a reply.
+    What else runs on the loop of the application is not in the seconds of a call.
     """
 
-    def __init__(self, *, most: int) -> None:
-        self._most = most
-        self._by_connector: WeakKeyDictionary[Any, dict[Any, PlainHttp]] = WeakKeyDictionary()
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._connectors: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
-    def of(self, connector: Any, sent: Any) -> PlainHttp | None:
-        """Return what sends a request for a connector; None where that has to send by itself."""
-        is_own = sent.loop is asyncio.get_running_loop() and not connector.closed
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop, which runs; a new one in a process that was forked."""
+        if self._loop is None or self._thread is None or not self._thread.is_alive():
+            self._connectors.clear()
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+            with charging(None):  # it is not the work of a trial
+                self._thread.start()
+        return self._loop
+
+    async def send(self, connector: Any, once: Callable[[Any], Awaitable[HttpReply]]) -> HttpReply:
+        """Send a question, on the loop, in the place of a connector.
+
+        Args:
+            connector: of the application.
+            once: sends it by a connector that it is given, and reads the whole reply.
+        """
+        if connector not in self._connectors:
+            self._connectors[connector] = own = _Connector(ssl=connector._ssl, limit=0)
+            close = partial(self._close, own)
+            finalize(connector, close)
+            close_along(close, connector, ("close",))
+        own = self._connectors[connector]
+        own.under_way += 1
         try:
-            if not is_own or not _is_usual(connector, sent):
-                return None
-            tls = connector._get_ssl_context(sent)
-        except AttributeError:  # a version that has other parts
-            return None
-        by_tls = self._by_connector.setdefault(connector, {})
-        if tls not in by_tls:
-            by_tls[tls] = stand_in = PlainHttp(most=self._most, tls=tls)
-            finalize(connector, stand_in.close)
-            close_along(stand_in, connector, "close")
-        return by_tls[tls]
+            return await once(own)
+        finally:
+            own.under_way -= 1
+            await own.close_unless_used()
+
+    def close(self) -> None:
+        """Close all connections, and the loop."""
+        if self._loop is None or self._thread is None or not self._thread.is_alive():
+            return
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        under_way = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        for own in list(self._connectors.values()):
+            await own.close()
+
+    def _close(self, own: _Connector) -> None:
+        own.is_over = True
+        if self._loop is not None and not self._loop.is_closed():
+            asyncio.run_coroutine_threadsafe(own.close_unless_used(), self._loop)
+
+
+class _Connector(aiohttp.TCPConnector):  # type: ignore[misc]
+    """A connector of ours. What is under way when it is over is paid for, and comes to its end."""
+
+    under_way = 0
+    is_over = False
+
+    async def close_unless_used(self) -> None:
+        """Close it, if it is over and no call uses it."""
+        if self.is_over and not self.under_way:
+            await self.close()
 
 
 def _is_usual(connector: Any, sent: Any) -> bool:
     """Whether a connector connects straight to whom a request asks, as by default."""
+    if sent.loop is not asyncio.get_running_loop() or connector.closed:
+        return False
     connects = aiohttp.TCPConnector._create_connection
     return (
         type(connector) is aiohttp.TCPConnector
         and type(sent) is aiohttp.ClientRequest
         and package_of(connects) == "aiohttp"
         and all(getattr(connector, name, usual) == usual for name, usual in USUAL.items())
-        and type(connector._resolver) in RESOLVERS
+        and type(getattr(connector, "_resolver", None)) in RESOLVERS
+        and hasattr(connector, "_ssl")
         and not 0 < connector.limit < LIMIT
-        and not (sent.proxy or sent.server_hostname or connector._get_fingerprint(sent))
     )
 
 
-def send_plainly(
-    stand_in: PlainHttp, request: SentRequest, timeout: Any, deadline: Deadline
+async def send_by_connector(
+    connector: Any, *, timeout: Any, request: SentRequest, most: int
 ) -> HttpReply:
-    """Send a question once in the place of a connector, and read the whole reply.
+    """Send a question by a connector, which has its connections, and read the whole reply.
 
     Args:
-        stand_in: sends it.
-        request: to be sent.
-        timeout: of the session, for each attempt.
-        deadline: of the call.
-
-    Raises:
-        NetworkFailed: there was no reply, or it broke off.
-        TimeIsUp: it was not complete in time.
-    """
-    length = ("Content-Length", str(len(request.content)))
-    url = request.options["url"]
-    sent = PlainRequest(
-        origin=(url.scheme, url.raw_host, url.port),
-        method=request.method,
-        target=url.raw_path_qs,
-        headers=[(name, _bytes(text)) for name, text in (*request.sent_headers, length)],
-        content=request.content,
-        connect=timeout.sock_connect or timeout.connect or timeout.total,
-        silence=timeout.sock_read or timeout.total,
-        stall=timeout.total,
-    )
-    as_raised = partial(_as_raised, key=request.connection_key)
-    return receive(stand_in, _LIBRARY, sent, deadline, as_raised=as_raised)
-
-
-def _as_raised(failed: NetworkFailed, *, key: Any) -> Exception:
-    """Make the error that aiohttp raises of one that ``http.client`` raised."""
-    is_connected, error = not isinstance(failed, NotConnected), failed.error
-    raised: Exception
-    if isinstance(error, TimeoutError):
-        kind = aiohttp.SocketTimeoutError if is_connected else aiohttp.ConnectionTimeoutError
-        raised = kind(str(error))
-    elif isinstance(error, RemoteDisconnected):
-        raised = aiohttp.ServerDisconnectedError()
-    elif isinstance(error, OSError) and not is_connected:
-        raised = aiohttp.ClientConnectorError(key, error)
-    elif isinstance(error, OSError):
-        raised = aiohttp.ClientOSError(error.errno, error.strerror)
-    else:  # other words than the system's may quote a header, and so a key
-        raised = aiohttp.ClientPayloadError(type(error).__name__)
-    return raised
-
-
-async def send_by_connector(connector: Any, timeout: Any, request: SentRequest) -> Any:
-    """Send a question by the application's own connector, which has its connections.
-
-    Args:
-        connector: of the session.
+        connector: that of the session, or one beside its loop.
         timeout: of the session, for each attempt.
         request: to be sent.
-
-    Returns:
-        A response of httpx that is not read yet.
+        most: bytes that are read of the reply.
 
     Raises:
-        RuntimeError: the session belongs to another loop; sent, the reply could not be read.
+        NetworkFailed: there was no reply, or it broke off; or the connector belongs to another
+            loop: if it were sent, the reply could not be read.
     """
-    if request.loop is not asyncio.get_running_loop():
-        raise RuntimeError("the session of aiohttp belongs to another event loop")
-    session = aiohttp.ClientSession(
-        connector=connector, connector_owner=False, cookie_jar=aiohttp.DummyCookieJar()
-    )
-    try:
-        response = await session.post(
-            **request.options,
-            data=request.content,
-            headers=request.sent_headers,
-            skip_auto_headers=AS_THEY_ARE,
-            auto_decompress=False,
-            allow_redirects=False,
-            timeout=timeout,
+
+    async def send(_: object) -> Any:
+        if connector._loop is not asyncio.get_running_loop():
+            raise RuntimeError("the session of aiohttp belongs to another event loop")
+        session = aiohttp.ClientSession(
+            connector=connector, connector_owner=False, cookie_jar=aiohttp.DummyCookieJar()
         )
-    finally:
-        await session.close()  # the connections stay
-    headers = [(name.encode(), _bytes(text)) for name, text in response.headers.items()]
-    return _LIBRARY.Response(response.status, headers=headers, stream=_Body(response))
+        try:
+            response = await session.post(
+                **request.options,
+                data=request.content,
+                headers=request.sent_headers,
+                skip_auto_headers=AS_THEY_ARE,
+                auto_decompress=False,
+                allow_redirects=False,
+                timeout=timeout,
+            )
+        finally:
+            await session.close()  # the connections stay
+        headers = [(name.encode(), _bytes(text)) for name, text in response.headers.items()]
+        return _LIBRARY.Response(response.status, headers=headers, stream=_Body(response))
+
+    return await send_once_async(_LIBRARY, send, request, most=most)
 
 
 class _Body(_LIBRARY.AsyncByteStream):

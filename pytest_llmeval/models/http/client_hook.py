@@ -14,17 +14,17 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import CallAbandoned, ClientLate, ReplayMiss, comes_of
 from pytest_llmeval.models.attribution import CurrentTrial, charging, sending
 from pytest_llmeval.models.calls import Request
-from pytest_llmeval.models.deadline import Deadline
+from pytest_llmeval.models.deadline import Deadline, TimeIsUp
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import (
     UNANSWERED,
@@ -43,6 +43,9 @@ from pytest_llmeval.models.http.http_reply import (
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, OwnDeadline, TimedOut
 from pytest_llmeval.models.http.uploads import FORM, form_object
 from pytest_llmeval.originals import Clock
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
@@ -93,25 +96,11 @@ class Question:
         return self._handed_on(outcome)
 
     async def answer_async(self, attempt: Attempt, *, awaits: bool = False) -> Any:
-        """Answer it to a coroutine: as ``answer``.
+        """Answer it to a coroutine: as ``answer``. Once that has given up, no attempt is begun.
 
         Args:
             attempt: sends it once and reads the whole reply.
             awaits: an attempt goes on only while this event loop runs.
-        """
-        outcome: StoredReply | Unanswered
-        try:
-            outcome = await self.exchange.calls.call_async(self._call(attempt, awaits=awaits))
-        except UNANSWERED as exc:
-            outcome = exc
-        except ClientLate as exc:
-            raise self.library.ReadTimeout(str(exc), request=self.request) from None
-        return self._handed_on(outcome)
-
-    async def answer_beside_loop(self, attempt: Attempt) -> Any:
-        """Answer it to a coroutine by attempts that need no loop: as ``answer``.
-
-        Once the coroutine has given up, nothing more is begun.
         """
         is_over = False
 
@@ -120,19 +109,27 @@ class Question:
                 raise CallAbandoned
             return attempt(deadline)
 
+        outcome: StoredReply | Unanswered
         try:
-            return await self.answer_async(unless_over)
+            outcome = await self.exchange.calls.call_async(self._call(unless_over, awaits=awaits))
+        except UNANSWERED as exc:
+            outcome = exc
+        except ClientLate as exc:
+            raise self.library.ReadTimeout(str(exc), request=self.request) from None
         finally:
             is_over = True
+        return self._handed_on(outcome)
 
     async def answer_on_loop(self, attempt: Callable[[], Awaitable[HttpReply]]) -> Any:
-        """Answer it to a coroutine: as ``answer``.
+        """Answer it to a coroutine: as ``answer_async``.
 
         Args:
             attempt: sends it once and reads the whole reply; run on this event loop.
         """
-        with on_this_loop(attempt) as run:
-            return await self.answer_async(run, awaits=True)
+        import asyncio  # where nothing awaits nobody needs it
+
+        run = partial(run_on_loop, attempt, asyncio.get_running_loop(), copy_context())
+        return await self.answer_async(run, awaits=True)
 
     def _call(self, attempt: Attempt, *, awaits: bool = False) -> Request:
         url = self.request.url
@@ -174,39 +171,39 @@ class Question:
         return response(self.library, reply_for_sdk(outcome))
 
 
-@contextmanager
-def on_this_loop(function: Callable[[], Awaitable[HttpReply]]) -> Iterator[Attempt]:
-    """Let other threads run a coroutine function here, as this one's own, and wait for it.
+def run_on_loop(
+    function: Callable[[], Awaitable[HttpReply]],
+    loop: AbstractEventLoop,
+    context: Context,
+    deadline: Deadline,
+) -> HttpReply:
+    """Run a coroutine function on the event loop of another thread, and wait for it.
 
-    After the end nobody here waits any more, so that nothing more is begun.
+    Args:
+        function: sends a request once.
+        loop: to run it on.
+        context: in which it runs there.
+        deadline: of the call.
     """
-    import asyncio  # where nothing awaits nobody needs it
+    import asyncio
 
-    loop, context = asyncio.get_running_loop(), copy_context()
-    is_over = False
-
-    async def unless_over() -> HttpReply:
-        if is_over:
-            raise CallAbandoned
+    async def charged() -> HttpReply:
         with charging(None):  # the cache sees what it opens
             return await function()
 
-    def run(deadline: Deadline) -> HttpReply:
-        coroutine = unless_over()
-        try:
-            future = context.run(asyncio.run_coroutine_threadsafe, coroutine, loop)
-        except RuntimeError as exc:  # the loop is closed
-            coroutine.close()
-            raise CallAbandoned from exc
-        try:
-            return deadline.wait(future)
-        except CancelledError as exc:
-            raise CallAbandoned from exc
-
+    coroutine = charged()
     try:
-        yield run
-    finally:
-        is_over = True
+        future = context.run(asyncio.run_coroutine_threadsafe, coroutine, loop)
+    except RuntimeError as exc:  # the loop is closed
+        coroutine.close()
+        raise CallAbandoned from exc
+    try:
+        return deadline.wait(future)
+    except TimeIsUp:
+        future.cancel()
+        raise
+    except CancelledError as exc:
+        raise CallAbandoned from exc
 
 
 def json_object(content: bytes) -> JsonObject | None:
@@ -237,6 +234,7 @@ def send_once(library: Any, send: Callable[[Any], Any], request: Any, *, most: i
 
     Raises:
         NetworkFailed: there was no reply, or it broke off.
+        TimeIsUp: it was not complete in time.
     """
     reading = Reading(most=most)
     try:
@@ -249,6 +247,8 @@ def send_once(library: Any, send: Callable[[Any], Any], request: Any, *, most: i
         return _http_reply(library, response, reading, packed)
     except ReplyTooLarge as exc:
         return exc.reply
+    except TimeIsUp:
+        raise
     except Exception as exc:  # a TLS error can come as it is
         raise NetworkFailed(exc) from exc
 

@@ -12,15 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import NO_KEY_REASON, BudgetExceeded, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.budget import Bill, OwnLimit, no_own_limit
-from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
+from pytest_llmeval.models.calls import CachedCalls, Facts, Request, sampling_parameters
 from pytest_llmeval.models.deadline import Deadline
-from pytest_llmeval.models.facts import Facts, usage_of
 from pytest_llmeval.models.http.answers import (
     ANSWER_FIELDS,
     AnswerCheck,
@@ -289,8 +288,11 @@ class Exchange:
 
 def _bill(reply: HttpReply) -> Bill:
     """Tell the budget what an attempt took."""
-    if reply.facts is not None:
-        return Bill(usage=usage_of(reply.facts))
+    facts: Mapping[str, Any] | None = reply.facts
+    if facts is not None:
+        return Bill(
+            input_tokens=facts.get("input_tokens"), output_tokens=facts.get("output_tokens")
+        )
     # A reply that we found unusable came all the same, and may be charged for.
     is_free = OWN_TYPE not in reply.error.names
     return Bill(counts=not is_throttled(reply), is_free=is_free)

@@ -106,7 +106,7 @@ class KeptConnections:
     def _tls_context(self) -> ssl.SSLContext:
         with self._tls_lock:
             if self._tls is None:
-                from pytest_llmeval.models.http.libraries import newest
+                from pytest_llmeval.models.http.sender import newest
 
                 self._tls = newest().create_ssl_context()  # it trusts whom the SDKs trust
             return self._tls

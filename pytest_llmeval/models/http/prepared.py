@@ -136,7 +136,7 @@ def _answer(
     content = sent.body.encode() if isinstance(sent.body, str) else sent.body
     if candidate is None or not isinstance(content, bytes | bytearray):
         return None
-    from pytest_llmeval.models.http.libraries import newest
+    from pytest_llmeval.models.http.sender import newest
 
     ours = newest()
     timeouts = {"timeout": {"read": library.patience}}

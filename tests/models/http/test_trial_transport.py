@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.transports import AsyncCachingTransport, CachingTransport
+from pytest_llmeval.models.http.trial_transport import AsyncTrialTransport, TrialTransport
 from pytest_llmeval.models.providers.ollama import VENDOR
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
@@ -25,12 +25,12 @@ def exchange(session: Session) -> Exchange:
 
 
 def blocking(session: Session) -> httpx.Client:
-    transport: Any = CachingTransport(session.models.connections(), exchange(session))
+    transport: Any = TrialTransport(session.models.sender(), exchange(session))
     return httpx.Client(transport=transport)
 
 
 def awaitable(session: Session) -> httpx.AsyncClient:
-    transport: Any = AsyncCachingTransport(session.models.connections(), exchange(session))
+    transport: Any = AsyncTrialTransport(session.models.sender(), exchange(session))
     return httpx.AsyncClient(transport=transport)
 
 
