@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 CAP_REASON = "cap "  # begins what a run file says of calls that a cap left unmade
 # What it says of calls that were not made without a key; names of variables follow.
 NO_KEY_REASON = "not set: "
+KEY_REFUSED_REASON = "key refused: "  # and of those whose key the provider does not take
 # And of calls that its client waited for no longer.
 OWN_DEADLINE_REASON = "network: timeout of the client"
 CANCELLED_REASON = "CancelledError"  # what it says of calls that the application gave up

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_llmeval.cache.queries import DATABASE
+from pytest_llmeval.cache.requests import origins_asked
 from pytest_llmeval.errors import SettingsError, listed_names
 from pytest_llmeval.gate.changes import replaced_calls
 from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, FunctionDescription, Why
@@ -128,7 +131,7 @@ class Judgement:
             return False
         # The baseline's ini file says so too: no branch may let itself off.
         says = self.settings.gate.keyless, baseline.run.rules.get("keyless")
-        return says == ("defer", "defer") and not keyless.lost_more
+        return says == ("defer", "defer") and not (keyless.lost_more or keyless.refused)
 
 
 def judged(judgement: Judgement, run: Run) -> Judgement:
@@ -141,7 +144,9 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
     keyless = None
     if is_to_be_gated(settings):  # else each such case is an error of its own
         is_rerun = baseline is not None and baseline.how == "rerun"
-        keyless = find_keyless(run, main, aliases=settings.origin_aliases, is_rerun=is_rerun)
+        stored = partial(origins_asked, settings.directory / "cache" / DATABASE)
+        aliases = settings.origin_aliases
+        keyless = find_keyless(run, main, aliases=aliases, stored=stored if is_rerun else None)
     judgement = replace(judgement, run=run, keyless=keyless)
     if keyless and main and (gone := gone_unjudged(main, run, keyless)):
         fact = Fact(Why.GONE_UNJUDGED, (len(gone), listed_names(gone, MOST_NAMED)))

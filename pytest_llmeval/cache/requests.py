@@ -13,11 +13,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name, value_at
+from pytest_llmeval.cache.queries import RowReader
 from pytest_llmeval.cache.reply import (
     MAX_HEADER,
     TIME,
@@ -154,6 +157,15 @@ def explain_miss(store: Store, key: str, request: Canonical) -> str:
     except (CacheError, RecursionError):  # the miss must be reported all the same
         return ""
     return "" if difference is None else f"; the nearest stored one differs in {difference}"
+
+
+def origins_asked(database: Path) -> Iterator[tuple[str, str]]:
+    """Read provider and origin of each stored request, the newest first."""
+    with closing(RowReader(database)) as rows:
+        for value in rows.below(PREFIX):
+            with suppress(RowRefused):
+                parts = unpack_request(value)["request"] if isinstance(value, bytes) else {}
+                yield str(parts.get("provider")), str(parts.get("origin"))
 
 
 def explain_calls(store: Store, calls: Iterable[Call]) -> Iterator[tuple[Call, str]]:

@@ -192,9 +192,10 @@ def without_key(judgement: Judgement) -> str:
         return ""
     count = len(keyless.cases)
     unset = f"{' and '.join(keyless.variables)} {'is' if len(keyless.variables) == 1 else 'are'}"
-    toml = judgement.settings.toml
-    elsewhere = [_asked_elsewhere(one, toml=toml) for one in keyless.elsewhere]
-    why = "; ".join([f"{unset} not set", *elsewhere])
+    causes = [f"{unset} not set"] if keyless.variables else []
+    causes += [f"the key that is set is refused ({one})" for one in keyless.refused]
+    causes += [_asked_elsewhere(one, judgement) for one in keyless.elsewhere]
+    why = "; ".join(causes)
     if judgement.is_deferred:
         cases = counted(count, "case")
         return f"deferred to the merge queue: {cases} (they ask something new: {why})"
@@ -202,11 +203,15 @@ def without_key(judgement: Judgement) -> str:
     return f"{cases} something new and there is no key: {why}{_not_deferred(judgement)}"
 
 
-def _asked_elsewhere(asked: ElsewhereAsked, *, toml: bool) -> str:
-    line = pasted("llm_origin_alias", f"{asked.here} = {asked.baseline}", toml=toml)
+def _asked_elsewhere(asked: ElsewhereAsked, judgement: Judgement) -> str:
+    alias, baseline = f"{asked.here} = {asked.baseline}", judgement.baseline
+    line = pasted("llm_origin_alias", alias, toml=judgement.settings.toml)
+    todo = f"say in the ini file  {line}"
+    if baseline is not None and baseline.how == "rerun":  # which reads the ini file of its commit
+        todo = f"type  -o 'llm_origin_alias={alias}'"
     return (
-        f"{asked.variable} is not set either, and the host is part of what is asked: the baseline "
-        f"asked {asked.baseline}. Set it, or say in the ini file  {line}"
+        f"{asked.variable} is not set either, and the host is part of what is asked: before, it "
+        f"was {asked.baseline}. Set it, or {todo}"
     )
 
 
@@ -214,7 +219,7 @@ def _not_deferred(judgement: Judgement) -> str:
     """Say why the merge queue is not waited for where the ini file wants that."""
     if judgement.settings.gate.keyless != "defer" or judgement.keyless is None:
         return ""
-    if not judgement.may_defer:
+    if not judgement.may_defer or judgement.keyless.refused:
         why = "this is no pull request of a fork, or a key is set"
     elif judgement.keyless.lost_more:
         why = "some of them lost calls for another reason too"

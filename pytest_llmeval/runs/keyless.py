@@ -1,14 +1,14 @@
-"""Cases that ask something new in a session without a key, as that of a pull request from a fork.
+"""Cases that ask something new without a key that is taken, as in a pull request from a fork.
 
 What was paid for before is replayed and judged. These cases are judged by whoever has a key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_llmeval.errors import CANCELLED_REASON, NO_KEY_REASON
+from pytest_llmeval.errors import CANCELLED_REASON, KEY_REFUSED_REASON, NO_KEY_REASON
 from pytest_llmeval.records import Call, Outcome, Run, Trial, only_cases
 
 Aliases = Sequence[tuple[str, str]]
@@ -37,12 +37,14 @@ class Keyless:
         cases: their ids, in the order of the run.
         variables: of the keys that are not set.
         lost_more: some of these cases lost calls for another reason too.
+        refused: providers that do not take the key that is set, with what they said.
         elsewhere: why their requests may be new: hosts are part of what is asked.
     """
 
     cases: tuple[str, ...]
     variables: tuple[str, ...]
     lost_more: bool
+    refused: tuple[str, ...] = ()
     elsewhere: tuple[ElsewhereAsked, ...] = ()
 
 
@@ -53,7 +55,11 @@ def lacks_only_a_key(trials: Iterable[Trial]) -> bool:
 
 
 def find_keyless(
-    run: Run, baseline: Run | None, *, aliases: Aliases, is_rerun: bool = False
+    run: Run,
+    baseline: Run | None,
+    *,
+    aliases: Aliases,
+    stored: Callable[[], Iterable[tuple[str, str]]] | None = None,
 ) -> Keyless | None:
     """Find the cases that asked something new without a key.
 
@@ -61,13 +67,14 @@ def find_keyless(
         run: whose trials are looked at.
         baseline: what it is held against, None for nothing.
         aliases: pairs of origins; a request to the first is one to the second.
-        is_rerun: the baseline was run in this very job, which has no key for it either.
+        stored: for a baseline that was run in this very job, which has no key for it either:
+            tells provider and origin of the requests that are kept.
 
     Returns:
         None where no call was refused for want of a key.
     """
     trials: dict[str, list[Trial]] = {case.id: [] for case in run.cases}
-    for side in (run, baseline) if is_rerun and baseline is not None else (run,):
+    for side in (run, baseline) if stored and baseline is not None else (run,):
         for trial in side.trials:
             trials.get(trial.case, []).append(trial)
     refused = {name: list(_refused(of_case)) for name, of_case in trials.items()}
@@ -75,11 +82,19 @@ def find_keyless(
     if not cases:
         return None
     calls = [call for name in cases for call in refused[name]]
+    keyless = [call for call in calls if _has_no_key(call)]
+    others = (call for call in calls if not _has_no_key(call))
+
+    def before() -> Iterable[tuple[str, str]]:
+        known = () if baseline is None else (call for one in baseline.trials for call in one.calls)
+        return stored() if stored else ((_provider(call), call.host or "") for call in known)
+
     return Keyless(
         cases=cases,
-        variables=tuple(dict.fromkeys(_unset(call)[0] for call in calls)),
+        variables=tuple(dict.fromkeys(_unset(call)[0] for call in keyless)),
         lost_more=not all(lacks_only_a_key(trials[name]) for name in cases),
-        elsewhere=tuple(_asked_elsewhere(calls, baseline, aliases=aliases)),
+        refused=tuple(dict.fromkeys(map(_refusal, others))),
+        elsewhere=tuple(_asked_elsewhere(keyless, before, aliases=aliases)),
     )
 
 
@@ -129,7 +144,15 @@ def _lacked_only_a_key(trial: Trial) -> bool:
 
 
 def _lacked_key(call: Call) -> bool:
+    return (call.reason or "").startswith((NO_KEY_REASON, KEY_REFUSED_REASON))
+
+
+def _has_no_key(call: Call) -> bool:
     return (call.reason or "").startswith(NO_KEY_REASON)
+
+
+def _refusal(call: Call) -> str:
+    return f"{_provider(call)}: {(call.reason or '').removeprefix(KEY_REFUSED_REASON)}"
 
 
 def _unset(call: Call) -> list[str]:
@@ -141,17 +164,14 @@ def _provider(call: Call) -> str:
 
 
 def _asked_elsewhere(
-    calls: Sequence[Call], baseline: Run | None, *, aliases: Aliases
+    calls: Sequence[Call], before: Callable[[], Iterable[tuple[str, str]]], *, aliases: Aliases
 ) -> Iterator[ElsewhereAsked]:
     """Find providers whose every request is new, as it would go to another host."""
-    if baseline is None:
-        return
-    before = [call for trial in baseline.trials for call in trial.calls if call.host]
     by_variable = {_unset(call)[1]: call for call in calls if len(_unset(call)) > 1}
     for variable, first in by_variable.items():
         provider = _provider(first)
         here = {call.host for call in calls if _provider(call) == provider and call.host}
-        there = {call.host for call in before if _provider(call) == provider and call.host}
+        there = {host for name, host in before() if name == provider and host}
         same = {origin for alias, origin in aliases if alias in here} | here
         if here and there and not same & there:
             yield ElsewhereAsked(variable=variable, here=min(here), baseline=min(there))

@@ -12,7 +12,7 @@ from tests.ci.hosts import REPOSITORY, on_laptop, pull_request
 from tests.ci.origin import Origin
 from tests.ci.test_rerun import OPTIONS, Ended
 from tests.plugin.test_keyless import APP, DEFER, EVALS, KEYS, NEW
-from tests.servers.openai_server import OpenAIServer
+from tests.servers.openai_server import OpenAIServer, Scripted
 
 NO_KEY = dict.fromkeys(KEYS, "")  # as CI hands out a secret that a fork is not given
 
@@ -92,3 +92,56 @@ def test_where_no_reply_is_cached_the_base_lacks_only_a_key_too(
     assert len(server.requests) == paid
     assert "ERROR" not in ended.output
     assert "18 case" in ended.output
+
+
+UNPAID = {"error": {"code": "insufficient_quota", "message": "m"}}
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        (Scripted(status=401), 1),
+        (Scripted(status=403, body={"error": {"type": "permission_error", "message": "m"}}), 1),
+        (Scripted(status=429, body=UNPAID), 4),
+    ],
+    ids=["revoked", "of another project", "without quota"],
+)
+def test_a_key_that_is_refused_is_one_that_lacks(
+    host: tuple[Origin, Path, OpenAIServer], tmp_path: Path, reply: Scripted, status: int
+) -> None:
+    """It was an ERROR a case of the base, exit 4 and "run again"; a lack of money is that still."""
+    origin, _, _ = host
+    head = origin.commit({"app.py": f"{APP}# harmless\n"}, on=origin.tip)
+    job = pull_request(origin, tmp_path / "job", head=head, head_repository="ada/bot")
+
+    with OpenAIServer() as refusing:
+        refusing.then(*[reply] * 100)
+        variables = {**job.environ, "OPENAI_BASE_URL": refusing.url, "OPENAI_API_KEY": "sk-old-key"}
+        ended = Ended(job.path, *OPTIONS, environ=variables)
+
+    assert ended.status == status, ended.output
+    line = "18 cases ask something new and there is no key: the key that is set is refused (openai:"
+    assert (line in ended.output) is (status == 1)
+    assert "deferred to" not in ended.output
+
+
+def test_a_host_that_was_asked_before_is_named_where_the_base_is_run(
+    host: tuple[Origin, Path, OpenAIServer], tmp_path: Path
+) -> None:
+    """The base's run asks the usual host as well: the replies tell which one main asked."""
+    origin, cache, server = host
+    head = origin.commit({"app.py": f"{APP}# harmless\n"}, on=origin.tip)
+    job = pull_request(origin, tmp_path / "job", head=head, head_repository="ada/bot")
+    shutil.copytree(cache, job.path / ".llmeval" / "cache")
+    variables = {**job.environ, **NO_KEY, "OPENAI_BASE_URL": ""}
+    alias = f"llm_origin_alias=https://api.openai.com = {server.origin}"
+
+    ended = Ended(job.path, *OPTIONS, environ=variables)
+
+    assert ended.found == (0, "deferred", origin.tip, "rerun"), ended.output
+    assert f"Set it, or type  -o '{alias}'" in ended.output
+
+    shutil.rmtree(job.path / ".llmeval" / "runs")
+    ended = Ended(job.path, *OPTIONS, "-o", alias, environ=variables)
+
+    assert ended.found == (0, "unchanged", origin.tip, "rerun"), ended.output

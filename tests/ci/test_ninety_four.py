@@ -167,7 +167,7 @@ WAYS = (
     (
         90,
         "no base URL",
-        "plugin/test_keyless.py::test_a_base_url_that_is_not_set_is_named_as_the_reason",
+        "ci/test_forks.py::test_a_host_that_was_asked_before_is_named_where_the_base_is_run",
     ),
     (91, "deferred, the prompt changed", FORKS),
     (92, "deferred, no replies", NO_REPLIES),

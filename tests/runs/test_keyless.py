@@ -18,6 +18,7 @@ from pytest_llmeval.runs.keyless import (
 from tests.gate.builders import CaseAndTrials, a_case, a_run
 
 NO_KEY = "not set: OPENAI_API_KEY"
+REFUSED = "key refused: HTTP 401 (invalid_api_key)"
 HERE, THERE = "https://api.openai.com", "https://gateway.example.com"
 
 
@@ -37,6 +38,9 @@ def a_trial(*reasons: str | None, outcome: Outcome = Outcome.ERRORED) -> Trial:
         ([a_trial(None, NO_KEY, "CancelledError")], True),
         ([a_trial(NO_KEY), a_trial(outcome=Outcome.SKIPPED)], True),
         ([a_trial(NO_KEY), a_trial(None, outcome=Outcome.PASSED)], True),
+        ([a_trial(REFUSED)], True),
+        ([a_trial(NO_KEY, REFUSED)], True),
+        ([a_trial(REFUSED, "HTTP 429 (insufficient_quota)")], False),
         ([a_trial(NO_KEY, "HTTP 500")], False),
         ([a_trial(NO_KEY), a_trial("HTTP 500")], False),
         ([a_trial("CancelledError")], False),
@@ -74,6 +78,14 @@ def test_cases_are_named_in_order_with_the_variables() -> None:
     assert keyless.variables == ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
     assert not keyless.lost_more
     assert found(a_run(case("a", lost(NO_KEY), lost("HTTP 500")))).lost_more
+
+
+def test_a_key_that_is_refused_is_told_with_what_the_provider_said() -> None:
+    other = lost("key refused: HTTP 403", model="anthropic/claude")
+    keyless = found(a_run(case("a", lost(REFUSED), lost(NO_KEY)), case("b", lost(REFUSED), other)))
+    assert keyless.variables == ("OPENAI_API_KEY",)
+    assert keyless.refused == ("openai: HTTP 401 (invalid_api_key)", "anthropic: HTTP 403")
+    assert (len(keyless.cases), keyless.lost_more) == (2, False)
 
 
 NO_HOST = f"{NO_KEY}, OPENAI_BASE_URL"
@@ -140,7 +152,16 @@ def test_what_is_gone_is_listed_where_no_comparison_says_it(
 
 def test_a_base_that_was_run_in_this_job_lacked_the_same_key() -> None:
     run, baseline = a_run(a_case("a", "p")), a_run(case("a", lost(NO_KEY)), a_case("gone", "p"))
-    keyless = find_keyless(run, baseline, aliases=(), is_rerun=True)
+    keyless = find_keyless(run, baseline, aliases=(), stored=tuple)
     assert keyless is not None
     assert (len(keyless.cases), keyless.lost_more) == (1, False)
     assert find_keyless(run, baseline, aliases=()) is None
+
+
+def test_such_a_base_asked_the_same_host_so_the_replies_tell_the_other() -> None:
+    run = a_run(case("a", lost(NO_HOST)))
+    kept = [("anthropic", HERE), ("openai", THERE)]
+    keyless = find_keyless(run, run, aliases=(), stored=lambda: kept)
+    assert keyless is not None
+    asked = ElsewhereAsked(variable="OPENAI_BASE_URL", here=HERE, baseline=THERE)
+    assert keyless.elsewhere == (asked,)

@@ -16,7 +16,13 @@ from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.replies import Answer
-from pytest_llmeval.errors import NO_KEY_REASON, BudgetExceeded, ProviderFailed, ReplayMiss
+from pytest_llmeval.errors import (
+    KEY_REFUSED_REASON,
+    NO_KEY_REASON,
+    BudgetExceeded,
+    ProviderFailed,
+    ReplayMiss,
+)
 from pytest_llmeval.models.budget import Bill, OwnLimit, no_own_limit
 from pytest_llmeval.models.calls import CachedCalls, Facts, Request, sampling_parameters
 from pytest_llmeval.models.deadline import Deadline
@@ -181,6 +187,7 @@ class HttpFailed(ProviderFailed):
         code = reply.error.code
         if reason is None:
             reason = f"HTTP {reply.status} ({code})" if code else f"HTTP {reply.status}"
+            reason = f"{KEY_REFUSED_REASON * reply.refuses_key}{reason}"
         super().__init__(
             reply.error.message if is_refusal else reason,
             failure=reply.failure,

@@ -56,6 +56,10 @@ _ACCOUNT_MESSAGE = re.compile(
     rf"[^\"'`:]{{0,200}}\byour ({_OWNED}|(specified )?api usage limits|country|region))",
     re.IGNORECASE,
 )
+# Those about the key itself: it is revoked, of another project or may not do this.
+_REFUSING = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+_KEY_NAME = re.compile(r"(api|expired)_?key|auth|permission|organi[sz]ation", re.IGNORECASE)
+_KEY_MESSAGE = re.compile(r"((incorrect|invalid|no|the|this) )?api key\b", re.IGNORECASE)
 # A filter, a context that was too long or a broken image; some gateways answer with 403 or 500.
 _CONTENT_NAME = re.compile(
     r"content_filter|context_length_exceeded|exceed_context_size_error|invalid_prompt|"
@@ -200,6 +204,15 @@ class HttpReply:
     def failure(self) -> Failure:
         """The kind of failure that this is."""
         return failure_of(self.status, self.error)
+
+    @property
+    def refuses_key(self) -> bool:
+        """Whether the key of the request is what is wrong with it; no matter of money."""
+        if self.status not in _REFUSING or self.error.is_unpaid:
+            return False
+        is_named = any(map(_KEY_NAME.search, self.error.names))
+        is_named = is_named or bool(_KEY_MESSAGE.match(self.error.message))
+        return is_named or self.status == HTTPStatus.UNAUTHORIZED
 
 
 def own_failure(status: int, message: str, *, code: str) -> HttpReply:

@@ -43,6 +43,33 @@ UNPAID = {
     "type": "invalid_request_error",
     "message": "Your credit balance is too low to access the API. Please go to Plans & Billing.",
 }
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "is_refused"),
+    [
+        (401, {"code": "invalid_api_key", "message": "m"}, True),
+        (401, {"message": "m"}, True),
+        (403, {"type": "permission_error", "message": "m"}, True),
+        (403, {"status": "PERMISSION_DENIED", "message": "m"}, True),
+        (401, {"code": "mismatched_organization", "message": "m"}, True),
+        (400, {"status": "INVALID_ARGUMENT", "message": "API key not valid. Pass one."}, True),
+        (403, {"code": "unsupported_country_region_territory", "message": "m"}, False),
+        (403, {"message": "m"}, False),
+        (400, {"message": "m"}, False),
+        (402, {"message": "m"}, False),
+        (401, {"type": "billing_error", "message": "m"}, False),
+        (429, {"code": "insufficient_quota", "message": "m"}, False),
+        (429, {"code": "invalid_api_key", "message": "m"}, False),
+    ],
+)
+def test_a_key_that_is_refused_is_no_matter_of_money(
+    status: int, error: dict[str, object], is_refused: bool
+) -> None:
+    body = json.dumps({"error": error}).encode()
+    assert HttpReply(status=status, body=body).refuses_key is is_refused
+
+
 QUOTING = {"type": "invalid_request_error", "message": "Not allowed: 'credit balance is too low'"}
 
 

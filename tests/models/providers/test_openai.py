@@ -235,7 +235,8 @@ def test_a_refusal_is_the_vendors_own_error(
         say(session.client(trial))
 
     assert len(server.requests) == 1
-    assert trial.calls[0].reason == f"HTTP {status} (scripted)"
+    refused = "key refused: " if status == 401 else ""
+    assert trial.calls[0].reason == f"{refused}HTTP {status} (scripted)"
 
 
 def test_a_redirect_is_a_failure_and_not_followed(
