@@ -30,6 +30,8 @@ from pytest_llmeval.pytest_options import (
     ci_of,
     environ_of,
     is_toml,
+    near_flag,
+    near_key,
     read_settings,
     readable_settings,
 )
@@ -78,7 +80,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(
-    early_config: pytest.Config, parser: pytest.Parser
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, object, object]:
     """Keep the parser, which can tell what was typed from what stands in addopts.
 
@@ -87,7 +89,10 @@ def pytest_load_initial_conftests(
     early_config.stash[PARSER] = parser
     early_config.stash[ENVIRON] = dict(os.environ)
     _watch_files(early_config)
-    return (yield)
+    result = yield
+    if mistyped := near_flag(parser, args):
+        raise pytest.UsageError(mistyped)
+    return result
 
 
 def _watch_files(config: pytest.Config) -> None:
@@ -343,6 +348,12 @@ class SessionHooks:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Remember that something could not be collected."""
         self._collection_failed |= report.failed
+
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, when: str) -> None:
+        """Refuse a misspelled key of the ini file, before a test has run: pytest only warns."""
+        mistyped = near_key(str(warning_message.message)) if when == "config" else ""
+        if mistyped and not self._is_worker and self._brief is None:
+            raise _usage_error(self._config, SettingsError(mistyped))
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -55,6 +55,7 @@ _QUESTIONS = {
 }
 # Options of a session that is compared with an earlier run, by their fields.
 _OF_COMPARISONS = ("baseline", "anchor", "on_missing", "reports", "store")
+_UNKNOWN_KEY = re.compile(r"Unknown config option: (llm_\w+)")
 _QUOTED = re.compile(r"'([^']*)'$")  # what pytest could not read ends its message
 
 
@@ -173,6 +174,34 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
         "gate": rules,
     }
     return Settings(**given)
+
+
+def near_flag(parser: pytest.Parser, arguments: Sequence[str]) -> str:
+    """Name our option that is nearly what was typed, as pytest says of none; "" without any."""
+    known = [flag for option in every_option() for flag in option.flags]
+    typed = {text.partition("=")[0] for text in arguments if text.startswith("--llm")}
+    for flag in sorted(typed.difference(known, REMOVED_OPTIONS)):
+        near = _nearest(flag, known)
+        unknown = parser.parse_known_and_unknown_args(arguments)[1] if near else ()
+        if any(text.partition("=")[0] == flag for text in unknown):  # no conftest has it either
+            return f"{flag}: there is no such option. Did you mean {near}?"
+    return ""
+
+
+def near_key(warning: str) -> str:
+    """Name our key of the ini file that is nearly that of a warning of pytest's; "" without any."""
+    unknown = _UNKNOWN_KEY.match(warning)
+    keys = [option.key for option in every_option() if option.ini]
+    near = _nearest(unknown[1], keys) if unknown else ""
+    if unknown is None or not near:
+        return ""
+    return f"{unknown[1]} in the ini file: there is no such key. Did you mean {near}?"
+
+
+def _nearest(typed: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches  # few sessions come to this
+
+    return next(iter(get_close_matches(typed, known, n=1)), "")
 
 
 def _check_removed(config: pytest.Config) -> None:

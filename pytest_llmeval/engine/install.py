@@ -61,7 +61,8 @@ def install(
     """
     config = session.config
     functions = [one for one in items if is_eval(one) and isinstance(one, pytest.Function)]
-    _require_parts(session, functions)
+    if functions:  # else a mark of each is a mistake, which is said below
+        _require_parts(session, functions)
     models.check_settings()
     _keep_from_fakes()
     _mask_logs(config)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 import pytest
 
 from pytest_llmeval.engine.case_sources import is_sampled
-from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.errors import SettingsError, did_you_mean
 from pytest_llmeval.records import (
     MEASURED_METRICS,
     OWN_DIRECTIONS,
@@ -222,7 +222,8 @@ def _merged_arguments(item: pytest.Function) -> dict[str, object]:
 def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings: Settings) -> Eval:
     unknown = sorted(set(arguments) - set(_NAMES))
     if unknown:
-        raise SettingsError(f"no argument is called {unknown[0]}; known are {', '.join(_NAMES)}")
+        hint = did_you_mean(unknown[0], _NAMES, most=len(_NAMES))
+        raise SettingsError(f"no argument is called {unknown[0]}. {hint}")
     repeats = _repeats(arguments.get("repeats", settings.default_repeats))
     callspec = getattr(item, "callspec", None)
     parameters: Mapping[str, object] = {} if callspec is None else callspec.params

@@ -26,7 +26,8 @@ def error_line(result: pytest.RunResult) -> str:
         ("repeats='5'", "repeats must be a whole number of 1 or more, not '5'"),
         ("repeats=True", "repeats must be a whole number of 1 or more, not True"),
         ("repeats=2.0", "repeats must be a whole number of 1 or more, not 2.0"),
-        ("repeat=5", "no argument is called repeat; known are repeats, min_score"),
+        ("repeat=5", "no argument is called repeat. Did you mean repeats?"),
+        ("threshold=5", "no argument is called threshold. It has repeats, min_score"),
         ("5, 3", "only repeats may be given by position"),
         ("min_score='high'", "min_score must be a finite number such as 0.8, not 'high'"),
         ("min_score=float('nan')", "min_score must be a finite number such as 0.8, not nan"),
@@ -455,3 +456,47 @@ def test_nothing_is_told_where_there_is_no_ci(pytester: pytest.Pytester) -> None
 
     assert result.ret == USAGE_ERROR
     assert "::error" not in result.stdout.str()
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+def test_a_misspelled_key_of_the_ini_file_is_named(
+    pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    pytester.makeini("[pytest]\nllm_repeat = 3")
+    pytester.makepyfile("def test_it(): pass")
+
+    result = pytester.runpytest_subprocess(*workers) if workers else pytester.runpytest()
+
+    assert result.ret == USAGE_ERROR
+    assert "llm_repeat in the ini file: there is no such key. Did you mean llm_repeats?" in (
+        error_line(result)
+    )
+    assert "1 passed" not in str(result.stdout)
+
+
+def test_a_key_of_somebody_else_stays_a_matter_of_pytest(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nllm_weather_station = 3\nrepeats = 3")
+    pytester.makepyfile("def test_it(): pass")
+
+    assert pytester.runpytest("-W", "default").ret == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [("--llm-repeat=3", "--llm-repeats"), ("--llm-base-line=main", "--llm-baseline")],
+)
+def test_a_misspelled_option_is_named(pytester: pytest.Pytester, typed: str, near: str) -> None:
+    pytester.makepyfile("def test_it(): pass")
+
+    result = pytester.runpytest(typed)
+
+    assert result.ret == USAGE_ERROR
+    name = typed.partition("=")[0]
+    assert error_line(result) == f"ERROR: {name}: there is no such option. Did you mean {near}?"
+
+
+def test_an_option_of_a_conftest_is_nobody_s_mistake(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--llm-repeat')")
+    pytester.makepyfile("def test_it(): pass")
+
+    assert pytester.runpytest("--llm-repeat=3").ret == 0
