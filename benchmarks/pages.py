@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from random import Random
 
-from pytest_llmeval.judgement import Judgement, judged
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Case, Run, Trial
 from pytest_llmeval.reports.html.rendering import render_page
 from pytest_llmeval.reports.make_report import make_report

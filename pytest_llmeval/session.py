@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from pytest_llmeval.errors import BaselineNotFound, listed_names
-from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, Why
+from pytest_llmeval.gate.results import MOST_NAMED, Fact, Why
 from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import cases_not_run
-from pytest_llmeval.judgement import Judgement, judged
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.judging import judged
 from pytest_llmeval.records import CaseResult, Run, Slowdown, Trial, distinct_names, first_failed
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -125,29 +126,40 @@ class EvalSession:
             seconds: wall time of the session so far.
             ended: pytest came to the end without a failure, so every case must have run.
         """
-        judgement = replace(
+        run = self._run()
+        path, unsaved = None, None
+        if run is not None:
+            try:
+                path = self._store.save(run)
+            except Exception as exc:  # the verdict and the section are still worth having
+                unsaved = Fact(Why.NOT_SAVED, (str(exc),))
+        planned = replace(
             self.planned,
+            path=path,
+            unsaved=unsaved,
             headlines=self._first_lines(),
-            notes=(*self._notes, *self._ordinary_tests()),
+            notes=(*self._notes, *self._ordinary_tests(), *self._note_on_part(run)),
             serial=dict(Counter(filter(None, self._serial.values())).most_common()),
             seconds=seconds,
             slowdowns=tuple(self._slowdowns.values()),
             connections=dict(self._connections),
         )
-        run = self._run()
         if run is None:
-            return self._nothing_ran(judgement)
-        try:
-            judgement = replace(judgement, path=self._store.save(run))
-        except Exception as exc:  # the verdict and the section are still worth having
-            judgement = replace(judgement, unsaved=Fact(Why.NOT_SAVED, (str(exc),)))
-        judgement = judged(_warned_of_part(judgement, run), run)
-        not_run = cases_not_run(run) if ended else {}
-        return replace(
-            judgement,
-            comparison=_failing(judgement.comparison, not_run),
-            anchored=_failing(judgement.anchored, not_run),
-        )
+            nothing = Fact(Why.NOTHING_RAN) if planned.baseline is not None else None
+            return replace(planned, could_not_judge=nothing)
+        return judged(planned, run, not_run=cases_not_run(run) if ended else None)
+
+    def _note_on_part(self, run: Run | None) -> Iterator[Fact]:
+        """Note where a job of CI judges a part of the suite, as other jobs judge the others."""
+        baseline = self.planned.baseline
+        if baseline is None or run is None or run.ci is None:
+            return
+        cases = 0 if run.collected is None else run.collected.cases
+        if not covers(run.selection, narrow=baseline.run.selection):
+            cases = max(cases, len(baseline.run.cases))
+        if cases > len(run.cases):
+            reference = self.planned.settings.baseline or ""
+            yield Fact(Why.PART_IN_CI, (len(run.cases), cases, reference))
 
     def _slow_down(self, more: Slowdown) -> None:
         known = self._slowdowns.get(more.provider)
@@ -183,10 +195,6 @@ class EvalSession:
         """Return the id of the run that this one is compared with, if that was recorded."""
         baseline = self.planned.baseline
         return baseline.run.id if baseline and baseline.run.cases else None
-
-    def _nothing_ran(self, judgement: Judgement) -> Judgement:
-        is_gated = judgement.baseline is not None
-        return replace(judgement, could_not_judge=Fact(Why.NOTHING_RAN) if is_gated else None)
 
 
 def files_unknown(error: Exception) -> str:
@@ -256,24 +264,3 @@ def _found(
         if exc.stops and not goes_on:
             raise
         return None, exc.line
-
-
-def _warned_of_part(judgement: Judgement, run: Run) -> Judgement:
-    """Note where a job of CI judges a part of the suite, as other jobs judge the others."""
-    baseline = judgement.baseline
-    if baseline is None or run.ci is None:
-        return judgement
-    cases = 0 if run.collected is None else run.collected.cases
-    if not covers(run.selection, narrow=baseline.run.selection):
-        cases = max(cases, len(baseline.run.cases))
-    if cases <= len(run.cases):
-        return judgement
-    fact = Fact(Why.PART_IN_CI, (len(run.cases), cases, judgement.settings.baseline or ""))
-    return replace(judgement, notes=(*judgement.notes, fact))
-
-
-def _failing(comparison: Comparison | None, not_run: Mapping[str, int]) -> Comparison | None:
-    """Let a comparison fail where cases were not run that should have been."""
-    if comparison is None or not not_run:
-        return comparison
-    return replace(comparison, fails=True, not_run=not_run)

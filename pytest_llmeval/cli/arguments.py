@@ -18,6 +18,7 @@ import click
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.cli.case_names import functions_named
 from pytest_llmeval.errors import SettingsError, TableError
+from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.directions import NONE_TYPED, Directions
 from pytest_llmeval.runs.git import read_state
@@ -363,7 +364,6 @@ def chosen(run: Run, name: str | None) -> list[FunctionScores]:
         click.UsageError: there is none of that name, or none at all.
     """
     from pytest_llmeval.gate.scoring import scores_of
-    from pytest_llmeval.judgement import pricing
 
     found = scores_of(run, cost_of=pricing({}))
     names = functions_named(name, (case.id for case in run.cases)) if name else set()

@@ -22,7 +22,8 @@ from pytest_llmeval.cli.arguments import (
 from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError, SettingsError
 from pytest_llmeval.gate.results import Fact, Why
-from pytest_llmeval.judgement import Judgement, judged
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Run, filters_of
 from pytest_llmeval.reports.for_others import append_summary, refused, write_reports
 from pytest_llmeval.reports.formats import RED, Line

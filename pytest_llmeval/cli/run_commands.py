@@ -20,7 +20,8 @@ from pytest_llmeval.cli.arguments import (
 )
 from pytest_llmeval.cli.pages import echo, echo_lines, page_of_output, verbose_option, warn
 from pytest_llmeval.cli.reading_commands import full_option, show_case
-from pytest_llmeval.judgement import Judgement, judged, pricing
+from pytest_llmeval.judgement import Judgement, pricing
+from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.for_others import report_text
 from pytest_llmeval.reports.formats import percent

@@ -11,7 +11,8 @@ import pytest
 from pytest_llmeval.gate.accepted import accepting, notes_on_accepted
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Comparison
-from pytest_llmeval.judgement import Judgement, judged
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.runs.lookup.refs import Baseline

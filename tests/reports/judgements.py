@@ -13,7 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pytest_llmeval.judgement import Judgement, judged
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, TokenPrice, Trial
 from pytest_llmeval.reports.formats import Line
 from pytest_llmeval.reports.make_report import make_report

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.gate.results import CaseDescription
-from pytest_llmeval.judgement import Judgement, judged
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports import for_others
 from pytest_llmeval.reports.for_others import write_reports

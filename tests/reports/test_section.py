@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from _pytest._io import TerminalWriter
 
-from pytest_llmeval.judgement import Judgement, judged
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports.formats import RED, columns
 from pytest_llmeval.reports.terminal.fitting import Page
