@@ -84,6 +84,11 @@ class Judgement:
         return None if self.baseline is None else self.baseline.run, self.run
 
     @property
+    def is_of_tables(self) -> bool:
+        """Whether two score tables are compared."""
+        return self.baseline is not None and self.baseline.is_table
+
+    @property
     def names(self) -> dict[str, str]:
         """What to call each function of these runs, by its node id."""
         cases = (case.function for run in self.runs if run for case in run.cases)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
@@ -19,7 +19,7 @@ from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.cli.case_names import functions_named
 from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.judgement import pricing
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import Better, Run
 from pytest_llmeval.runs.directions import NONE_TYPED, Directions
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
@@ -65,8 +65,6 @@ INI_FILES: dict[str, tuple[str, ...]] = {
     "setup.cfg": ("tool:pytest",),
 }
 SAME = "A and B are the very same scores: nothing can differ"
-SAY = "Say it in a column 'better', or type it, as in  --better"
-GUESSED = "of {} higher is taken to be better: say otherwise in a column 'better'"
 POSITIONAL = "ids are made from positions: where the two runs hold other cases, give ids="
 
 
@@ -115,8 +113,12 @@ class Home:
         reach = ini_settings("baseline_reach").get("baseline_reach", NEAREST)
         return Refs(store, read_state(Path.cwd()), reach=reach)
 
-    def find_run(self, reference: str) -> Baseline:
+    def find_run(
+        self, reference: str, *, metric: str | None = None, better: Directions = NONE_TYPED
+    ) -> Baseline:
         """Find what a name means to ``llmeval compare`` as B: a run, a condition of it, a table.
+
+        ``metric`` and ``better`` are as those of a pair.
 
         Raises:
             LLMEvalError: there is none of that name, or it cannot be read.
@@ -124,14 +126,17 @@ class Home:
         table = table_named(reference)
         if table is not None:
             path, condition = table
-            read = read_table(path, reference=reference, condition=condition)
-            guessed = [GUESSED.format(name) for name in undirected([read])]
-            return _of_table(read, runs_of(read, read)[1], tuple(guessed))
+            read = read_table(path, reference=reference, condition=condition, metric=metric)
+            guessed = tuple(map(_guessed, undirected([read], better)))
+            return _of_table(read, runs_of(read, read, better=better)[1], guessed)
         name, selection = _split(reference)
         found = find_candidate(name, self.refs)
+        run = gated_on(found.run, metric=metric, better=better)
+        if metric is not None:
+            run, _ = recording(metric, run, run)
         if selection is None:
-            return found
-        run, _ = conditions(found.run, found.run, (selection, selection))
+            return replace(found, run=run)
+        run, _ = conditions(run, run, (selection, selection))
         return replace(found, run=run, reference=reference)
 
     def find_pair(
@@ -174,11 +179,13 @@ class Home:
         second = read_table(other_path, reference=candidate, condition=other_part, metric=metric)
         is_same = part == other_part and path.samefile(other_path)
         if unsaid := undirected([first, second], better):
-            name = shlex.quote(f"{unsaid[0]}=lower")
             raise SettingsError(
-                f"is higher or lower better of {' and '.join(unsaid)}? {SAY} {name}"
+                f"is higher or lower better of {' and '.join(unsaid)}? Say it in a column "
+                f"'better', or type it, as in  {_lower(unsaid[0])}"
             )
         (first, second), notes = without_gaps((first, second), max_errored=max_errored)
+        if not any(cases for table in (first, second) for cases in table.scores.values()):
+            raise TableError(f"{baseline} and {candidate}: no trial has a score on both sides")
         run, other_run = runs_of(first, second, better=better)
         notes = (*notes, SAME) if is_same else notes
         return _of_table(first, run, notes), _of_table(second, other_run)
@@ -206,6 +213,17 @@ class Home:
             replace(against, run=runs[0], reference=baseline, notes=notes),
             replace(found, run=runs[1], reference=candidate),
         )
+
+
+def _guessed(name: str) -> str:
+    return (
+        f"of {name} higher is taken to be better: say otherwise in a column 'better', or type  "
+        f"{_lower(name)}"
+    )
+
+
+def _lower(name: str) -> str:
+    return f"--better {shlex.quote(f'{name}=lower')}"
 
 
 def _of_table(table: ScoreTable, run: Run, notes: tuple[str, ...] = ()) -> Baseline:
@@ -296,6 +314,29 @@ existing_path = click.Path(path_type=Path, exists=True)
 function_option = click.option(
     "--function", "name", metavar="NAME", help="Of this test function alone."
 )
+
+
+def _directions(_: click.Context, __: click.Parameter, typed: tuple[str, ...]) -> Directions:
+    """Read ``lower`` and ``latency_ms=lower``; the last one of a name counts."""
+    found: dict[str, Better] = {}
+    for text in typed:
+        name, way = text.rpartition("=")[::2]
+        if way not in get_args(Better):
+            raise click.BadParameter(f"{text!r} is neither higher, lower nor NAME=lower")
+        found[name] = cast("Better", way)
+    return found
+
+
+def metric_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Declare which metric of runs and score tables is meant, and which direction is good."""
+    better = click.option(
+        "--better", multiple=True, metavar="[NAME=]higher|lower", callback=_directions,
+        help="Which direction is good: of the only metric, or of NAME; may be repeated.",
+    )  # fmt: skip
+    metric = click.option("--metric", metavar="NAME", help="Of this metric alone.")
+    return metric(better(command))
+
+
 home_option = click.option(
     "--dir",
     "home",

@@ -8,15 +8,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from pytest_llmeval.cli.arguments import Home, chosen, function_option, home_option, ranged, rule
-from pytest_llmeval.cli.pages import echo
+from pytest_llmeval.cli.arguments import (
+    Home,
+    chosen,
+    function_option,
+    home_option,
+    metric_options,
+    ranged,
+    rule,
+)
+from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.formats import label
+from pytest_llmeval.reports.remarks import off_scale
 from pytest_llmeval.reports.terminal.planning import PlannedFunction
+from pytest_llmeval.reports.terminal.tables import odd_trials
+from pytest_llmeval.runs.directions import Directions
+from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import chance, positive, share
 
 if TYPE_CHECKING:
@@ -27,13 +40,14 @@ if TYPE_CHECKING:
 ChangedCases = Mapping[tuple[str, str], "tuple[CaseScores, ...]"]
 
 CASES, REPEATS = 100, 5
+RECORD_MORE, ADD_ROWS = "Record with more: pytest --llm-repeats=5", "Add rows of more repeats"
 
 whole = click.IntRange(min=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """The suite to plan, as it was typed; None where nothing was."""
+    """The suite to plan, as it was typed, None where nothing was; ``is_typed`` of the drop."""
 
     drop: float
     power: float
@@ -41,6 +55,7 @@ class _Wanted:
     cases: int | None
     repeats: int | None
     baseline_repeats: int | None
+    is_typed: bool = True
 
     def plan(self, components: Components, *, drop: float, cases: int, repeats: int) -> Plan:
         """Plan the suite that was typed, with so many cases and repeats where none were."""
@@ -74,11 +89,17 @@ class _Wanted:
 )  # fmt: skip
 @click.option("--html", "as_html", is_flag=True, help="Write a page with plots instead.")
 @function_option
+@metric_options
 @home_option
+@click.pass_context
 def plan_command(
+    context: click.Context,
+    /,
     reference: str | None,
     home: Home,
     *,
+    metric: str | None,
+    better: Directions,
     rates: str | None,
     like: str | None,
     name: str | None,
@@ -92,13 +113,17 @@ def plan_command(
     plan is one for changes that act alike. With --like BRANCH, RUN and BRANCH are the A and B
     of compare.
     """
-    wanted = _Wanted(**typed)
+    is_typed = context.get_parameter_source("drop") is ParameterSource.COMMANDLINE
+    wanted = _Wanted(is_typed=is_typed, **typed)
     if rates is not None:
-        if reference is not None or name is not None or like is not None:
-            raise click.UsageError("--rates stands for a run: leave RUN, --like and --function out")
+        if any((reference, name, like, metric, better)):
+            raise click.UsageError(
+                "--rates stands for a run: leave RUN, --like, --function, --metric, --better out"
+            )
         _show([_assumed(_rates(rates), wanted)], as_html=as_html)
         return
-    run, changed = _runs(reference, like=like, home=home)
+    found, changed = _runs(reference, like=like, home=home, metric=metric, better=better)
+    run, record = found.run, ADD_ROWS if found.is_table else RECORD_MORE
     functions = chosen(run, name)
     if len(functions) == 1 and functions[0].are_hits and functions[0].samples:
         _check_drop(wanted.drop, _mean(functions[0].gains))
@@ -107,8 +132,8 @@ def plan_command(
         from pytest_llmeval.gate.compare import changed_cases
 
         acted = changed_cases(run, changed, cost_of=pricing({}))
-    planned = [_recorded(function, wanted, acted) for function in functions]
-    _show(planned, as_html=as_html, heading=f"run {run.id}")
+    planned = [_recorded(function, wanted, acted, record=record) for function in functions]
+    _show(planned, as_html=as_html, heading=found.named)
 
 
 def _show(planned: Sequence[PlannedFunction | str], *, as_html: bool, heading: str = "") -> None:
@@ -125,11 +150,14 @@ def _show(planned: Sequence[PlannedFunction | str], *, as_html: bool, heading: s
 
     plans = [one for one in planned if isinstance(one, PlannedFunction)]
     hints = [one for one in planned if isinstance(one, str)] + ([more] if plans[1:] else [])
+    hints += [note for one in plans for note in one.notes]
     charts = [chart for one in plans for chart in plan_charts(one.name, one.plan)]
     click.echo(render_charts("What this suite finds", ". ".join(hints), charts), nl=False)
 
 
-def _runs(reference: str | None, *, like: str | None, home: Home) -> tuple[Run, Run | None]:
+def _runs(
+    reference: str | None, *, like: str | None, home: Home, **typed: Any
+) -> tuple[Baseline, Run | None]:
     """Find the run to plan with, and the one that shows the effect of a change."""
     if reference is None and not home.store.files():
         raise click.UsageError(
@@ -137,10 +165,12 @@ def _runs(reference: str | None, *, like: str | None, home: Home) -> tuple[Run, 
             "one, from assumed pass rates: llmeval plan --rates 0.5,0.9"
         )
     if like is None:
-        return home.find_run(reference or "last").run, None
-    old, new = home.find_pair(reference or "last", like)
+        found = home.find_run(reference or "last", **typed)
+        warn(found.notes)
+        return found, None
+    old, new = home.find_pair(reference or "last", like, **typed)
     echo(f"note: {note}" for note in (*old.notes, *new.notes))
-    return old.run, new.run
+    return old, new.run
 
 
 def _assumed(rates: list[float], wanted: _Wanted) -> PlannedFunction:
@@ -155,7 +185,7 @@ def _assumed(rates: list[float], wanted: _Wanted) -> PlannedFunction:
 
 
 def _recorded(
-    function: FunctionScores, wanted: _Wanted, acted: ChangedCases | None
+    function: FunctionScores, wanted: _Wanted, acted: ChangedCases | None, *, record: str
 ) -> PlannedFunction | str:
     """Plan for a recorded function; return a text that says why, if that is impossible."""
     name, log, cases = label(function), function.compares_ratios, len(function.samples)
@@ -163,6 +193,12 @@ def _recorded(
     found = _components(function, drop, acted)
     if isinstance(found, str):
         return f"{name}: {found}"
+    if found is None:
+        return f"{name}: planning needs two cases and repeats of them. {record}"
+    odd, note = odd_trials(function.counts()), ""
+    if not (wanted.is_typed or log):
+        samples, typed = function.samples, "--drop (that of compare by --target)"
+        note = off_scale(function.metric, samples, name="drop", drop=drop, typed=typed)
     if log and acted is None:  # of a single run: one factor for all cases
         found = replace(found, between=0.0)
     return PlannedFunction(
@@ -174,13 +210,14 @@ def _recorded(
         log=log,
         alike=acted is None,
         tied=(cases, function.independent),
+        notes=tuple(filter(None, (note, odd and f"of its trials {odd}"))),
     )
 
 
 def _components(
     function: FunctionScores, drop: float, acted: ChangedCases | None
-) -> Components | str:
-    """Estimate the variance of the scores; return a text that says why, if that is impossible."""
+) -> Components | str | None:
+    """Estimate the variance of the scores; say why, if that is impossible, None for few repeats."""
     from pytest_llmeval.stats.suite_size import estimated_components, recorded_components
 
     if not function.samples:
@@ -189,15 +226,11 @@ def _components(
     if function.are_hits and drop >= mean:
         return f"its mean pass rate, {mean:.3f}, cannot fall by {drop:g}"
     if acted is None:
-        found = recorded_components(function.gains, drop=drop, pass_scores=function.are_hits)
-    else:
-        cases = acted.get((function.function, function.metric), ())
-        if not cases:
-            return "--like: no case of it is on both sides with other replies"
-        found = estimated_components(cases)
-    return found or (
-        "planning needs two cases and repeats of them. Record with more: pytest --llm-repeats=5"
-    )
+        return recorded_components(function.gains, drop=drop, pass_scores=function.are_hits)
+    cases = acted.get((function.function, function.metric), ())
+    if not cases:
+        return "--like: no case of it is on both sides with other replies"
+    return estimated_components(cases)
 
 
 def _mean(samples: Sequence[Sequence[float]]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 from click.core import ParameterSource
@@ -15,6 +15,7 @@ from pytest_llmeval.cli.arguments import (
     function_option,
     home_option,
     ini_settings,
+    metric_options,
     ranged,
     rule,
 )
@@ -22,7 +23,7 @@ from pytest_llmeval.cli.pages import echo, echo_lines, page_of_output, verbose_o
 from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.judging import judged
-from pytest_llmeval.records import Better, Run
+from pytest_llmeval.records import Run
 from pytest_llmeval.reports.for_others import report_text
 from pytest_llmeval.reports.formats import percent
 from pytest_llmeval.reports.json_report import history_entries, run_entry
@@ -89,9 +90,10 @@ def list_command(
 @click.argument("case", metavar="[CASE]", required=False)
 @verbose_option
 @full_option
+@metric_options
 @home_option
 def show_command(
-    reference: str, case: str | None, home: Home, *, verbose: bool, full: bool
+    reference: str, case: str | None, home: Home, *, verbose: bool, full: bool, **typed: Any
 ) -> None:
     """Show the means, intervals and worst cases of a run: what compare takes, else the last one.
 
@@ -101,13 +103,12 @@ def show_command(
     if case is not None:
         show_case(reference, case, home, full=full)
         return
-    found = home.find_run(reference)
+    found = home.find_run(reference, **typed)
     warn(found.notes)
-    run = found.run
     settings = Settings(directory=home.path, session="", **ini_settings())
     planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")
-    judgement, page = judged(planned, run), page_of_output(verbose=verbose)
-    echo_lines(shown_lines(make_report(judgement), judgement, run, page))
+    judgement, page = judged(planned, found.run), page_of_output(verbose=verbose)
+    echo_lines(shown_lines(make_report(judgement), judgement, found, page))
 
 
 @click.command("history")
@@ -178,17 +179,6 @@ def _test(value: object) -> AnyTest:
     return DEFAULTS.test if value == "auto" else choice_of(Literal["auto", AnyTest])(value)
 
 
-def _directions(_: click.Context, __: click.Parameter, typed: tuple[str, ...]) -> Directions:
-    """Read ``lower`` and ``latency_ms=lower``; the last one of a name counts."""
-    found: dict[str, Better] = {}
-    for text in typed:
-        name, way = text.rpartition("=")[::2]
-        if way not in get_args(Better):
-            raise click.BadParameter(f"{text!r} is neither higher, lower nor NAME=lower")
-        found[name] = cast("Better", way)
-    return found
-
-
 @click.command("compare")
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
@@ -201,11 +191,7 @@ def _directions(_: click.Context, __: click.Parameter, typed: tuple[str, ...]) -
 @rule("max-gone", "Share of A's cases that B may lack")
 @ranged("max-errored", share, None, "Of tables: share of trials without a score")
 @click.option("--strict", is_flag=True, help="Inconclusive, not judged and partial fail too.")
-@click.option("--metric", metavar="NAME", help="Compare this metric alone.")
-@click.option(
-    "--better", multiple=True, metavar="[NAME=]higher|lower", callback=_directions,
-    help="Which direction is good: of the only metric, or of NAME; may be repeated.",
-)  # fmt: skip
+@metric_options
 @ranged("test", _test, "auto", "Another test of docs/statistics.md (default: auto, paired-t)")
 @verbose_option
 @home_option
@@ -244,7 +230,7 @@ def compare_command(
         directory=home.path, session="", baseline=baseline, gate=rules, **of_reports
     )
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
-    if new.how == "table":
+    if new.is_table:
         judgement = in_words_of_tables(judgement)
     report = make_report(judgement)
     if form is not None:
@@ -266,8 +252,11 @@ def _own_rules(run: Run) -> dict[str, Any]:
 @click.argument("reference", metavar="RUN")
 @rule("alpha", "One-sided level of the test")
 @function_option
+@metric_options
 @home_option
-def selfcheck_command(reference: str, home: Home, *, alpha: float, name: str | None) -> None:
+def selfcheck_command(
+    reference: str, home: Home, *, alpha: float, name: str | None, **typed: Any
+) -> None:
     """Hold a run against itself: how often is a suite called worse that did not change?
 
     Two runs are dealt at random from the repeats of each case, again and again, and the
@@ -277,7 +266,7 @@ def selfcheck_command(reference: str, home: Home, *, alpha: float, name: str | N
     from pytest_llmeval.gate.compare import compare_halves
     from pytest_llmeval.stats.selfcheck import self_check
 
-    found = home.find_run(reference)
+    found = home.find_run(reference, **typed)
     warn(found.notes)
     run = found.run
     compared = compare_halves(run, alpha=alpha, cost_of=pricing({}))
@@ -290,12 +279,12 @@ def selfcheck_command(reference: str, home: Home, *, alpha: float, name: str | N
         )
         for function in chosen(run, name)
     ]
-    click.echo(f"run {run.id}")
+    click.echo(found.named)
     echo(selfcheck_lines(checks, alpha=alpha))
     if not any(checked.check for checked in checks):
         raise click.UsageError(
             "no case has two scored trials to deal. "
-            + ("Add repeats to it" if found.how == "table" else RECORD_SOME)
+            + ("Add repeats to it" if found.is_table else RECORD_SOME)
         )
     if any(checked.cries_wolf(alpha) or checked.drifts for checked in checks):
         raise SystemExit(1)

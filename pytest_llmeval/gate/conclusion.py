@@ -31,6 +31,7 @@ from pytest_llmeval.gate.results import (
     Verdict,
     ends_off_scale,
     off_scale,
+    ratio_of,
 )
 from pytest_llmeval.gate.scoring import FunctionScores, Side
 from pytest_llmeval.gate.significance import shrunk, significance, tied_repeats
@@ -271,8 +272,8 @@ def _with_ratios(pairing: Pairing, evidence: Evidence) -> Evidence:
     """Add what ratios and wordings the comparison is about."""
     ratio, ratios = None, None
     if pairing.scale == "log":
-        ratio = math.exp(pairing.sign * pairing.difference)
-        ends = sorted(math.exp(pairing.sign * end) for end in evidence.interval or ())
+        ratio = ratio_of(pairing.sign * pairing.difference)
+        ends = sorted(ratio_of(pairing.sign * end) for end in evidence.interval or ())
         ratios = (ends[0], ends[1]) if ends else None
     wordings = {pairing.case(pair).wording for pair in pairing.pairs} - {None}
     return replace(evidence, ratio=ratio, ratio_interval=ratios, wordings=len(wordings))

@@ -18,6 +18,7 @@ Interval = tuple[float, float]
 Method = Literal[AnyTest, "crossed", "same-shift", "whole-repeats", "none"]
 RuledOutBy = Literal["interval", "smallest_drop", "share", "ends"]
 MOST_NAMED = 5  # cases in a note
+LARGEST_LOGARITHM = 709.0
 # the rows of the decision table in which something was compared
 COMPARED = range(6, 12)
 
@@ -436,9 +437,14 @@ class FunctionDescription:
     pass_hat: PassHat | None = None
 
 
+def ratio_of(logarithm: float) -> float:
+    """Return the factor that a logarithm means, or the largest one that can be written."""
+    return math.exp(min(logarithm, LARGEST_LOGARITHM))
+
+
 def off_scale(value: float, scale: Scale) -> float:
     """Return a value as it was before its logarithm was taken, to 12 digits."""
-    return float(f"{math.exp(value):.12g}") if scale == "log" else value
+    return float(f"{ratio_of(value):.12g}") if scale == "log" else value
 
 
 def ends_off_scale(ends: Interval | None, scale: Scale) -> Interval | None:

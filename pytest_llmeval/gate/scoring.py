@@ -148,7 +148,8 @@ class FunctionScores:
             metric: ``pass`` or what the tests record.
             better: which direction is good, of ``pass`` always higher; None for what the side
                 says.
-            scale: ``log`` for the logarithm of each value; one that is not above 0 has none.
+            scale: ``log`` for the logarithm of each value. Where ratios are compared one that is
+                not above 0 has none.
             beside: the function in the other run of a comparison, whose values matter too.
         """
         self.side, self.metric, self.scale = side, metric, scale
@@ -166,8 +167,10 @@ class FunctionScores:
         self.of_case: dict[str, Scored] = {}
         for case, of_this in side.trials.items():
             values = _values(of_this, metric, worth)
+            if scale == "log" or self.compares_ratios:
+                values = [value if value and value > 0 else None for value in values]
             if scale == "log":
-                values = [math.log(value) if value and value > 0 else None for value in values]
+                values = [value and math.log(value) for value in values]
             self.of_case[case] = _with_value(of_this, values)
 
     @property

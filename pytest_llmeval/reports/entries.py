@@ -132,7 +132,7 @@ def place_of(judgement: Judgement, function: str) -> Place:
     """Find where a test function stands; of a function that is gone the place where it was."""
     runs = [run for run in reversed(judgement.runs) if run]
     file, separator, _ = function.partition("::")
-    if not separator or (judgement.baseline and judgement.baseline.how == "table"):
+    if not separator or judgement.is_of_tables:
         return Place()
     places = (run.places[function] for run in runs if function in run.places)
     file, _, line = next(places, f"{file}:").rpartition(":")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,7 +28,6 @@ _PASTED = re.compile(
 )
 _LEAST_HASH = 4  # digits, as git has it
 _LONGEST_ID = 100
-_LARGEST_LOGARITHM = 709.0
 _LARGE = 1e6  # from here on not all digits are told
 _MOST_PLACES = 9
 _NOISE = 1e-9  # up to here a figure is an error of rounding
@@ -142,11 +140,6 @@ def case_name(case: str, function: str, name: str) -> str:
         return name + case.removeprefix(function)
     # of a table it is any text, such as a whole prompt
     return case if len(case) <= _LONGEST_ID else f"{case[: _LONGEST_ID - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def ratio_of(logarithm: float) -> float:
-    """Return the factor that a logarithm means, or the largest one that can be written."""
-    return math.exp(min(logarithm, _LARGEST_LOGARITHM))
 
 
 def decimals(value: float, places: int = 3, *, signed: bool = False) -> str:

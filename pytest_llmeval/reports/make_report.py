@@ -50,13 +50,13 @@ def make_report(judgement: Judgement) -> Report:
         settings=rules,
         run=None if run is None else _run(run, prices, path=judgement.path),
         differences=tuple(differences(judgement)),
-        scope=tuple(scope(comparison, rules)) if comparison else (),
+        scope=tuple(scope(comparison, judgement.settings)) if comparison else (),
         ungated=tuple(map(ungated_function, comparison.ungated)) if comparison else (),
         not_judged=tuple(_not_judged(comparison)) if comparison else (),
         keyless=KeylessCases(tuple(keyless.cases), judgement.is_deferred) if keyless else None,
         anchor=_anchor(judgement, prices),
         connections=tuple(_connections(judgement)),
-        unseen_cases=tuple(unseen_cases(run)),
+        unseen_cases=() if judgement.is_of_tables else tuple(unseen_cases(run)),
         notes=tuple(_notes(judgement)),
     )
 

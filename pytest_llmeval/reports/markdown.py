@@ -245,7 +245,7 @@ def _compared(
 ) -> tuple[str, list[str]]:
     """Return the title and the lines of the block of a function that was compared."""
     where = _where(one)
-    if one.moved and report.run and baseline.how != "table":
+    if one.moved and report.run and not baseline.is_table:
         ids = baseline.recorded.id, report.run.id
         typed = shlex.join(["llmeval", "diff", one.moved[0].of.case, *ids])
         where.append(f"Read a case where its runs are: {code_span(typed)}")
@@ -267,10 +267,11 @@ def _ungated(one: UngatedFunction) -> str:
 
 def _facts(report: Report) -> Iterator[str]:
     baseline, run = report.side.baseline, report.run
+    told = _table_file if baseline is not None and baseline.is_table else _run
     if baseline is not None:
-        yield f"Baseline: {_run(baseline.recorded)}"
+        yield f"Baseline: {told(baseline.recorded)}"
     if run is not None:
-        yield f"Here: {_run(run)}{not_seen(report)}"
+        yield f"Here: {told(run)}{not_seen(report)}"
     if baseline is not None:
         yield from map(_told, baseline.notes[:_MOST_LINES])
     for one in report.differences[:_MOST_LINES]:
@@ -296,6 +297,12 @@ def _run(run: RunEntry) -> str:
     if run.ci and run.ci.url:
         parts.append(f"recorded by {_name(run.ci.url)}")
     return ", ".join(parts)
+
+
+def _table_file(run: RunEntry) -> str:
+    """Name a score table, which no call was made for."""
+    written = _name(run.created[:16].replace("T", " "))
+    return f"score table {_name(run.id)}, written {written}, {counted(run.trials, 'trial')}"
 
 
 def _cut(text: str, most: int = _LONGEST_NAME) -> str:

@@ -11,6 +11,10 @@ from pytest_llmeval.judgement import Judgement
 _ERRORED = (
     "{} of {} trials have no score %s, more than 5 %%: complete it, or type --max-errored=SHARE"
 )
+_NO_RATIO = (
+    "{1} of {2} trials %s have no {0} above 0, more than 5 %%, and {0} is compared by its ratio: "
+    "give the metric another name to have differences compared"
+)
 _SENTENCES: Mapping[Why, str] = {
     Why.ERRORED: _ERRORED % "here",
     Why.ERRORED_ANEW: _ERRORED % "here",
@@ -22,6 +26,10 @@ _SENTENCES: Mapping[Why, str] = {
     "table, or type --max-errored=SHARE",
     Why.GONE: "the baseline has it (cases: {}), and there is nothing of it here: complete the "
     "table, or compare one metric by --metric=NAME",
+    Why.WITHOUT_VALUE: _NO_RATIO % "here",
+    Why.BASELINE_WITHOUT_VALUE: _NO_RATIO % "in the baseline",
+    Why.NOT_MEASURED: "no case has {} above 0 on both sides",
+    Why.ONE_UNIT: "the {} cases are a single cluster: no test can tell chance from a drop",
     Why.NO_COMMON_ID: "no case_id of the {} cases here is among the {} of the baseline: write the "
     "same ids in both; the baseline has {!r}, and here is {!r}",
 }

@@ -16,6 +16,7 @@ from pytest_llmeval.gate.results import (
     Method,
     Verdict,
 )
+from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import PASS_METRIC, Outcome
 from pytest_llmeval.reports import sentences
@@ -33,7 +34,7 @@ from pytest_llmeval.reports.formats import (
 )
 from pytest_llmeval.reports.provenance import first_new_call
 from pytest_llmeval.reports.reasons import AGAIN
-from pytest_llmeval.settings import CacheMode, GateRules
+from pytest_llmeval.settings import CacheMode, GateRules, Settings
 
 _LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
@@ -44,6 +45,11 @@ _WHY_REDRAWN: Mapping[CacheMode, str] = {
 _NOT_HERE = "the baseline's cache is not here"
 _MADE_FROM_FILES = "new on this branch, or made from files that are not in the commit?"
 _HERE = "those of the baseline are here, too"
+_LOST: Mapping[Counted, str] = {
+    "without_value": "trials without a value{} for {}, not compared",
+    "skipped": "skipped trials, not scored",
+    "errored": "errored trials, not scored",
+}
 # what the statistic of each test that can be chosen is called
 _STATISTICS: Mapping[Method, str] = {
     "sign-flip": "summed difference",
@@ -60,14 +66,15 @@ _STATISTICS: Mapping[Method, str] = {
 }
 
 
-def scope(comparison: Comparison, rules: GateRules) -> Iterator[str]:
+def scope(comparison: Comparison, settings: Settings) -> Iterator[str]:
     """Say what the figures of a comparison hold for."""
-    functions = comparison.functions
+    functions, rules = comparison.functions, settings.gate
     ways = dict.fromkeys((one.metric, one.better) for one in functions if one.metric != PASS_METRIC)
     if ways:
         yield f"better: {', '.join(f'{better} {metric}' for metric, better in ways)}"
     if rules.target == GateRules().target:
-        yield from filter(None, (_off_scale(one, rules.target) for one in functions))
+        typed = "--llm-target" if settings.session else "--target"
+        yield from filter(None, (_off_scale(one, rules.target, typed) for one in functions))
     yield from claims(functions)
     for one in functions:
         if one.partial:
@@ -75,18 +82,31 @@ def scope(comparison: Comparison, rules: GateRules) -> Iterator[str]:
             yield f"partial: {cases} cases of {label(one)}"
 
 
-def _off_scale(one: FunctionComparison, target: float) -> str:
-    """Say where nobody chose the target for scores that are not on a scale from 0 to 1."""
+def _off_scale(one: FunctionComparison, target: float, typed: str) -> str:
     sides = [case.baseline_scores + case.scores for case in one.compared]
-    values = [value for scores in sides for value in scores]
-    if one.metric == PASS_METRIC or one.scale == "log" or not values:
+    if one.scale == "log" or not sides:
         return ""
-    low, high = min(values), max(values)
-    if low >= 0 and high <= 1 and (low == high or high - low >= target):
+    return off_scale(one.metric, sides, name="target", drop=target, typed=typed)
+
+
+def off_scale(
+    metric: str, samples: Sequence[Sequence[float]], *, name: str, drop: float, typed: str
+) -> str:
+    """Say where nobody chose a drop for scores that are not on a scale from 0 to 1.
+
+    Args:
+        metric: of the scores.
+        samples: those of each case, at least one.
+        name: of the drop.
+        drop: what counts where nobody chooses.
+        typed: by what it is chosen.
+    """
+    low, high = min(map(min, samples)), max(map(max, samples))
+    if low >= 0 and high <= 1 and (low == high or high - low >= drop):
         return ""
     return (
-        f"the target of {target:g} is in units of {one.metric}, which goes from {low:g} to "
-        f"{high:g} here: choose one by --target (of a session --llm-target)"
+        f"the {name} of {drop:g} is in units of {metric}, which goes from {low:g} to {high:g} "
+        f"here: choose one by {typed}"
     )
 
 
@@ -191,14 +211,14 @@ def _changes_of_test(judgement: Judgement, function: FunctionComparison) -> Iter
 
 
 def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    effect, baseline = function.effect, judgement.baseline
+    effect = function.effect
     kinds = effect.changed_kinds
     if "redrawn" in kinds:
         gone = (call.draw in judgement.absent for call in replaced_calls(function.compared))
         why = _WHY_REDRAWN.get(judgement.settings.cache, _NOT_HERE if any(gone) else _HERE)
         cases = counted(kinds["redrawn"], "case")
         yield f"{cases} sent the same requests but got new replies ({why})"
-    if "unseen" in kinds and baseline is not None and baseline.how != "table":
+    if "unseen" in kinds and not judgement.is_of_tables:
         yield from _without_calls([case for case in function.compared if case.kind == "unseen"])
     if 0 < kinds.get("score", 0) < effect.changed:
         yield (
@@ -254,11 +274,15 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
             f"{len(function.mismatched)} cases bear the same position but other parameters: "
             "not compared; give ids= to parametrize"
         )
-    errored = function.trials["errored"], function.baseline_trials["errored"]
-    if any(errored):
-        is_told = function.verdict is Verdict.NOT_COMPARABLE  # its sentence says what to do
-        again = "" if is_told or not errored[0] else run_again(judgement)
-        yield f"errored trials, not scored: {errored[0]} here, {errored[1]} in the baseline{again}"
+    for outcome, what in _LOST.items():
+        lost = function.trials[outcome], function.baseline_trials[outcome]
+        if any(lost):
+            named = what.format(" above 0" * (function.scale == "log"), function.metric)
+            # of what is not comparable the sentence says what to do
+            is_told = outcome != "errored" or function.verdict is Verdict.NOT_COMPARABLE
+            again = "" if is_told or not lost[0] else run_again(judgement)
+            yield f"{named}: {lost[0]} here, {lost[1]} in the baseline{again}"
+    if function.trials["errored"] or function.baseline_trials["errored"]:
         yield from first_errored(judgement, function)
 
 
@@ -266,7 +290,7 @@ def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
     """Write the line of the ini file by which a drop that is meant passes; "" if none is due."""
     baseline, comparison = judgement.baseline, judgement.comparison
     is_failing = function.fails and function.verdict is Verdict.REGRESSED
-    if not is_failing or baseline is None or comparison is None or baseline.how == "table":
+    if not is_failing or baseline is None or comparison is None or judgement.is_of_tables:
         return ""
     line = accepting(short(function), function, baseline=baseline.run)
     return pasted("llm_accept", line, toml=judgement.settings.toml)
@@ -274,8 +298,8 @@ def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
 
 def run_again(judgement: Judgement) -> str:
     """End a sentence on errored trials by what to do; "" where nothing may be asked."""
-    is_replay = judgement.settings.cache == "replay"
-    return "" if is_replay else f": {AGAIN}"
+    is_final = judgement.settings.cache == "replay" or judgement.is_of_tables
+    return "" if is_final else f": {AGAIN}"
 
 
 def first_errored(

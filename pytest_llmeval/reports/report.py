@@ -261,6 +261,11 @@ class BaselineEntry:
     age: float | None
     notes: tuple[str, ...]
 
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a score table: there are no calls, no tests and no ini file."""
+        return self.how == "table"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:

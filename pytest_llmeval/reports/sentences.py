@@ -16,6 +16,7 @@ from pytest_llmeval.gate.results import (
     Interval,
     Method,
     Verdict,
+    ratio_of,
 )
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports.formats import (
@@ -32,7 +33,6 @@ from pytest_llmeval.reports.formats import (
     p_value,
     percent,
     places_beside,
-    ratio_of,
     short,
     too_few_clusters,
 )

@@ -27,7 +27,7 @@ def unseen(judgement: Judgement) -> Iterator[str]:
     """Say what to do about what was not seen, and which cases made no call that was."""
     if judgement.connections:
         yield from _cures(judgement)
-    run = judgement.run
+    run = None if judgement.is_of_tables else judgement.run
     if run is not None and (cases := {*unseen_cases(run)}):
         shown = judgement.names
         names = list(dict.fromkeys(shown[one.function] for one in run.cases if one.id in cases))

@@ -26,7 +26,7 @@ def without_gaps(pair: Pair, *, max_errored: float | None) -> tuple[Pair, tuple[
         The tables, and a sentence for each kind of trial that was left out.
     """
     first, second = (_copy(table.scores) for table in pair)
-    common = one_sided = 0
+    common = one_sided = cases = 0
     for metric in first.keys() & second.keys():
         old, new = first[metric], second[metric]
         sides = [[each for case in side.values() for each in case.values()] for side in (old, new)]
@@ -41,12 +41,18 @@ def without_gaps(pair: Pair, *, max_errored: float | None) -> tuple[Pair, tuple[
                 for at in own if allowed else shared:
                     del side[case][at]
             if not old[case] or not new[case]:
+                cases += bool(old[case] or new[case])
                 del old[case], new[case]
-    told = {
-        "no score on either side": common,
-        "a score on one side alone, as --max-errored allows": one_sided,
-    }
-    notes = tuple(f"left out: {count} trials with {what}" for what, count in told.items() if count)
+    told = (
+        (common, "trial", "no score on either side"),
+        (one_sided, "trial", "a score on one side alone, as --max-errored allows"),
+        (cases, "case", "no score on one side"),
+    )
+    notes = tuple(
+        f"left out: {count} {noun}{'s' * (count > 1)} with {what}"
+        for count, noun, what in told
+        if count
+    )
     tables = replace(pair[0], scores=first), replace(pair[1], scores=second)
     return tables, notes
 

@@ -95,11 +95,12 @@ def pooled_prediction(
         variance * (1 / len(sample) + 1 / later)
         for variance, sample in zip(variances, samples, strict=True)
     ]
+    shares = [part / max(parts) for part in parts]  # fourth powers of large scores overflow
     of_errors = math.fsum(
-        part**2 / (len(sample) - 1) for part, sample in zip(parts, samples, strict=True)
+        share**2 / (len(sample) - 1) for share, sample in zip(shares, samples, strict=True)
     )
     # rounding may put that of a single spread below what its sample has
-    dof = max(math.fsum(parts) ** 2 / of_errors, repeats - 1.0)
+    dof = max(math.fsum(shares) ** 2 / of_errors, repeats - 1.0)
     quantile = student_quantile(dof, (1 - confidence) / 2)
     return PredictionInterval(
         mean=_mean(list(map(_mean, samples))),

@@ -89,9 +89,10 @@ def recorded_components(
         return None
     means = [float(np.mean(sample)) for sample in samples]
     mean = float(np.mean(means))
-    share = drop / abs(mean) if mean else 0.0
+    share = min(1.0, drop / abs(mean)) if mean else 0.0
     noise = within * float(np.mean([1 / len(sample) for sample in samples]))
-    between = max(0.0, float(np.var(means, ddof=1)) - noise)
+    spread = float(np.var(means, ddof=1))
+    between = max(0.0, spread - noise) if math.sqrt(spread) > negligible(means) else 0.0
     after = within
     if pass_scores:
         kept = 1 - share

@@ -89,7 +89,7 @@ def test_a_score_table_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     Path("t.csv").write_text("\n".join(["case_id,repeat,score", *rows]))
     shown = llmeval("show", "t.csv")
     assert shown.exit_code == 0
-    assert shown.stdout.startswith("run t.csv, 8 cases, 32 trials\n")
+    assert shown.stdout.startswith("table t.csv, 8 cases, 32 trials\n")
     assert "0.500" in shown.stdout
     assert "note: " not in shown.stdout
     assert llmeval("show", "u.csv").exit_code == 4

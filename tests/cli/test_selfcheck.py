@@ -181,7 +181,7 @@ def test_a_score_table_is_checked() -> None:
     Path("t.csv").write_text("\n".join(["case_id,repeat,score", *rows]))
     result = CliRunner().invoke(main, ["selfcheck", "t.csv"], catch_exceptions=False)
     assert result.exit_code == 0
-    assert result.stdout.startswith("run t.csv\n")
+    assert result.stdout.startswith("table t.csv\n")
     assert "scores" in result.stdout
 
 

@@ -14,8 +14,9 @@ from pytest_llmeval.gate.results import (
     FunctionComparison,
     Verdict,
     Why,
+    ratio_of,
 )
-from pytest_llmeval.reports.formats import figure, mean_with_ends, ratio_of
+from pytest_llmeval.reports.formats import figure, mean_with_ends
 from pytest_llmeval.reports.remarks import claims, family_words, not_judged, remarks
 from pytest_llmeval.reports.sentences import (
     count_moved,

@@ -29,7 +29,10 @@ def test_what_one_side_scored_stays_unless_that_is_allowed() -> None:
     assert left(old, new, 0.5) == (
         {"b": {0: 1}},
         {"b": {0: 1}},
-        ("left out: 1 trials with a score on one side alone, as --max-errored allows",),
+        (
+            "left out: 1 trial with a score on one side alone, as --max-errored allows",
+            "left out: 1 case with no score on one side",
+        ),
     )
 
 

@@ -80,8 +80,9 @@ def provenance(report: Report, side: Side) -> Facts:
     baseline, run = side.baseline.recorded if side.baseline else None, report.run
     for name, found in (("Baseline", baseline), ("Here", run)):
         if found is not None:
+            told.append((f"{name}: run", f"{found.id} of {found.created[:16]}"))
+        if found is not None and not (side.baseline and side.baseline.is_table):
             told += [
-                (f"{name}: run", f"{found.id} of {found.created[:16]}"),
                 (f"{name}: commit", f"{found.commit or 'none'}{' (dirty)' * found.dirty}"),
                 (f"{name}: models", ", ".join(found.models) or "none"),
                 (f"{name}: served", ", ".join(found.served) or "not told"),

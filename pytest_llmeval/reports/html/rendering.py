@@ -85,7 +85,9 @@ def render_page(report: Report, judgement: Judgement) -> str:
         values=shared_values(shown),
         command=partial(_command, report.run, side.baseline.recorded if side.baseline else None),
         doubts=doubts(judgement, side, means),
-        charts=history_charts(
+        charts=[]
+        if judgement.is_of_tables
+        else history_charts(
             _of_changed(means, functions), among=[one.of.function for one in functions]
         ),
         provenance=provenance(report, side),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.gate.results import FunctionComparison, Verdict
+from pytest_llmeval.gate.results import FunctionComparison, Verdict, ratio_of
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.formats import (
@@ -20,8 +20,8 @@ from pytest_llmeval.reports.formats import (
     label,
     p_value,
     percent,
-    ratio_of,
 )
+from pytest_llmeval.reports.terminal.tables import odd_trials
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.expected import ExpectedMean
@@ -50,6 +50,7 @@ class PlannedFunction:
         log: the drops are of logarithms, where lower is better: they are told as factors.
         alike: the change is taken to act alike on all cases; else as unlike as one did.
         tied: how many cases were recorded, and how many of them share no chance.
+        notes: on the scale of the scores, and on trials that have none.
     """
 
     plan: Plan
@@ -60,6 +61,7 @@ class PlannedFunction:
     log: bool = False
     alike: bool = True
     tied: tuple[int, int] = (0, 0)
+    notes: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Word the plan."""
@@ -97,6 +99,9 @@ class PlannedFunction:
             yield f"  the smallest {self._unit} found in 80 % of builds is {smallest}"
         if self.alike:
             yield "  (holds if the change acts alike on all cases)"
+        if not design.standard_error:
+            yield "  (no two repeats of a case differ: how far they scatter is unknown)"
+        yield from (f"  ({note})" for note in self.notes)
         if design.cases < FEWEST_FOR_T:
             yield "  (with fewer than 6 cases the gate's test is an exact one, which finds less)"
 
@@ -272,6 +277,8 @@ class Checked:
             )
         if halves is not None and halves.verdict in MOVED:
             yield f"the gate calls its second half {MOVED[halves.verdict]}"
+        if odd := odd_trials(function.counts()):
+            yield f"of its trials {odd}"
         if check.left_out:
             yield f"{counted(check.left_out, 'case')} with a single scored trial left out"
         if function.independent < len(function.samples):

@@ -232,24 +232,30 @@ def compared_lines(
     functions = worst_first(report.side.compared)
     text = command(functions, runs=[one.reference for one in sides])
     # a table has no replies, and of a condition the cases have other names
-    if text and not any(one.how == "table" or "::" in one.reference for one in sides):
+    if text and not any(one.is_table or "::" in one.reference for one in sides):
         lines.append(Line(text, BOLD))
     return _fitted(lines, judgement, page)
 
 
-def shown_lines(report: Report, judgement: Judgement, run: Run, page: Page) -> Iterator[Line]:
-    """Word a single run."""
-    ended = counted(len(run.trials), "trial")
+def shown_lines(
+    report: Report, judgement: Judgement, found: Baseline, page: Page
+) -> Iterator[Line]:
+    """Word a single run, or a score table."""
+    run = found.run
+    ended = f"{counted(len(run.cases), 'case')}, {counted(len(run.trials), 'trial')}"
+    of = f"commit {run.commit or 'none'}, branch {run.ref or 'none'}, created {run.created}"
     lines = [
-        Line(f"run {run.id}, {counted(len(run.cases), 'case')}, {ended}"),
-        Line(f"commit {run.commit or 'none'}, branch {run.ref or 'none'}, created {run.created}"),
+        Line(f"{found.named}, {ended}"),
+        Line(f"written {run.created}" if found.is_table else of),
     ]
     lines += (Line(f"note: {one}", YELLOW) for one in peculiarities(run, trials=len(run.trials)))
-    lines += _described(report, judgement, page)
+    lines += _described(report, judgement, page, is_table=found.is_table)
     return page.fitted([*lines, *headlines(judgement)])
 
 
-def _described(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
+def _described(
+    report: Report, judgement: Judgement, page: Page, *, is_table: bool = False
+) -> Iterator[Line]:
     """Word a run that is compared with nothing: means, intervals, worst cases."""
     yield Line()
     yield from described_table(report.side.described, report.settings, page)
@@ -269,7 +275,7 @@ def _described(report: Report, judgement: Judgement, page: Page) -> Iterator[Lin
     lost = [one for one in judgement.descriptions if one.trials["errored"]]
     for one in lost:
         yield from map(Line, first_errored(judgement, one))
-    if lost and (again := run_again(judgement)):
+    if lost and not is_table and (again := run_again(judgement)):
         yield Line(f"errored trials are not scored{again}")
 
 

@@ -16,7 +16,7 @@ from pytest_llmeval.gate.results import (
     Interval,
     Verdict,
 )
-from pytest_llmeval.gate.scoring import Counted
+from pytest_llmeval.gate.scoring import Counted, TrialCounts
 from pytest_llmeval.reports.formats import (
     BOLD,
     GREEN,
@@ -55,7 +55,7 @@ _NAME_WIDTH = 12  # of a side
 _LEAST_NAME = 16  # of a function
 _NARROWEST, _WIDEST = 15, 41  # columns of a bar
 _LINE, _TARGET, _ZERO, _POINT = "━┊│●"
-_ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped")
+_ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped", "without_value")
 _STYLES: Mapping[Verdict, Mapping[str, bool]] = {
     Verdict.REGRESSED: RED,
     Verdict.NOT_COMPARABLE: RED,
@@ -190,8 +190,14 @@ def _described_row(described: FunctionDescription) -> list[str]:
         ends_of(described.interval, metric),
         ends_of(described.prediction, metric),
         "" if hat is None else f"{decimals(hat.here)} (k {hat.k})",
-        ", ".join(f"{counts[outcome]} {outcome}" for outcome in _ODD if counts[outcome]),
+        odd_trials(counts),
     ]
+
+
+def odd_trials(counts: TrialCounts) -> str:
+    """Count the trials that do not enter a mean, or by a crash: ``2 errored, 1 without value``."""
+    found = (f"{counts[outcome]} {outcome}" for outcome in _ODD if counts[outcome])
+    return ", ".join(found).replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,16 @@ class Baseline:
     notes: tuple[str, ...] = ()
     chosen: str = ""
 
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a score table: there are no calls, no tests and no ini file."""
+        return self.how == "table"
+
+    @property
+    def named(self) -> str:
+        """What it is, with its name: ``run 1a2b3c4``, ``table scores.csv``."""
+        return f"{'table' if self.is_table else 'run'} {self.run.id}"
+
 
 def found_as(found: FoundRun, reference: str, *, how: How) -> Baseline:
     """Note of a run by which name, and how, it was found."""

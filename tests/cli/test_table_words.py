@@ -1,0 +1,226 @@
+"""What score tables are told: figures of any size, lines for what is left out, advice to follow."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pytest_llmeval.cli import main
+
+Row = tuple[object, ...]
+HEAD = ("case_id", "repeat", "score", "condition")
+OF_METRICS = ("case_id", "repeat", "score", "metric", "condition")
+
+
+def written(folder: Path, rows: Iterable[Row], head: Row = HEAD) -> str:
+    path = folder / "t.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([head, *rows])
+    return str(path)
+
+
+def told(*arguments: str) -> str:
+    """All that is printed; a fault of ours is raised."""
+    result = CliRunner().invoke(main, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.output
+
+
+def every_face(path: str) -> dict[str, str]:
+    pair = (f"{path}::A", f"{path}::B")
+    faces = {
+        form: told("compare", *pair, form) for form in ("--markdown", "--html", "--json", "-v")
+    }
+    faces["--html"] = re.sub(
+        r"<(style|script).*?</\1>|<[^>]*>", " ", faces["--html"], flags=re.DOTALL
+    )
+    faces["show"], faces["plan"] = told("show", pair[1]), told("plan", pair[0])
+    return faces | {"selfcheck": told("selfcheck", pair[1])}
+
+
+SIZES = (5e-324, 1e-310, 1e-200, 1e-160, 1e-12, 1.0, 1e12, 1e77, 1e99)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("metric", ["score", "seconds"])
+def test_scores_of_any_size_are_compared_shown_and_planned(
+    size: float, metric: str, tmp_path: Path
+) -> None:
+    rows = [
+        (i, r, size * (1 + i % 3 + r * (i % 2) + (k == "B")), metric, k)
+        for i in range(8)
+        for r in range(3)
+        for k in "AB"
+    ]
+    for face, text in every_face(written(tmp_path, rows, OF_METRICS)).items():
+        assert "could not judge" not in text, face
+        assert not re.search(r"Error|\bnan\b", text), face
+
+
+@pytest.mark.parametrize("cases", [2, 8])
+def test_seconds_of_all_sizes_at_once_are_compared(cases: int, tmp_path: Path) -> None:
+    rows = [
+        (i, r, 10.0 ** (99 - 400 * (k == "A") * (i + r) % 2), "seconds", k)
+        for i in range(cases)
+        for r in range(2)
+        for k in "AB"
+    ]
+    for face, text in every_face(written(tmp_path, rows, OF_METRICS)).items():
+        assert "could not judge" not in text, face
+
+
+@pytest.mark.parametrize("score", ["inf", "-inf", "nan", "1e101", "-1e300"])
+def test_a_score_that_is_no_number_is_one_line(score: str, tmp_path: Path) -> None:
+    path = written(tmp_path, [(0, 0, 0.5, "A"), (1, 0, score, "A"), (0, 0, 0.5, "B")])
+    for command in (
+        ("compare", f"{path}::A", f"{path}::B"),
+        ("show", f"{path}::A"),
+        ("plan", f"{path}::A"),
+    ):
+        assert re.fullmatch(rf"ERROR: .*, line 3: score is '{score}'.*\n", told(*command))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "noted"), [(80, 88, True), (0.01, 0.02, True), (0, 1, False), (-1, 0.5, True)]
+)
+def test_a_plan_says_where_nobody_chose_the_drop_for_a_scale(
+    low: float, high: float, noted: bool, tmp_path: Path
+) -> None:
+    rows = [(i, r, (low, high)[(i + r) % 2], "A") for i in range(8) for r in range(3)]
+    path = written(tmp_path, rows)
+    text = told("plan", path)
+    assert ("the drop of 0.05 is in units of" in text) is noted
+    assert ("--target" in text) is noted
+    assert "in units of" in told("plan", path, "--html") or not noted
+    assert "in units of" not in told("plan", path, "--drop=0.02")
+
+
+def test_a_plan_of_scores_that_never_vary_says_so(tmp_path: Path) -> None:
+    path = written(tmp_path, [(i, r, 0.7, "A") for i in range(8) for r in range(3)])
+    text = told("plan", path)
+    assert "(no two repeats of a case differ: how far they scatter is unknown)" in text
+    assert "0.000" not in text
+
+
+@pytest.mark.parametrize("zeros", [1, 3])
+def test_seconds_of_0_are_counted_wherever_they_are_left_out(zeros: int, tmp_path: Path) -> None:
+    rows = [
+        (i, r, 0 if (k == "B" and i < zeros and not r) else 2 + (i + r) % 5 / 10, "seconds", k)
+        for i in range(20)
+        for r in range(2)
+        for k in "AB"
+    ]
+    path = written(tmp_path, rows, OF_METRICS)
+    pair = (f"{path}::A", f"{path}::B")
+    line = (
+        f"trials without a value above 0 for seconds, not compared: {zeros} here, 0 in the baseline"
+    )
+    for form in ("--json", "--markdown", "--html"):
+        assert line in told("compare", *pair, form)
+    assert f"{zeros} without value" in told("show", pair[1])
+    assert f"(of its trials {zeros} without value)" in told("plan", pair[1])
+    assert f"of its trials {zeros} without value" in told("selfcheck", pair[1])
+    reason = "no seconds above 0, more than 5 %"
+    assert (reason in told("compare", *pair, "--markdown")) is (zeros == 3)
+
+
+def test_cases_that_lose_all_trials_of_one_side_are_counted(tmp_path: Path) -> None:
+    rows = [
+        (i, r, "" if (k == "B" and i < 2) else (i + r) % 2, k)
+        for i in range(40)
+        for r in range(2)
+        for k in "AB"
+    ]
+    path = written(tmp_path, rows)
+    text = told("compare", f"{path}::A", f"{path}::B", "--max-errored=0.2")
+    assert "left out: 4 trials with a score on one side alone" in text
+    assert "left out: 2 cases with no score on one side" in text
+
+
+def test_two_tables_without_a_common_score_are_one_line(tmp_path: Path) -> None:
+    path = written(tmp_path, [(i, 0, "", k) for i in range(8) for k in "AB"])
+    text = told("compare", f"{path}::A", f"{path}::B")
+    assert text == f"ERROR: {path}::A and {path}::B: no trial has a score on both sides\n"
+
+
+def latencies(folder: Path) -> str:
+    rows = [
+        (i, r, value, name, k)
+        for i in range(8)
+        for r in range(2)
+        for name, value in (("latency_ms", 500 + 10 * i + r), ("acc", (i + r) % 2))
+        for k in "AB"
+    ]
+    return written(folder, rows, OF_METRICS)
+
+
+def test_show_plan_and_selfcheck_take_a_direction(tmp_path: Path) -> None:
+    name = f"{latencies(tmp_path)}::B"
+    for command in ("show", "plan", "selfcheck"):
+        assert "--better latency_ms=lower" in told(command, name)
+        assert "latency_ms higher is taken" not in told(
+            command, name, "--better", "latency_ms=lower"
+        )
+    lower = told("show", name, "--metric=latency_ms", "--better=lower")
+    assert "worst  7  570.500" in lower
+    assert "acc" not in lower
+    rises = told("plan", name, "--metric=latency_ms", "--better=lower", "--drop=5")
+    assert "(535.500 -> 540.500)" in rises
+    assert "no such metric" in told("show", name, "--better", "wer=lower")
+
+
+def test_show_and_plan_take_the_column_of_a_wide_file(tmp_path: Path) -> None:
+    rows = [(i, r, (i + r) % 3 / 2, i % 2, "A") for i in range(8) for r in range(2)]
+    path = written(tmp_path, rows, ("case_id", "repeat", "faith", "recall", "condition"))
+    assert "--metric=faith" in told("show", path)
+    assert "scores (faith)" in told("show", path, "--metric=faith")
+    assert "mean 0.500" in told("plan", path, "--metric=recall")
+
+
+def test_rates_stand_for_a_metric_too() -> None:
+    assert "--metric" in told("plan", "--rates=0.5", "--metric=acc")
+
+
+OF_PYTEST = re.compile(
+    r"llm_\w+ ?=|--llm-\w+|\bpytest\b|ini file|\bmark\b|marker|calls? made|replayed"
+)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(i, r, int((i + r) % 3 > 0), "acc", k) for i in range(9) for r in range(2) for k in "AB"],
+        [(i, 0, i % 2, "acc", k) for i in range(10) for k in "AB" if k == "A" or i > 1],
+        [(i, 0, "" if k == "B" and i < 2 else i % 2, "acc", k) for i in range(10) for k in "AB"],
+        [(f"{i}.0" if k == "B" else i, 0, i % 2, "acc", k) for i in range(10) for k in "AB"],
+        [(i, 0, int(k == "A" or i > 9), "acc", k) for i in range(20) for k in "AB"],
+        [(i, 0, 80 + i - 9 * (k == "B"), "f1", k) for i in range(9) for k in "AB"],
+        [(i, r, 0 if k == "B" else 1, "cost", k) for i in range(9) for r in (0, 1) for k in "AB"],
+        [(i, 0, 0 if k == "B" and i < 3 else 1, "cost", k) for i in range(9) for k in "AB"],
+        [(0, 0, 1, "acc", "A"), (0, 0, 0, "acc", "B")],
+        [(i, 0, 1, name, k) for i in range(9) for name in "ab" for k in "AB" if k + name != "Bb"],
+    ],
+    ids=["same", "gone", "lost", "ids", "fell", "scale", "no-cost", "some-cost", "one", "metric"],
+)  # fmt: skip
+def test_no_face_names_what_a_table_does_not_have(
+    rows: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # its path has a name that must not be there
+    for face, text in every_face(Path(written(tmp_path, rows, OF_METRICS)).name).items():
+        assert not OF_PYTEST.search(re.sub(r'"\w+":', "", text)), (face, OF_PYTEST.search(text))
+        if face in ("show", "plan", "selfcheck", "--markdown"):
+            assert "commit none" not in text
+
+
+def test_clusters_of_one_are_told_as_that(tmp_path: Path) -> None:
+    head = ("case_id", "repeat", "score", "cluster", "condition")
+    rows = [(i, 0, (i + (k == "B")) % 2, "all", k) for i in range(9) for k in "AB"]
+    path = written(tmp_path, rows, head)
+    text = told("compare", f"{path}::A", f"{path}::B", "--json")
+    assert "the 9 cases are a single cluster: no test can tell chance from a drop" in text
