@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -83,8 +84,14 @@ def why(nodeid: str, reference: str, home: Home) -> None:
 @home_option
 def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> None:
     """Delete replies that are old and that no run which is kept needs."""
-    before = (datetime.now(UTC) - days(age, "--older-than")).strftime(TIME)
+    least = days(age, "--older-than")
     _check(home)
+    prune_replies(home, least, references, yes=yes)
+
+
+def prune_replies(home: Home, age: timedelta, references: Sequence[str], *, yes: bool) -> None:
+    """Delete replies of at least that age that no run needs, or none of the named baselines."""
+    before = (datetime.now(UTC) - age).strftime(TIME)
     if references:
         kept = draws_of_baselines(references, home.refs)
     else:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import click
 
+from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cli.arguments import Home, home_option
-from pytest_llmeval.cli.cache_commands import days, yes_option
+from pytest_llmeval.cli.cache_commands import days, prune_replies, yes_option
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.reports.terminal import stored
 from pytest_llmeval.runs.lookup.for_commands import needed_runs
@@ -23,16 +24,25 @@ from pytest_llmeval.runs.store import refuse_tracked
               help="Dirty and incomplete ones, which are no baseline, go sooner.")  # fmt: skip
 @click.option("--keep", "reference", metavar="REF",
               help="Whose baselines stay (default: origin's default branch, or main).")  # fmt: skip
+@click.option("--replies", is_flag=True,
+              help="Replies as old go too, if no run that stays needs them.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would go, and delete nothing.")
 @yes_option
 @home_option
 def prune_command(
-    home: Home, *, age: str, dirty: str, reference: str | None, dry_run: bool, yes: bool
+    home: Home,
+    *,
+    age: str,
+    dirty: str,
+    reference: str | None,
+    replies: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Delete old runs; those that can be no baseline go first.
 
     The newest run stays, and so does each run that a comparison with main may need, however old.
-    Replies are not touched: llmeval cache prune deletes those that no run names any more.
+    Replies are touched by --replies alone.
     """
     refuse_tracked(home.path, git=home.refs.git)
     now, whole = datetime.now(UTC), days(age, "--older-than")
@@ -45,11 +55,13 @@ def prune_command(
         needed=needed_runs(reference, home.refs),
     )
     echo(stored.pruned_runs(planned))
-    if dry_run or not planned.going:
+    if dry_run:
         return
-    if not yes:
+    if planned.going and not yes:
         click.confirm("Delete them for good?", abort=True)
     for run in planned.going:
         run.path.unlink(missing_ok=True)
         with suppress(OSError):  # others lie in it
             run.path.parent.rmdir()
+    if replies and (home.path / "cache" / DBNAME).is_file():
+        prune_replies(home, whole, (), yes=yes)

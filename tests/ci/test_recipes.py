@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from pytest_llmeval.cache.reply import TIME
+from pytest_llmeval.cli import main
 from pytest_llmeval.runs.run_file import read_run, write_run
+from pytest_llmeval.runs.store import RunStore, new_run_id
 from tests.ci.hosts import (
     Job,
     github_push,
@@ -349,6 +355,48 @@ def test_at_github_what_main_paid_for_later_is_not_hidden_by_the_own_cache(ci: C
 
     assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "unchanged", 0), told.output
     assert told.baseline["commit"] == base
+
+
+def grow_old(entry: Path, days: int) -> None:
+    """Let the runs and replies of a cache entry have been made some days ago."""
+    store, replies = RunStore(entry / ".llmeval"), entry / "replies.jsonl"
+    for path in list(store.folder.rglob("*.gz")):
+        run = read_run(path)
+        then = datetime.fromisoformat(run.created) - timedelta(days=days)
+        store.save(replace(run, id=new_run_id(then), created=then.isoformat(timespec="seconds")))
+        path.unlink()
+    llmeval("cache", "export", str(replies), f"--dir={store.directory}")
+    shutil.rmtree(store.directory / "cache")
+    then = datetime.now(UTC) - timedelta(days=days)
+    replies.write_text(
+        re.sub(r'"created": ?"[^"]+"', f'"created":"{then:{TIME}}"', replies.read_text())
+    )
+    llmeval("cache", "import", str(replies), f"--dir={store.directory}")
+
+
+def llmeval(*arguments: str) -> str:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_at_github_what_no_baseline_needs_leaves_the_entry_of_main(ci: Ci) -> None:
+    ci.run_github(README, github_push, run_id=1)
+    base = ci.origin.advance(WORSE)
+    ci.run_github(README, github_push, run_id=2)
+    grow_old(ci.caches.entries["refs/heads/main", "llmeval-push-2-1"], days=100)
+    tip = ci.origin.advance(HARMLESS)
+
+    told = ci.run_github(README, github_push, run_id=3)
+
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "unchanged", 0), told.output
+    kept = ci.caches.entries["refs/heads/main", "llmeval-push-3-1"] / ".llmeval"
+    assert {path.parent.name for path in kept.rglob("*.gz")} == {base, tip}
+    assert f" {CALLS} " in llmeval("cache", "stats", f"--dir={kept}").splitlines()[-1]
+
+    head = ci.origin.commit({"more.txt": ""}, on=tip)
+    told = ci.run_github(README, pull_request, head=head, run_id=4)
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "unchanged", 0), told.output
 
 
 def test_a_run_planted_in_the_scope_of_a_pull_request_is_not_taken_by_rerun_always(ci: Ci) -> None:
