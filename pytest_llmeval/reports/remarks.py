@@ -15,16 +15,18 @@ from pytest_llmeval.gate.results import (
     FunctionDescription,
     Method,
     Verdict,
+    ratio_of,
 )
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import PASS_METRIC, Outcome
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Outcome
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.edits import compared_remark, edited_remarks
 from pytest_llmeval.reports.formats import (
     case_name,
     counted,
     decimals,
+    factor,
     figure,
     label,
     p_value,
@@ -35,6 +37,7 @@ from pytest_llmeval.reports.formats import (
 from pytest_llmeval.reports.provenance import first_new_call
 from pytest_llmeval.reports.reasons import AGAIN
 from pytest_llmeval.settings import CacheMode, GateRules, Settings
+from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 _LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
@@ -188,6 +191,8 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     if place := first_new_call(judgement, function):
         yield _where_requests_part(*place)
     yield from _shared_level(judgement, function)
+    if remark := _shift_of_day(function, judgement.settings):
+        yield remark
     if function.evidence.identical_repeats:
         yield sentences.ONE_DRAW
     if effect.method == rules.test in _STATISTICS:
@@ -195,6 +200,30 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     if remark := sentences.within_case_remark(function, rules):
         yield remark
     yield from _left_out(judgement, function)
+
+
+def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
+    """Say by how much two recordings differ for all cases at once, else offer a margin for it.
+
+    Cases that asked the same anew tell it, where there are enough of them beside others.
+    """
+    effect, metric = function.effect, function.metric
+    if metric not in MEASURED_METRICS or effect.method == "none":
+        return ""
+    again = [case.difference for case in function.compared if case.kind == "redrawn"]
+    if FEWEST_UNITS_FOR_T <= len(again) < effect.changed:
+        ratio = ratio_of(-sum(again) / len(again))  # less is better
+        return (
+            f"{len(again)} of its cases asked the same anew, and their {metric} went by "
+            f"{factor(ratio)}: as much is no work of the change"
+        )
+    if settings.gate.margin:
+        return ""
+    typed = "--llm-margin" if settings.session else "--margin"
+    return (
+        f"two recordings differ in {metric} for all cases at once (provider, machine, day), which "
+        f"no test tells from the change: give a margin of twice as much, as in {typed}=0.30"
+    )
 
 
 def _changes_of_test(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 
 from pytest_llmeval.gate.results import (
+    CaseComparison,
     Comparison,
     Effect,
     Evidence,
@@ -16,6 +18,7 @@ from pytest_llmeval.gate.results import (
     Why,
     ratio_of,
 )
+from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.reports.formats import figure, mean_with_ends
 from pytest_llmeval.reports.remarks import claims, family_words, not_judged, remarks
 from pytest_llmeval.reports.sentences import (
@@ -229,6 +232,46 @@ def test_a_verdict_that_the_whole_suite_may_not_give_is_said_to_be_of_a_part() -
     ) in said_of(one, unrun=2)
     assert "share the level" not in said_of(one)
     assert "share the level" not in said_of(altered(one, p=0.001, p_adjusted=0.001), unrun=2)
+
+
+def asked_again(count: int, *, changed: int) -> FunctionComparison:
+    """Seconds of cases that asked the same anew, half as long again, beside others."""
+    side = Scored((), (0.0,))
+    cases = tuple(
+        CaseComparison(
+            case=f"c{at}",
+            kind="redrawn" if at < count else "request",
+            difference=-math.log(1.5) if at < count else 0.0,
+            scale="log",
+            **dict.fromkeys(("every_baseline", "every_current", "baseline", "current"), side),
+        )
+        for at in range(changed)
+    )
+    return altered(SECONDS, changed=changed, cases=changed, compared=cases)
+
+
+MARGIN = "two recordings differ in seconds for all cases at once (provider, machine, day), which no"
+
+
+@pytest.mark.parametrize(("count", "changed", "is_told"), [(6, 9, 1), (5, 9, 0), (9, 9, 0)])
+def test_cases_that_asked_the_same_anew_tell_the_shift_of_the_day(
+    count: int, changed: int, is_told: int
+) -> None:
+    found = said_of(asked_again(count, changed=changed))
+    line = f"{count} of its cases asked the same anew, and their seconds went by x1.5: as much is"
+    assert (line in found, MARGIN in found) == (bool(is_told), not is_told)
+
+
+def test_a_margin_is_offered_for_what_calls_took_alone() -> None:
+    assert f"{MARGIN} test tells from the change" in said_of(SECONDS)
+    assert "as in --llm-margin=0.30" in said_of(SECONDS)
+    assert MARGIN not in said_of(altered(SECONDS, metric="score"))
+    assert MARGIN not in said_of(altered(SECONDS, method="none"))
+    judgement = FORMS["regressed"]()
+    settings = dataclasses.replace(judgement.settings, gate=GateRules(margin=0.1), session="")
+    assert MARGIN not in "\n".join(
+        remarks(dataclasses.replace(judgement, settings=settings), SECONDS)
+    )
 
 
 def test_what_calls_took_has_no_usual_size() -> None:
