@@ -149,6 +149,7 @@ lint: $(VENV)/.ready
 # The page of options and the pictures, which tests hold to be new; then the site, in build/site.
 docs: $(VENV)/.ready
 	$(BIN)/python docs/make_options.py
+	$(BIN)/python docs/make_schema.py
 	$(BIN)/python -m docs.make_pictures
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

@@ -1,4 +1,4 @@
-"""The JSON report in every form of a result, held against its schema and its page."""
+"""The JSON report in every form of a result, compared with its schema and its page."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from docs import make_schema
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports.json_report import dumped, json_text
@@ -54,8 +55,9 @@ def test_every_form_fits_the_schema_and_has_no_other_key(judgement: Judgement) -
     jsonschema.Draft7Validator(strict(SCHEMA)).validate(report)
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_one_and_made_from_the_records() -> None:
     jsonschema.Draft7Validator.check_schema(SCHEMA)
+    assert make_schema.schema() == SCHEMA, "make docs"
 
 
 def test_the_page_tells_every_key() -> None:
