@@ -17,7 +17,7 @@ from statistics import median
 
 from stopwatch import interleaved
 
-from pytest_llmeval.records import Call, Case, Outcome, Slot, Trial
+from pytest_llmeval.records import Call, Case, Outcome, Slot, Trial, Usage
 from pytest_llmeval.runs.store import RunStore
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -79,8 +79,7 @@ def made_up(name: str, random: Random) -> tuple[Case, tuple[Trial, ...]]:
             served="gpt-6-luna-2026-09-22",
             host="https://api.openai.com",
             parameters={"seed": 7},
-            input_tokens=21,
-            output_tokens=2,
+            usage=Usage(input_tokens=21, output_tokens=2),
             seconds=0.75,
         )
         trial = Trial(

@@ -18,7 +18,7 @@ from statistics import median
 import numpy as np
 
 from pytest_llmeval.gate.compare import compare
-from pytest_llmeval.records import PASS_METRIC, Call, Case, Outcome, Run, Slot, Trial
+from pytest_llmeval.records import PASS_METRIC, Call, Case, Outcome, Run, Slot, Trial, Usage
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.multiplicity import holm
@@ -101,7 +101,9 @@ def recorded(metrics: Sequence[Sequence[CaseScores]], *, here: bool) -> Run:
 
 def a_call(key: str, *, trial: int, draw: str) -> Call:
     slot = Slot(trial, 0)
-    return Call(key=key, slot=slot, draw=draw, seconds=0.1, input_tokens=20, output_tokens=5)
+    return Call(
+        key=key, slot=slot, draw=draw, seconds=0.1, usage=Usage(input_tokens=20, output_tokens=5)
+    )
 
 
 def compare_all(metrics: Sequence[Sequence[CaseScores]]) -> tuple[float, ...]:

@@ -101,6 +101,24 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What one reply took, as the provider told it; prices of a call are made from this alone.
+
+    Attributes:
+        input_tokens: tokens of the request, 0 or more; None if the provider did not say.
+        output_tokens: tokens of the answer, 0 or more; None if the provider did not say.
+        cached_input_tokens: how many of the ``input_tokens`` the provider had in its own cache;
+            None for none, or if it did not say.
+        tier: the tier of service that answered, such as ``flex``; None for the usual one.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    tier: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One request of a trial, and its outcome: one entry a slot.
 
@@ -113,6 +131,7 @@ class Call:
         model: the model asked for; ``served`` is what the provider says answered.
         host: origin of the API, such as ``https://api.openai.com``.
         parameters: sampling parameters named in the request (temperature, seed, top_p).
+        usage: of the reply, when it was paid for.
         seconds: how long the call took when it was paid for.
         failure: why there is no reply: ``infrastructure`` (network, timeout, 401, 402,
             403, 404, 408, 409, 429, 5xx, an account without credit, a cap, a replay miss,
@@ -134,8 +153,7 @@ class Call:
     fingerprint: str | None = None
     host: str | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    usage: Usage = Usage()
     seconds: float | None = None
     failure: Failure | None = None
     reason: str | None = None

@@ -424,6 +424,5 @@ def _sum(figures: list[float | None]) -> float | None:
 
 
 def _tokens(call: Call) -> float | None:
-    if call.input_tokens is None or call.output_tokens is None:
-        return None
-    return call.input_tokens + call.output_tokens
+    read, written = call.usage.input_tokens, call.usage.output_tokens
+    return None if read is None or written is None else read + written

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from itertools import count
@@ -23,6 +23,7 @@ from pytest_llmeval.errors import CAP_REASON, BudgetExceeded
 from pytest_llmeval.models.deadline import Deadline, Watched
 from pytest_llmeval.models.journal import Journal, Room, Spending
 from pytest_llmeval.models.prices import Prices, Tariff, most_input_tokens, most_output_tokens
+from pytest_llmeval.records import Usage
 
 T = TypeVar("T")
 
@@ -42,13 +43,12 @@ class Bill:
     Attributes:
         counts: it was a call; False if the provider turned it away untouched.
         is_free: it was refused with an error, which nobody is charged for.
-        input_tokens: and ``output_tokens``, as the reply has them, None if it does not say.
+        usage: as the reply tells it.
     """
 
     counts: bool = True
     is_free: bool = False
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    usage: Usage = field(default_factory=Usage)
 
 
 class Budget:
@@ -192,8 +192,10 @@ class Budget:
             raise self._cost_refusal(model, f"its price is not known. {remedy}")
         window, limit = tariff.window, own_limit(body)
         most = tariff.cost(
-            input_tokens=most_input_tokens(body, window=window),
-            output_tokens=most_output_tokens(body, window=window, own_limit=limit),
+            Usage(
+                input_tokens=most_input_tokens(body, window=window),
+                output_tokens=most_output_tokens(body, window=window, own_limit=limit),
+            )
         )
         if most is None:
             raise self._cost_refusal(
@@ -307,7 +309,5 @@ class Meter:
         self._open = None
         cost: Decimal | None = Decimal(0)
         if not bill.is_free and self.tariff is not None:
-            cost = self.tariff.cost(
-                input_tokens=bill.input_tokens, output_tokens=bill.output_tokens
-            )
+            cost = self.tariff.cost(bill.usage)
         self.budget.end(name, calls=int(bill.counts), cost=self.most if cost is None else cost)

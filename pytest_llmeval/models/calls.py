@@ -24,6 +24,7 @@ from pytest_llmeval.errors import (
     ReplayMiss,
 )
 from pytest_llmeval.models.attribution import CurrentTrial, charging
+from pytest_llmeval.models.facts import sensible, usage_of
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
@@ -35,16 +36,6 @@ if TYPE_CHECKING:
 # Times that a loop goes round until what awaited a reply has seen it, through layers of an SDK.
 ROUNDS = 20
 SEEN = 5  # of them, until what waits for the first of several tasks has seen that it is done
-LARGEST_NUMBER = 2**53 - 1  # beyond it readers of JSON round
-LONGEST_NAME = 500  # characters of a model or a fingerprint
-NAMES = ("model", "fingerprint")
-NUMBERS: Mapping[str, tuple[type, ...]] = {
-    "input_tokens": (int,),
-    "output_tokens": (int,),
-    "seconds": (int, float),
-}
-Facts = Mapping[str, Parameter]  # that a reply tells of its call
-
 SAMPLING_PARAMETERS = ("temperature", "seed", "top_p")
 _NO_PARAMETERS: Mapping[str, Parameter] = {}  # one for all calls that name none
 
@@ -291,8 +282,7 @@ def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
         draw=reply.draw,
         replayed=reply.replayed,
         parameters=request.parameters or _NO_PARAMETERS,
-        input_tokens=facts.get("input_tokens"),
-        output_tokens=facts.get("output_tokens"),
+        usage=usage_of(facts),
         seconds=facts.get("seconds"),
     )
 
@@ -316,21 +306,3 @@ def _given_up_call(request: Request, slot: Slot, draw: str | None, reason: str) 
         failure="infrastructure",
         reason=reason,
     )
-
-
-def sensible(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the facts that make sense: names, counts of tokens, and seconds.
-
-    Args:
-        facts: by name, as the reply has them.
-    """
-    kept: dict[str, Any] = {}
-    for name in NAMES:
-        text = facts.get(name)
-        if isinstance(text, str) and len(text) <= LONGEST_NAME:
-            kept[name] = text
-    for name, kinds in NUMBERS.items():
-        number: Any = facts.get(name)
-        if type(number) in kinds and 0 <= number <= LARGEST_NUMBER:  # True is no number
-            kept[name] = number
-    return kept

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial
+from pytest_llmeval.records import Usage
 from pytest_llmeval.vendors import VENDORS
 
 Messages = Sequence[Mapping[str, object]]
@@ -21,19 +22,6 @@ class ModelName:
 
     provider: str
     model: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Tokens of one reply, as the provider counted them.
-
-    Attributes:
-        input_tokens: tokens of the request, 0 or more; None if the provider did not say.
-        output_tokens: tokens of the answer, 0 or more; None if the provider did not say.
-    """
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import Call, TokenPrice
+from pytest_llmeval.records import Call, TokenPrice, Usage
 from pytest_llmeval.vendors import VENDORS
 
 MILLION = 10**6
@@ -38,8 +38,9 @@ class Tariff:
     long: int | None = None
     price_long: Counting | None = None
 
-    def cost(self, *, input_tokens: int | None, output_tokens: int | None) -> Decimal | None:
+    def cost(self, usage: Usage) -> Decimal | None:
         """Price a call in dollars; None if tokens that cost something were not counted."""
+        input_tokens, output_tokens = usage.input_tokens, usage.output_tokens
         if self.long is not None and self.price_long is not None:
             if input_tokens is None or output_tokens is None:
                 return None
@@ -75,9 +76,7 @@ class Prices:
     def cost(self, call: Call) -> Decimal | None:
         """Price a call in dollars; None without a price, or without the tokens that it counts."""
         tariff = self.tariff(call.model)
-        if tariff is None:
-            return None
-        return tariff.cost(input_tokens=call.input_tokens, output_tokens=call.output_tokens)
+        return None if tariff is None else tariff.cost(call.usage)
 
     def is_local(self, model: str | None) -> bool:
         """Whether a model runs on the user's own machine, at no price."""
@@ -130,13 +129,14 @@ def _part(price: Decimal, tokens: int | None) -> Decimal | None:
 def _listed(model: str) -> Tariff | None:
     """Look a model up in the tables that genai-prices brings along; no network is used."""
     try:
-        from genai_prices import Usage, calc_price
+        from genai_prices import Usage as Priced
+        from genai_prices import calc_price
     except ImportError:
         return None
     provider, _, name = model.partition("/")
 
     def calculate(input_tokens: int, output_tokens: int) -> Any:
-        usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+        usage = Priced(input_tokens=input_tokens, output_tokens=output_tokens)
         return calc_price(usage, model_ref=name, provider_id=provider)
 
     try:

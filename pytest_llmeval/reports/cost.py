@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from pytest_llmeval.errors import CAP_REASON, listed_names
 from pytest_llmeval.models.prices import Prices
-from pytest_llmeval.records import Call, Case, Outcome, Run, bare
+from pytest_llmeval.records import Call, Case, Outcome, Run, Usage, bare
 from pytest_llmeval.reports.formats import counted, dollars
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import Settings
@@ -71,12 +71,11 @@ class Cost:
 def cost_of_run(run: Run, prices: Prices) -> Cost:
     """Add up what the calls of a run cost; failed ones brought no reply to be charged for."""
     sums = {False: Sum(), True: Sum()}
-    alike: dict[tuple[str | int | None, ...], list[Call]] = {}
+    alike: dict[tuple[str | None, Usage, bool], list[Call]] = {}
     for trial in run.trials:
         for call in trial.calls:
             if call.failure is None:
-                tokens = call.input_tokens, call.output_tokens
-                alike.setdefault((call.model, *tokens, call.replayed), []).append(call)
+                alike.setdefault((call.model, call.usage, call.replayed), []).append(call)
     for call, *others in alike.values():
         cost, count = prices.cost(call), 1 + len(others)
         if cost is None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from operator import attrgetter
 from types import UnionType
 from typing import (
     Annotated,
@@ -42,6 +43,7 @@ from pytest_llmeval.records import (
     Setting,
     Slot,
     Trial,
+    Usage,
 )
 
 SCHEMA = 1
@@ -49,6 +51,7 @@ RUN_ID = r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}"
 FULL_HASH = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
 LONGEST_FAULT = 160  # characters; a wrong value in it may have any length
 _NAMES = {"rules": "gate", "index": "trial"}  # what fields of records are called in the file
+_FLAT = {"usage": Usage}  # fields whose own fields stand in their place
 _ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
@@ -91,12 +94,18 @@ def _checked(hint: Any) -> Any:
 
 
 @cache
-def _fields(record: Any) -> tuple[tuple[str, str, Any, object], ...]:
-    """List the fields of a dataclass: name, name in the file, type, default."""
+def _fields(record: Any) -> tuple[tuple[attrgetter[Any], str, Any, object], ...]:
+    """List the fields of a dataclass: what reads one, its name in the file, type, default."""
     hints, rows = get_type_hints(record), []
     for one in fields(record):
+        if one.name in _FLAT:
+            part = _fields(_FLAT[one.name])
+            rows += [(attrgetter(f"{one.name}.{name}"), name, *more) for _, name, *more in part]
+            continue
         default = one.default if one.default_factory is MISSING else one.default_factory()
-        rows.append((one.name, _NAMES.get(one.name, one.name), hints[one.name], default))
+        rows.append(
+            (attrgetter(one.name), _NAMES.get(one.name, one.name), hints[one.name], default)
+        )
     return tuple(rows)
 
 
@@ -233,8 +242,8 @@ def sparse(record: Any) -> dict[str, object]:
     """List the fields of a record: those without a default, and those that differ from it."""
     line: dict[str, object] = {}
     kind: Any = type(record)
-    for attribute, name, hint, default in _fields(kind):
-        value = getattr(record, attribute)
+    for read, name, hint, default in _fields(kind):
+        value = read(record)
         if default is MISSING or (value is not None and value != default):
             # Equal runs are equal bytes, in whatever order a mapping was filled.
             is_mapping = get_origin(hint) is Mapping
@@ -401,5 +410,10 @@ def read_trial(data: bytes, *, functions: Mapping[str, str]) -> Trial:
     line = read_line(data, _TRIAL)
     if line.pop("function") != functions.get(line["case"]):
         raise Malformed("`case` and `function` are not in the list of the first line")
-    calls = (Call(**call | {"slot": Slot.parse(call["slot"])}) for call in line.pop("calls", ()))
-    return Trial(index=line.pop("trial"), calls=tuple(calls), **line)
+    calls = tuple(map(_call, line.pop("calls", ())))
+    return Trial(index=line.pop("trial"), calls=calls, **line)
+
+
+def _call(line: dict[str, Any]) -> Call:
+    usage = {name: line.pop(name) for _, name, *_ in _fields(Usage) if name in line}
+    return Call(**line | {"slot": Slot.parse(line["slot"]), "usage": Usage(**usage)})

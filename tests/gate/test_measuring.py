@@ -13,7 +13,7 @@ from scipy import stats
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.gate.scoring import measured
-from pytest_llmeval.records import Call, Outcome, Run, Slot, Trial
+from pytest_llmeval.records import Call, Outcome, Run, Slot, Trial, Usage
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import a_case, a_run
@@ -27,8 +27,7 @@ def took(seconds: float | None, *, request: str = "v1", trial: int = 0, tokens: 
         slot=Slot(trial, 0),
         draw=f"{request}/{trial}/{seconds}",
         seconds=seconds,
-        input_tokens=tokens,
-        output_tokens=tokens,
+        usage=Usage(input_tokens=tokens, output_tokens=tokens),
     )
 
 
@@ -220,7 +219,7 @@ def test_where_nothing_was_measured_there_is_no_score(run: Run) -> None:
 
 
 def test_tokens_that_were_not_counted_are_not_0() -> None:
-    call = dataclasses.replace(took(1.0), output_tokens=None)
+    call = dataclasses.replace(took(1.0), usage=Usage(input_tokens=10))
     assert scores(a_trial(took(1.0), call)) == {"seconds": 2.0}
 
 

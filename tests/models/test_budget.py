@@ -13,7 +13,7 @@ from pytest_llmeval.errors import BudgetExceeded
 from pytest_llmeval.models.budget import Bill, Budget
 from pytest_llmeval.models.journal import Journal, journal_of, note_end
 from pytest_llmeval.models.prices import Prices
-from pytest_llmeval.records import TokenPrice
+from pytest_llmeval.records import TokenPrice, Usage
 
 D = Decimal
 MODEL = "openai/foo"
@@ -34,7 +34,7 @@ def budget(
 
 
 def wrote(tokens: int | None) -> Callable[[object], Bill]:
-    return lambda _reply: Bill(input_tokens=1, output_tokens=tokens)
+    return lambda _reply: Bill(usage=Usage(input_tokens=1, output_tokens=tokens))
 
 
 def ask(asked: Budget, tokens: int | None = 100, *, model: str = MODEL) -> str:

@@ -96,7 +96,7 @@ def test_a_call_is_recorded_with_its_provenance(session: Session, trial: Countin
     assert (call.reply_sha256, call.replayed) == (reply.sha256, False)
     assert (call.model, call.served, call.fingerprint) == ("openai/gpt", "gpt-2026", "fp")
     assert (call.host, call.parameters) == ("https://api.example", {"temperature": 0.5})
-    assert (call.input_tokens, call.output_tokens, call.seconds) == (7, 2, 0.25)
+    assert (call.usage.input_tokens, call.usage.output_tokens, call.seconds) == (7, 2, 0.25)
     assert (call.failure, call.reason) == (None, None)
 
 
@@ -106,7 +106,7 @@ def test_a_replayed_call_keeps_the_facts_of_the_paid_one(begin: Callable[..., Se
         begin().calls(trial).call(asking(lambda _slot: answering(seconds=3, input_tokens=7)))
 
     (call,) = replaying.calls
-    assert (call.replayed, call.seconds, call.input_tokens) == (True, 3.0, 7)
+    assert (call.replayed, call.seconds, call.usage.input_tokens) == (True, 3.0, 7)
 
 
 def test_facts_of_an_unexpected_kind_are_unknown(session: Session, trial: CountingTrial) -> None:
@@ -115,7 +115,7 @@ def test_facts_of_an_unexpected_kind_are_unknown(session: Session, trial: Counti
     )
 
     (call,) = trial.calls
-    assert (call.served, call.input_tokens, call.seconds) == (None, None, None)
+    assert (call.served, call.usage.input_tokens, call.seconds) == (None, None, None)
 
 
 @pytest.mark.parametrize("kind", ["infrastructure", "content"])

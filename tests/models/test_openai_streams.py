@@ -117,7 +117,7 @@ def test_a_stream_is_recorded_with_who_answered_and_what_it_took(
 
     (call,) = trial.calls
     assert (call.model, call.served) == (NAME, "gpt-2026-01-01")
-    assert (call.input_tokens, call.output_tokens) == (7, 2)
+    assert (call.usage.input_tokens, call.usage.output_tokens) == (7, 2)
     assert call.failure is None
 
 

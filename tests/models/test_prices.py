@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.prices import Prices, Tariff
-from pytest_llmeval.records import TokenPrice
+from pytest_llmeval.records import TokenPrice, Usage
 
 D = Decimal
 OWN = TokenPrice(input=D("0.15"), output=D("0.60"))
@@ -25,7 +25,7 @@ def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 def cost(prices: Prices, model: str, read: int | None, written: int | None) -> Decimal | None:
     tariff = prices.tariff(model)
     assert tariff is not None
-    return tariff.cost(input_tokens=read, output_tokens=written)
+    return tariff.cost(Usage(input_tokens=read, output_tokens=written))
 
 
 def test_a_price_of_the_user_is_taken_as_it_is() -> None:
@@ -77,7 +77,7 @@ def test_the_tables_know_models_and_their_windows() -> None:
     tariff = Prices({}).tariff("openai/gpt-4o-mini")
 
     assert tariff is not None
-    assert tariff.cost(input_tokens=1000, output_tokens=100) == D("0.00021")
+    assert tariff.cost(Usage(input_tokens=1000, output_tokens=100)) == D("0.00021")
     assert tariff.window == 128_000
     assert cost(Prices({}), "openai/gpt-4o-mini-2024-07-18", 1000, 100) == D("0.00021")
 

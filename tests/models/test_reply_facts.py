@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.cache.reply import Answer
 from pytest_llmeval.models.calls import CachedCalls, Request
-from pytest_llmeval.models.providers import anthropic, ollama, openai
+from pytest_llmeval.models.providers import anthropic, gemini, ollama, openai
 from tests.models.conftest import CountingTrial, Session
 from tests.models.vendors import ANTHROPIC, MESSAGES, OLLAMA, OPENAI, Vendor
 from tests.servers.openai_server import Scripted
@@ -197,7 +197,7 @@ def test_every_call_tells_who_answered_and_what_it_took(
     (call,), (replayed,) = paid.calls, again.calls
     assert (call.model, call.host) == (f"{asked.vendor.name}/{sent['model']}", server.origin)
     assert (call.served, call.fingerprint) == (asked.served, asked.fingerprint)
-    assert (call.input_tokens, call.output_tokens) == asked.tokens
+    assert (call.usage.input_tokens, call.usage.output_tokens) == asked.tokens
     assert call.parameters == (asked.sampling or {})
     assert call.seconds is not None
     assert call.was_paid
@@ -214,6 +214,31 @@ def test_a_count_that_makes_no_sense_is_none(said: object) -> None:
 
     for vendor in (openai, anthropic, ollama):
         assert vendor.VENDOR.read_facts(told) == {"output_tokens": 2}
+
+
+TIERS = [("flex", "flex"), ("batch", "batch"), ("default", None), ("standard", None), (7, None)]
+
+
+@pytest.mark.parametrize("said", [4, 0, None, "4", -1])
+def test_tokens_that_the_provider_had_in_its_cache_are_told(said: object) -> None:
+    expected = {"cached_input_tokens": 4} if said == 4 else {}
+    counted = {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": said}}
+    read = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": said}}
+    gemini_read = {"promptTokenCount": 9, "cachedContentTokenCount": said}
+
+    for usage in (counted, read):
+        facts = openai.VENDOR.read_facts({"usage": usage})
+        assert facts == {"input_tokens": 9, **expected}
+    facts = gemini.VENDOR.read_facts({"usageMetadata": gemini_read})
+    assert facts == {"input_tokens": 9, "output_tokens": 0, **expected}
+
+
+@pytest.mark.parametrize(("said", "tier"), TIERS)
+def test_a_tier_is_told_where_it_is_not_the_usual_one(said: object, tier: str | None) -> None:
+    expected = {} if tier is None else {"tier": tier}
+
+    assert openai.VENDOR.read_facts({"service_tier": said}) == expected
+    assert anthropic.VENDOR.read_facts({"usage": {"service_tier": said}}) == expected
 
 
 @pytest.mark.parametrize("said", [0, 2**53 - 1])
@@ -244,6 +269,6 @@ def test_a_stored_reply_that_tells_nonsense_is_a_reply(
     )
 
     (call,) = trial.calls
-    assert (call.input_tokens, call.output_tokens, call.seconds) == (None, None, None)
+    assert (call.usage.input_tokens, call.usage.output_tokens, call.seconds) == (None, None, None)
     assert (call.served, call.fingerprint) == (None, None)
     assert call.replayed

@@ -102,7 +102,7 @@ def test_events_of_anthropic_are_replayed_one_by_one(
     assert replayed == paid
     assert paid[-1].content[0].text == "Hi"
     (call,) = trial.calls
-    assert (call.served, call.input_tokens, call.output_tokens) == ("claude-1", 7, 2)
+    assert (call.served, call.usage.input_tokens, call.usage.output_tokens) == ("claude-1", 7, 2)
 
 
 def test_an_overloaded_anthropic_is_waited_for(

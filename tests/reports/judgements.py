@@ -15,7 +15,7 @@ from typing import Any
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
-from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, TokenPrice, Trial
+from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, TokenPrice, Trial, Usage
 from pytest_llmeval.reports.formats import Line
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -116,8 +116,7 @@ def _call(request: str, index: int, *, outcome: Outcome, replayed: bool) -> Call
         reply_sha256=digest(f"reply to {request} {index}"),
         replayed=replayed,
         served="gpt-6-luna-2026-09-22",
-        input_tokens=184,
-        output_tokens=6,
+        usage=Usage(input_tokens=184, output_tokens=6),
         seconds=0.4 + 0.05 * index,
     )
 

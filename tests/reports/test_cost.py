@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Call, Outcome, Run, TokenPrice, Trial
+from pytest_llmeval.records import Call, Outcome, Run, TokenPrice, Trial, Usage
 from pytest_llmeval.reports.cost import dollars
 from pytest_llmeval.reports.json_report import dumped
 from pytest_llmeval.reports.make_report import make_report
@@ -29,7 +29,8 @@ def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call(model: str | None = "openai/foo", **changes: Any) -> Call:
-    return make_call(model=model, **{"input_tokens": 1000, "output_tokens": 100, **changes})
+    counted = Usage(input_tokens=1000, output_tokens=100)
+    return make_call(model=model, **{"usage": counted, **changes})
 
 
 def run_with(*calls: Call, outcome: Outcome = Outcome.PASSED) -> Run:
@@ -70,7 +71,9 @@ def test_where_nothing_was_saved_nothing_is_said_of_it(tmp_path: Path) -> None:
 
 
 def test_a_session_of_local_models_speaks_of_no_money(tmp_path: Path) -> None:
-    run = run_with(call("ollama/llama"), call("function/app:answer", input_tokens=None))
+    run = run_with(
+        call("ollama/llama"), call("function/app:answer", usage=Usage(output_tokens=100))
+    )
 
     assert "$" not in "\n".join(lines(run, tmp_path))
     assert cost_in_json(run, tmp_path)["spent"] == 0
@@ -92,7 +95,7 @@ def test_a_model_without_a_price_is_named_and_never_counted_as_free(tmp_path: Pa
 
 
 def test_a_reply_without_token_counts_has_no_cost(tmp_path: Path) -> None:
-    run = run_with(call(output_tokens=None, replayed=True))
+    run = run_with(call(usage=Usage(input_tokens=1000), replayed=True))
 
     texts = lines(run, tmp_path)
     assert texts[0].endswith(" · $0 (saved n/a)")

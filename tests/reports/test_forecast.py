@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.engine.earlier_runs import source_of_forecast
-from pytest_llmeval.records import Case, Outcome, Run, TokenPrice
+from pytest_llmeval.records import Case, Outcome, Run, TokenPrice, Usage
 from pytest_llmeval.reports.cost import forecast
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.settings import Settings
@@ -27,7 +27,9 @@ def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 def run_of(*tokens: int | None, model: str = "openai/foo") -> Run:
     """Two cases with two trials each, which write so many tokens."""
     run = make_run()
-    calls = [make_call(model=model, input_tokens=1, output_tokens=count) for count in tokens]
+    calls = [
+        make_call(model=model, usage=Usage(input_tokens=1, output_tokens=count)) for count in tokens
+    ]
     trials = zip(run.trials, calls, strict=True)
     return replace(run, trials=tuple(replace(trial, calls=(call,)) for trial, call in trials))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pytest_llmeval.records import Call, Case, CiJob, Collected, Outcome, Run, Slot, Trial
+from pytest_llmeval.records import Call, Case, CiJob, Collected, Outcome, Run, Slot, Trial, Usage
 
 # Lone surrogates too: a file name on disk may hold any bytes.
 texts = st.text(st.characters(), max_size=12)
@@ -30,8 +30,13 @@ calls = st.builds(
     fingerprint=maybe(texts),
     host=maybe(texts),
     parameters=parameters,
-    input_tokens=maybe(counts),
-    output_tokens=maybe(counts),
+    usage=st.builds(
+        Usage,
+        input_tokens=maybe(counts),
+        output_tokens=maybe(counts),
+        cached_input_tokens=maybe(counts),
+        tier=maybe(texts),
+    ),
     seconds=maybe(finite),
     failure=maybe(st.sampled_from(["infrastructure", "content"])),
     reason=maybe(texts),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
+from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial, Usage
 from pytest_llmeval.runs.run_file import read_run, read_run_header, write_run
 from pytest_llmeval.runs.run_lines import ModelUse
 
@@ -26,8 +26,7 @@ FIRST = Call(
     fingerprint="fp_0aa8d3e20b",
     host="https://api.openai.com",
     parameters={"seed": 7, "stop": None, "stream": False, "temperature": 0.5, "tier": "flex"},
-    input_tokens=21,
-    output_tokens=0,
+    usage=Usage(input_tokens=21, output_tokens=0),
     seconds=0.75,
 )
 REPLAYED = Call(

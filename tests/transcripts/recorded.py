@@ -12,7 +12,7 @@ from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.reply import Answer, StoredReply, encode
 from pytest_llmeval.cache.requests import request_rows
 from pytest_llmeval.cache.store import Store
-from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial, bare_run
+from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial, Usage, bare_run
 
 FUNCTION = "evals/test_shop.py::test_label"
 COMMIT = "a" * 40
@@ -64,8 +64,7 @@ class Recorder:
             draw=stored.draw,
             reply_sha256=stored.sha256,
             model="openai/m",
-            input_tokens=21,
-            output_tokens=2,
+            usage=Usage(input_tokens=21, output_tokens=2),
             seconds=0.8,
         )
 

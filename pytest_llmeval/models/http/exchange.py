@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.replies import Answer
@@ -24,8 +24,9 @@ from pytest_llmeval.errors import (
     ReplayMiss,
 )
 from pytest_llmeval.models.budget import Bill, OwnLimit, no_own_limit
-from pytest_llmeval.models.calls import CachedCalls, Facts, Request, sampling_parameters
+from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.deadline import Deadline
+from pytest_llmeval.models.facts import Facts, usage_of
 from pytest_llmeval.models.http.answers import (
     ANSWER_FIELDS,
     AnswerCheck,
@@ -295,11 +296,8 @@ class Exchange:
 
 def _bill(reply: HttpReply) -> Bill:
     """Tell the budget what an attempt took."""
-    facts: Mapping[str, Any] | None = reply.facts
-    if facts is not None:
-        return Bill(
-            input_tokens=facts.get("input_tokens"), output_tokens=facts.get("output_tokens")
-        )
+    if reply.facts is not None:
+        return Bill(usage=usage_of(reply.facts))
     # A reply that we found unusable came all the same, and may be charged for.
     is_free = OWN_TYPE not in reply.error.names
     return Bill(counts=not is_throttled(reply), is_free=is_free)

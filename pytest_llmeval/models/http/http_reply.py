@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from http import HTTPStatus
 
-from pytest_llmeval.models.calls import Facts
+from pytest_llmeval.models.facts import Facts
 from pytest_llmeval.originals import Clock
 from pytest_llmeval.records import Failure
 

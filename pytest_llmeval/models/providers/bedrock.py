@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.models.calls import Facts, sensible
+from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.answers import ANSWER_FIELDS, JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, facts_of_usage, text_of

@@ -19,6 +19,7 @@ from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.deadline import Deadline
+from pytest_llmeval.models.facts import sensible, usage_of
 from pytest_llmeval.models.http.answers import Expected
 from pytest_llmeval.models.http.exchange import (
     PLACEHOLDER_KEY,
@@ -29,7 +30,7 @@ from pytest_llmeval.models.http.exchange import (
 )
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import NetworkFailed, RetryPolicy
-from pytest_llmeval.models.llm import Messages, Reply, Usage
+from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.providers.vendor import Vendor
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.vendors import VENDORS
@@ -122,15 +123,12 @@ class ChatProvider:
             raise ProviderFailed(f"{name} gave no reply: {exc}", reason=exc.reason) from exc
 
     def _reply(self, stored: StoredReply, expected: Expected) -> Reply:
-        vendor, parsed = self._vendor, expected.plain(stored)
-        facts: Mapping[str, Any] = vendor.read_facts(parsed)
+        vendor, parsed, facts = self._vendor, expected.plain(stored), sensible(stored.facts)
         return Reply(
             text=vendor.text(parsed),
             parse=partial(vendor.sdk_object, parsed),
             model=facts.get("model"),
-            usage=Usage(
-                input_tokens=facts.get("input_tokens"), output_tokens=facts.get("output_tokens")
-            ),
+            usage=usage_of(facts),
             cached=stored.replayed,
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.models.calls import Facts, sensible
+from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts, read_body
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of

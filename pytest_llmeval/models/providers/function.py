@@ -25,10 +25,10 @@ from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameter
 from pytest_llmeval.models.deadline import TimeIsUp
 from pytest_llmeval.models.http.masking import masked_answer, masked_text
 from pytest_llmeval.models.http.retries import RetryPolicy
-from pytest_llmeval.models.llm import Messages, Reply, Usage
+from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.source import drop_docstrings, innermost
 from pytest_llmeval.originals import Clock
-from pytest_llmeval.records import Slot
+from pytest_llmeval.records import Slot, Usage
 from pytest_llmeval.safe_text import printable
 
 Run = Callable[[Awaitable[object]], object]

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.models.calls import Facts, sensible
+from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
@@ -40,6 +40,7 @@ def _read_facts(reply: JsonObject) -> Facts:
     if isinstance(usage, dict) and "promptTokenCount" in usage:
         facts["input_tokens"] = _sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
         facts["output_tokens"] = _sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
+        facts["cached_input_tokens"] = usage.get("cachedContentTokenCount") or None
     return sensible(facts)
 
 

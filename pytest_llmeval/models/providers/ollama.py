@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, Facts, sensible
+from pytest_llmeval.models.calls import SAMPLING_PARAMETERS
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
+from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts, read_body
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
 from pytest_llmeval.errors import ProviderNotInstalled, SettingsError
-from pytest_llmeval.models.calls import Facts, sensible
+from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, Dialect, ending_in
 from pytest_llmeval.models.http.masking import key_of_environment
@@ -165,11 +165,14 @@ def facts_of_usage(reply: JsonObject) -> Facts:
     """Pick out of a reply that has a ``usage`` who answered and what it took."""
     usage = reply.get("usage") or value_at(reply, "x_groq", "usage")  # in a stream of Groq's
     tokens = usage if isinstance(usage, dict) else {}
+    details = tokens.get("prompt_tokens_details", tokens.get("input_tokens_details"))
     facts = {
         "model": reply.get("model"),
         "fingerprint": reply.get("system_fingerprint"),
         "input_tokens": tokens.get("prompt_tokens", tokens.get("input_tokens")),
         "output_tokens": tokens.get("completion_tokens", tokens.get("output_tokens")),
+        "cached_input_tokens": value_at(details, "cached_tokens") or None,
+        "tier": reply.get("service_tier", tokens.get("service_tier")),
     }
     return sensible(facts)
 

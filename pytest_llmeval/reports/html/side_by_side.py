@@ -183,7 +183,8 @@ def _side(found: Sequence[Transcript], messages: list[ShownMessage], metric: str
 
 def _cost(trials: Sequence[Trial]) -> str:
     calls = [call for trial in trials for call in trial.calls]
-    tokens = sum((call.input_tokens or 0) + (call.output_tokens or 0) for call in calls)
+    counts = ((call.usage.input_tokens, call.usage.output_tokens) for call in calls)
+    tokens = sum((read or 0) + (written or 0) for read, written in counts)
     seconds = sum(call.seconds or 0.0 for call in calls)
     told = [f"{tokens / len(trials):.0f} tokens"] if tokens else []
     told += [f"{seconds / len(trials):.1f} s"] if seconds >= _LEAST_SECONDS * len(trials) else []

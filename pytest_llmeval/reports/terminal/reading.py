@@ -231,8 +231,8 @@ def _table(sides: Sequence[CaseSide], letters: Letters, page: Page) -> list[str]
 
 def _cells(one: Transcript, letters: Letters, metric: str) -> Sequence[str]:
     calls = one.trial.calls
-    asked = sum(call.input_tokens or 0 for call in calls)
-    answered = sum(call.output_tokens or 0 for call in calls)
+    asked = sum(call.usage.input_tokens or 0 for call in calls)
+    answered = sum(call.usage.output_tokens or 0 for call in calls)
     seconds = sum(call.seconds or 0 for call in calls)
     letter = f"{letters.get(one.said, '?')} " if calls else ""
     return (

@@ -142,7 +142,7 @@ def test_a_reply_tells_text_model_and_usage(session: Session, trial: CountingTri
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (7, 2)
     (call,) = trial.calls
     assert (call.model, call.served) == (NAME, "claude-haiku-4-5-20260101")
-    assert (call.input_tokens, call.output_tokens) == (7, 2)
+    assert (call.usage.input_tokens, call.usage.output_tokens) == (7, 2)
     assert call.parameters == {"temperature": 0.5}
 
 

@@ -69,7 +69,7 @@ def test_what_a_client_asks_is_kept_byte_for_byte_whoever_signed_it(
     assert {call.model for call in calls} == {f"bedrock/{MODEL}"}
     assert [call.replayed for call in calls] == [False, True]
     if body != {"embedding": [0.5]}:
-        assert (calls[0].input_tokens, calls[0].output_tokens) == (7, 2)
+        assert (calls[0].usage.input_tokens, calls[0].usage.output_tokens) == (7, 2)
     assert len(server.requests) == 1
 
 

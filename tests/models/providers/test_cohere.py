@@ -144,7 +144,7 @@ def test_what_a_client_asks_is_kept_byte_for_byte(
     assert replies[0].content == replies[1].content
     (call,) = trial.calls
     assert (call.replayed, call.model) == (True, f"cohere/{asked['model']}")
-    assert (call.input_tokens, call.output_tokens) == tokens
+    assert (call.usage.input_tokens, call.usage.output_tokens) == tokens
     assert not files_with(SECRET, directory)
 
 
@@ -321,7 +321,7 @@ def test_a_stream_that_is_not_whole_is_asked_for_again(
 
     assert reply.status_code == 200
     assert len(server.requests) == 2
-    assert (trial.calls[0].failure, trial.calls[0].input_tokens) == (None, 7)
+    assert (trial.calls[0].failure, trial.calls[0].usage.input_tokens) == (None, 7)
 
 
 def test_a_stream_of_version_1_that_is_cut_is_asked_for_again(
@@ -341,4 +341,4 @@ def test_a_stream_may_have_an_end_mark(place: Place, server: CohereServer) -> No
         post(httpx, f"{server.url}/v2/chat", json={**ASKED, "stream": True})
 
     assert len(server.requests) == 1
-    assert trial.calls[0].output_tokens == USAGE["billed_units"]["output_tokens"]
+    assert trial.calls[0].usage.output_tokens == USAGE["billed_units"]["output_tokens"]

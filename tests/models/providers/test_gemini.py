@@ -121,7 +121,7 @@ def test_a_replay_needs_no_key_and_no_sdk(
     assert reply.raw == content([{"text": "reply 0"}])
     assert len(server.requests) == 1
     (call,) = trial.calls
-    assert (call.model, call.input_tokens, call.output_tokens) == (NAME, 7, 2)
+    assert (call.model, call.usage.input_tokens, call.usage.output_tokens) == (NAME, 7, 2)
     assert Prices({}).cost(call)
 
 
@@ -235,7 +235,7 @@ def test_what_a_client_asks_is_kept_byte_for_byte(
     assert {reply.headers["content-type"] for reply in replies} == {content_type}
     (call,) = trial.calls
     assert (call.replayed, call.model) == (True, NAME)
-    assert (call.input_tokens is None) == asked.endswith("embedContent")
+    assert (call.usage.input_tokens is None) == asked.endswith("embedContent")
 
 
 def test_several_embeddings_are_one_draw(place: Place, server: GeminiServer) -> None:

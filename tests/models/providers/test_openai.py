@@ -74,7 +74,7 @@ def test_a_call_is_recorded_as_it_was_and_where(
     assert (call.model, call.served) == (NAME, "gpt-4o-mini-2026-01-01")
     assert (call.fingerprint, call.host) == ("fp_1", server.origin)
     assert call.parameters == {"temperature": 0.5, "seed": 7}
-    assert (call.input_tokens, call.output_tokens) == (7, 2)
+    assert (call.usage.input_tokens, call.usage.output_tokens) == (7, 2)
     assert call.seconds is not None
     assert 0 < call.seconds < 5
     assert not call.replayed

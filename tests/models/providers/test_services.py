@@ -15,6 +15,7 @@ import pytest
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.models.providers.vendor import any_key_is_set, services
+from pytest_llmeval.records import Usage
 from pytest_llmeval.vendors import SERVICES
 from tests.leaks import files_with
 from tests.models.conftest import SECRET, Session
@@ -150,7 +151,7 @@ def test_what_a_client_asks_is_kept_byte_for_byte(
     assert replies[0].content == replies[1].content
     (call,) = trial.calls
     assert (call.replayed, call.model) == (True, chat.model)
-    assert (call.input_tokens, call.output_tokens) == (7, 2)
+    assert (call.usage.input_tokens, call.usage.output_tokens) == (7, 2)
     assert call.parameters == {"temperature": 0.5}
     assert call.host == f"https://{chat.url.split('/')[2]}"
     assert place.notes == []
@@ -165,7 +166,7 @@ def test_what_it_costs_is_known(chat: Chat) -> None:
         assert tariff is None
     else:
         assert tariff is not None
-        assert tariff.cost(input_tokens=10**6, output_tokens=10**6) > Decimal("0.1")
+        assert tariff.cost(Usage(input_tokens=10**6, output_tokens=10**6)) > Decimal("0.1")
 
 
 @chats
@@ -230,7 +231,7 @@ def test_a_stream_of_groqs_tells_its_tokens_in_a_place_of_its_own(
     with place.trial() as trial:
         post(httpx, chat.url, json=chat.asked(stream=True), headers=chat.key())
 
-    assert (trial.calls[0].input_tokens, trial.calls[0].output_tokens) == (7, 2)
+    assert (trial.calls[0].usage.input_tokens, trial.calls[0].usage.output_tokens) == (7, 2)
 
 
 @pytest.mark.parametrize("method", ["rawPredict", "streamRawPredict"])
@@ -248,7 +249,7 @@ def test_claude_at_google_is_kept_with_the_model_of_its_url(
             headers = {"authorization": f"Bearer {SECRET}{token}"}
             url = f"{VERTEX}/anthropic/models/claude-4@5:{method}"
             replies.append(post(httpx, url, json=asked, headers=headers).content)
-        models |= {(call.model, call.input_tokens) for call in trial.calls}
+        models |= {(call.model, call.usage.input_tokens) for call in trial.calls}
 
     assert models == {("anthropic/claude-4@5", 7)}
     assert replies[0] == replies[1]
