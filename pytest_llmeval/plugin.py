@@ -591,7 +591,7 @@ class SessionHooks:
             self._foretell(opening)
 
     def _foretell(self, opening: Run) -> None:
-        from pytest_llmeval.cache.locks import lack_of_locks
+        from pytest_llmeval.cache.process_locks import lack_of_locks
         from pytest_llmeval.engine.earlier_runs import source_of_forecast
         from pytest_llmeval.reports.cost import forecast
 

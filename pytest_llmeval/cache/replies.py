@@ -17,13 +17,10 @@ from pytest_llmeval.cache.course import (
     decode_course,
     encode_course,
 )
-from pytest_llmeval.cache.locks import (
-    ProcessLocks,
-    SingleFlight,
-    fork_safe_lock,
-    lock_awaited_by_forks,
-)
+from pytest_llmeval.cache.flights import SingleFlight
+from pytest_llmeval.cache.locks import fork_safe_lock, lock_awaited_by_forks
 from pytest_llmeval.cache.parameters import Parameters, keep_parameters
+from pytest_llmeval.cache.process_locks import ProcessLocks
 from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
@@ -96,7 +93,6 @@ class Replies:
         warn_late = partial(self._warn_once, "late")
         self._process_locks = ProcessLocks(directory, patience=patience, warn=warn_late)
         self._flights = SingleFlight(self._process_locks)
-        self._misses = _Misses()
         self._kept_keys: set[str] = set()
         self._explained_keys: set[str] = set()
         self.patience = patience
@@ -155,10 +151,7 @@ class Replies:
         """
         self._is_closed = False
         name = f"{request.key}/{slot}"
-        self._misses.enter(name)  # before it is read: what is stored from now on may be missed
         stored = self._stored(name, request.accepts)
-        if stored is not None or self._mode in ("off", "replay"):
-            self._misses.leave(name)
         if stored is None and self._mode == "replay":
             raise ReplayMiss(self._miss(request, slot))
         return stored
@@ -186,13 +179,10 @@ class Replies:
             return StoredReply.fresh(request.perform(slot), session=self._session)
         name = f"{request.key}/{slot}"
         session = self._session if self._mode == "refresh" else ""  # it replays its own draws only
-        try:
-            return self._flights.share(
-                f"{name}/{session}/{'loop' if request.awaits else 'thread'}",
-                partial(self._pay_alone, name, request, slot),
-            )
-        finally:
-            self._misses.leave(name)
+        return self._flights.share(
+            f"{name}/{session}/{'loop' if request.awaits else 'thread'}",
+            partial(self._pay_alone, name, request, slot),
+        )
 
     def courses(self, trial: str) -> list[Steps]:
         """Find the courses of a trial that were kept; none where its draws are to be new.
@@ -302,12 +292,9 @@ class Replies:
         is_own = self._mode != "refresh" or reply.session == self._session
         return reply if is_own and accepts(reply) else None
 
-    def _pay_alone(
-        self, name: str, request: KeptRequest, slot: Slot, may_be_paid: bool
-    ) -> StoredReply:
+    def _pay_alone(self, name: str, request: KeptRequest, slot: Slot) -> StoredReply:
         """Pay while nobody else does, unless another has done so since the lookup."""
-        may_be_paid = may_be_paid or not self._misses.has_one_alone(name)
-        stored = self._stored(name, request.accepts) if may_be_paid else None
+        stored = self._stored(name, request.accepts)
         if stored is not None:
             return stored
         reply = StoredReply.fresh(request.perform(slot), session=self._session)
@@ -369,8 +356,6 @@ class Replies:
             if self._store is None:
                 from pytest_llmeval.cache.store import Store
 
-                if self._mode != "replay":
-                    self._process_locks.join()
                 self._store = Store(self._directory, warn=self._warn)
                 with suppress(CacheUnusable):  # a lookup of a reply tells of it
                     keep_parameters(self._store, self._parameters)
@@ -403,33 +388,3 @@ class Replies:
             self._warned.add(kind)
         if is_new:
             self._warn(message)
-
-
-class _Misses:
-    """The draws that this process has looked up in vain and not paid for yet.
-
-    A thread that finds a draw missing may be overtaken before it pays: by another that missed it,
-    too, and has paid by then.
-    """
-
-    def __init__(self) -> None:
-        self._lock = fork_safe_lock()
-        # By name: how many are under way, and whether there was another beside one of them.
-        self._by_name: dict[str, tuple[int, bool]] = {}
-
-    def enter(self, name: str) -> None:
-        """Note a draw before it is looked up."""
-        with self._lock:
-            others, _ = self._by_name.get(name, (0, False))
-            self._by_name[name] = others + 1, others > 0
-
-    def leave(self, name: str) -> None:
-        """Forget a draw that was found or paid for."""
-        with self._lock:
-            count, had_company = self._by_name.pop(name, (0, False))
-            if count > 1:
-                self._by_name[name] = count - 1, had_company
-
-    def has_one_alone(self, name: str) -> bool:
-        """Whether one thread alone has looked a draw up, and nobody since it began to."""
-        return self._by_name.get(name) == (1, False)

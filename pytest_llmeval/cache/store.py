@@ -16,11 +16,8 @@ from pytest_llmeval.cache.directory import (
     set_aside,
 )
 from pytest_llmeval.cache.disk import DBNAME, GroupCommit, SharedCache, Timeout, open_cache
-from pytest_llmeval.cache.locks import (
-    call_in_forked_children,
-    lack_of_locks,
-    lock_awaited_by_forks,
-)
+from pytest_llmeval.cache.locks import call_in_forked_children, lock_awaited_by_forks
+from pytest_llmeval.cache.process_locks import lack_of_locks
 from pytest_llmeval.cache.queries import (
     AnyChange,
     NewRow,

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
-from pytest_llmeval.cache.locks import file_lock
+from pytest_llmeval.cache.process_locks import file_lock
 from pytest_llmeval.errors import USER_IN_URL, GitFailed, without_user
 from pytest_llmeval.runs.git import ask, change, cut_commits, has_commit, object_ids, tree_ids
 from pytest_llmeval.settings import is_address

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import locks
-from pytest_llmeval.cache.locks import FILE, ProcessLocks, file_lock, lack_of_locks
+from pytest_llmeval.cache import process_locks
+from pytest_llmeval.cache.process_locks import FILE, ProcessLocks, file_lock, lack_of_locks
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.errors import CacheUnusable
 
@@ -21,7 +21,7 @@ def test_where_the_system_has_no_such_locks_nothing_is_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    spec = importlib.util.spec_from_file_location("claims_elsewhere", locks.__file__)
+    spec = importlib.util.spec_from_file_location("claims_elsewhere", process_locks.__file__)
     assert spec is not None
     assert spec.loader is not None
     elsewhere: Any = importlib.util.module_from_spec(spec)
@@ -39,14 +39,14 @@ def make_locks(directory: Path) -> ProcessLocks:
 def test_what_another_process_claims_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lockf, refusals = locks.fcntl.lockf, [BlockingIOError(), PermissionError()]
+    lockf, refusals = process_locks.fcntl.lockf, [BlockingIOError(), PermissionError()]
 
     def refuse_twice(*arguments: Any) -> None:
         if refusals:
             raise refusals.pop()
         lockf(*arguments)
 
-    monkeypatch.setattr(locks.fcntl, "lockf", refuse_twice)
+    monkeypatch.setattr(process_locks.fcntl, "lockf", refuse_twice)
     own = make_locks(tmp_path)
 
     with own.locked("draw"):
@@ -62,9 +62,9 @@ def test_who_has_waited_too_long_for_somebody_unknown_goes_on_without(
         raise BlockingIOError
 
     warned: list[str] = []
-    monkeypatch.setattr(locks.fcntl, "lockf", refuse)
+    monkeypatch.setattr(process_locks.fcntl, "lockf", refuse)
     if unknown == "to us":
-        monkeypatch.setattr(locks.sys, "platform", "elsewhere")
+        monkeypatch.setattr(process_locks.sys, "platform", "elsewhere")
     own = ProcessLocks(tmp_path, patience=0.01, warn=warned.append)
 
     with own.locked("draw"):
@@ -82,104 +82,8 @@ def test_a_file_that_another_thread_has_opened_or_replaced_is_not_opened_again(
         before = own._opened
         assert before is not None
         own._retire(before._replace(descriptor=-1))
-        own.join()
+        own._open_first()
         assert own._opened is before
-    own.close()
-
-
-def may_be_paid(own: ProcessLocks, draw: str = "draw") -> bool:
-    """Lock a draw; tell whether another process may have paid for it."""
-    with own.locked(draw) as answer:
-        return answer
-
-
-def test_who_is_alone_knows_what_was_paid_for(tmp_path: Path) -> None:
-    own = make_locks(tmp_path)
-    own.join()
-    own.join()
-
-    assert not may_be_paid(own)
-    own.close()
-
-
-def test_who_joins_after_a_lookup_may_have_missed_something(tmp_path: Path) -> None:
-    own = make_locks(tmp_path)
-
-    assert may_be_paid(own)
-    own.join()
-    assert may_be_paid(own)
-    own.close()
-
-
-def test_another_process_may_pay_from_when_it_joins(tmp_path: Path) -> None:
-    own, other = make_locks(tmp_path), make_locks(tmp_path)
-    own.join()
-    assert not may_be_paid(own)
-
-    other.join()
-    assert may_be_paid(own)
-    assert may_be_paid(other)
-    other.close()
-    own.close()
-
-
-def test_a_forked_child_joins_anew(tmp_path: Path) -> None:
-    own = make_locks(tmp_path)
-    own.join()
-    child = os.fork()
-    if not child:
-        os._exit(may_be_paid(own))
-
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 1
-    assert may_be_paid(own)
-    own.close()
-
-
-def test_a_child_uses_no_lock_of_its_parent(tmp_path: Path) -> None:
-    own = make_locks(tmp_path)
-    own._leave()
-    own.join()
-    parents = own._opened
-
-    own._leave()  # as in a child
-
-    assert may_be_paid(own)
-    assert own._opened is not parents
-    own.close()
-
-
-def test_what_was_waited_for_may_be_paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = make_locks(tmp_path)
-    own.join()
-    lockf, refusals = locks.fcntl.lockf, [BlockingIOError()]
-
-    def refuse_once(*arguments: Any) -> None:
-        if refusals:
-            raise refusals.pop()
-        lockf(*arguments)
-
-    monkeypatch.setattr(locks.fcntl, "lockf", refuse_once)
-
-    assert may_be_paid(own)
-    assert not may_be_paid(own)
-    own.close()
-
-
-@pytest.mark.parametrize("is_there_again", [False, True])
-def test_after_the_file_was_removed_anybody_may_have_paid(
-    tmp_path: Path, is_there_again: bool
-) -> None:
-    own = make_locks(tmp_path)
-    own.join()
-    (tmp_path / FILE).unlink()
-    other = make_locks(tmp_path)
-    if is_there_again:
-        other.join()
-
-    assert may_be_paid(own)
-    assert may_be_paid(own)
-    other.close()
     own.close()
 
 
@@ -187,27 +91,24 @@ def no_room(*_arguments: object) -> int:
     raise OSError(28, "no space left")
 
 
-def test_who_cannot_tell_others_that_it_is_there_locks_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = len([*Path("/proc/self/fd").iterdir()])
-    monkeypatch.setattr(locks.Files, "write", no_room)
-    own = make_locks(tmp_path)
-    own.join()
-
-    assert may_be_paid(own)
-    assert len([*Path("/proc/self/fd").iterdir()]) == opened
-    own.close()
+def lock(own: ProcessLocks) -> None:
+    with own.locked("draw"):
+        pass
 
 
-def test_who_joins_again_may_have_missed_something_between(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_there_again", [False, True])
+def test_a_file_that_was_removed_is_made_anew(tmp_path: Path, is_there_again: bool) -> None:
     own, other = make_locks(tmp_path), make_locks(tmp_path)
-    own.join()
-    own.close()
-    other.join()
-    other.close()
+    lock(own)
+    before = own._opened
+    (tmp_path / FILE).unlink()
+    if is_there_again:
+        lock(other)
 
-    assert may_be_paid(own)
+    with own.locked("draw"):
+        assert own._opened is not before
+        assert (tmp_path / FILE).stat().st_ino == own._opened.identity.st_ino
+    other.close()
     own.close()
 
 
@@ -215,14 +116,14 @@ def test_without_room_for_a_file_that_was_removed_nobody_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = make_locks(tmp_path)  # a warning that it was waited for in vain would end the test
-    own.join()
+    lock(own)
     (tmp_path / FILE).unlink()
-    monkeypatch.setattr(locks.Files, "write", no_room)
+    monkeypatch.setattr(process_locks.Files, "open", no_room)
     waits: list[float] = []
-    monkeypatch.setattr(locks.Clock, "sleep", waits.append)
+    monkeypatch.setattr(process_locks.Clock, "sleep", waits.append)
 
-    assert may_be_paid(own)
-    assert waits == [locks.SHORTEST_PAUSE]
+    lock(own)
+    assert waits == [process_locks.SHORTEST_PAUSE]
     own.close()
 
 
@@ -235,9 +136,8 @@ def test_what_may_be_somebody_elses_is_not_written_to(tmp_path: Path, kind: str)
     else:
         (tmp_path / FILE).hardlink_to(victim)
     own = make_locks(tmp_path)
-    own.join()
+    lock(own)
 
-    assert may_be_paid(own)
     assert victim.read_text() == "theirs"
     own.close()
 
@@ -251,7 +151,7 @@ def test_a_disk_without_locks_is_told_at_once_with_what_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     assert lack_of_locks(tmp_path / name) == ""
-    monkeypatch.setattr(locks.fcntl, "lockf", refuse_locks)
+    monkeypatch.setattr(process_locks.fcntl, "lockf", refuse_locks)
 
     told = lack_of_locks(tmp_path / name)
 
@@ -267,17 +167,17 @@ def test_what_cannot_be_tried_is_no_lack_of_locks(
     def refuse(*_arguments: Any) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(locks.Files, "open", refuse)
+    monkeypatch.setattr(process_locks.Files, "open", refuse)
     assert lack_of_locks(tmp_path / "missing") == ""
     monkeypatch.undo()
-    monkeypatch.setattr(locks, "fcntl", None)  # as on Windows
+    monkeypatch.setattr(process_locks, "fcntl", None)  # as on Windows
     assert lack_of_locks(tmp_path) == ""
 
 
 def test_a_cache_on_a_disk_without_locks_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks.fcntl, "lockf", refuse_locks)
+    monkeypatch.setattr(process_locks.fcntl, "lockf", refuse_locks)
     warned: list[str] = []
     store = Store(tmp_path, warn=warned.append)
 
@@ -293,6 +193,8 @@ def test_a_cache_on_a_disk_without_locks_is_not_waited_for(
 def test_where_there_are_no_locks_of_whole_files_all_are_let_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str, name: str
 ) -> None:
-    monkeypatch.setattr(getattr(locks, owner, locks), name, refuse_locks if owner else None)
+    monkeypatch.setattr(
+        getattr(process_locks, owner, process_locks), name, refuse_locks if owner else None
+    )
     with file_lock(tmp_path / "lock"), file_lock(tmp_path / "lock"):
         pass

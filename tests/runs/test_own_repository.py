@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.cache import locks
-from pytest_llmeval.cache.locks import file_lock
+from pytest_llmeval.cache import process_locks
+from pytest_llmeval.cache.process_locks import file_lock
 from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.own_repository import LOCK, OwnRepository
 from tests.platforms import needs
@@ -124,7 +124,7 @@ def test_a_repository_of_other_hashes_is_read_too(tmp_path: Path) -> None:
 
 
 def test_it_is_used_where_there_are_no_locks_for_files(project, own, monkeypatch, tmp_path):
-    monkeypatch.setattr(locks, "fcntl", None)
+    monkeypatch.setattr(process_locks, "fcntl", None)
     with own.worktree(project.head, tmp_path / "place"):
         assert (tmp_path / "place").exists()
 
