@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from diskcache.core import (
     DBNAME,
@@ -33,19 +33,16 @@ from pytest_llmeval.cache.queries import (
     AnyChange,
     NewRow,
     Plan,
-    StoredRow,
-    Value,
+    Rows,
     all_pages,
-    find_rows,
     harden,
-    read_page,
-    rows_below,
 )
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.originals import Clock, Files
 
 __all__ = ["DBNAME", "SharedCache", "Timeout", "open_cache"]
 
+T = TypeVar("T")
 Outcome = bool | Exception
 
 TIMEOUT = 60.0  # seconds to wait for the lock of another process
@@ -86,7 +83,7 @@ class RefusingDisk(Disk):  # type: ignore[misc]  # diskcache has no types
     fetch = remove = get
 
 
-class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
+class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
     """A cache with one connection for all threads, which must take turns.
 
     diskcache opens a connection a thread. Our threads live as long as a trial or a call, there
@@ -158,17 +155,8 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
             statement = INSERT + ", ".join([ROW] * len(rows))
             self._con.execute(statement, list(chain.from_iterable(_columns(rows))))
 
-    def find(self, *names: str) -> list[Value | None]:
-        """Read the values of rows; see ``find_rows``."""
-        return find_rows(self._con, names)
-
-    def below(self, beginning: str) -> list[StoredRow]:
-        """Read all rows whose names begin so; see ``rows_below``."""
-        return rows_below(self._con, beginning)
-
-    def page(self, pattern: str, before: int) -> list[StoredRow]:
-        """Read a page of rows; see ``read_page``."""
-        return read_page(self._con, pattern, before)
+    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        return question(self._con)
 
     def rewrite(self, plan: Plan[AnyChange]) -> AnyChange:
         """Change many rows in one transaction; see ``Store.rewrite``."""

@@ -88,47 +88,58 @@ def checked_value(mode: object, filename: object, value: object) -> Value:
     return value
 
 
-def find_rows(connection: sqlite3.Connection, names: Sequence[str]) -> list[Value | None]:
-    """Read the values of a few rows as they are at one moment.
+class Rows:
+    """Reads rows by name or page by page; whoever has connections says over which one."""
 
-    Returns:
-        What was found, in the order of the names; None where there is no such row.
-    """
-    found: list[Value | None] = [None] * len(names)
-    rows = connection.execute(_finding(len(names)), names).fetchall()
-    for place, mode, filename, value in rows:
-        found[place] = checked_value(mode, filename, value)
-    return found
+    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """Ask over a hardened connection.
 
+        Raises:
+            sqlite3.Error: the database cannot be read, or was closed.
+        """
+        raise NotImplementedError
 
-def rows_below(connection: sqlite3.Connection, beginning: str) -> list[StoredRow]:
-    """Read all rows whose names begin so, the newest first.
+    def find(self, *names: str) -> list[Value | None]:
+        """Read the values of a few rows as they are at one moment.
 
-    Args:
-        connection: hardened.
-        beginning: ends in a slash.
-    """
-    end = beginning[:-1] + chr(ord("/") + 1)
-    found = connection.execute(BELOW, (beginning, end)).fetchall()
-    return [StoredRow(place, name, checked_value(*columns)) for place, name, *columns in found]
+        Returns:
+            What was found, in the order of the names; None where there is no such row.
+        """
+        query, found = _finding(len(names)), list[Value | None]([None] * len(names))
+        for place, *columns in self._ask(lambda one: one.execute(query, names).fetchall()):
+            found[place] = checked_value(*columns)
+        return found
+
+    def below(self, beginning: str) -> list[StoredRow]:
+        """Read all rows whose names begin so, the newest first.
+
+        Args:
+            beginning: ends in a slash.
+        """
+        return self._rows(BELOW, beginning, beginning[:-1] + chr(ord("/") + 1))
+
+    def page(self, pattern: str, before: int) -> list[StoredRow]:
+        """Read the next rows, the newest first.
+
+        Args:
+            pattern: which names, as SQLite's GLOB has it.
+            before: only rows of a lower place.
+        """
+        return self._rows(PAGE, before, pattern, SIZE)
+
+    def has_choice(self) -> bool:
+        """Tell whether any slot may have several replies."""
+        return self._ask(lambda one: one.execute(CHOICE).fetchone()) is not None
+
+    def _rows(self, query: str, *values: object) -> list[StoredRow]:
+        found = self._ask(lambda one: one.execute(query, values).fetchall())
+        return [StoredRow(place, name, checked_value(*columns)) for place, name, *columns in found]
 
 
 @cache
 def _finding(count: int) -> str:
     """Write the query for so many rows: it takes two thirds of the time of one with IN."""
     return " UNION ALL ".join(FIND.format(place=n) for n in range(count))
-
-
-def read_page(connection: sqlite3.Connection, pattern: str, before: int) -> list[StoredRow]:
-    """Read the next rows, the newest first.
-
-    Args:
-        connection: hardened.
-        pattern: which names, as SQLite's GLOB has it.
-        before: only rows of a lower place.
-    """
-    rows = connection.execute(PAGE, (before, pattern, SIZE)).fetchall()
-    return [StoredRow(place, name, checked_value(*columns)) for place, name, *columns in rows]
 
 
 def all_pages(read: Callable[[int], list[StoredRow]]) -> Iterator[StoredRow]:
@@ -143,7 +154,7 @@ def all_pages(read: Callable[[int], list[StoredRow]]) -> Iterator[StoredRow]:
         page = read(page[-1].place)
 
 
-class ReadConnections:
+class ReadConnections(Rows):
     """Two more connections to an open cache: what they read waits for no commit.
 
     Safe for threads. They do not wait for SQLite's locks either, but fail; ``Store`` then asks the
@@ -158,23 +169,7 @@ class ReadConnections:
     def __init__(self, database: Path, locks: Sequence[threading.RLock]) -> None:
         self._lines = [(lock, _connect_to_read(database)) for lock in locks]
 
-    def find(self, *names: str) -> list[Value | None]:
-        """Read the values of rows; see ``find_rows``.
-
-        Raises:
-            sqlite3.Error: the database cannot be read, or was closed.
-        """
-        return self._read(lambda connection: find_rows(connection, names))
-
-    def below(self, beginning: str) -> list[StoredRow]:
-        """Read all rows whose names begin so; see ``rows_below``.
-
-        Raises:
-            sqlite3.Error: as above.
-        """
-        return self._read(lambda connection: rows_below(connection, beginning))
-
-    def _read(self, question: Callable[[sqlite3.Connection], T]) -> T:
+    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
         lock, connection = self._lines[0]
         if not lock.acquire(blocking=False):
             lock, connection = self._lines[1]
@@ -199,7 +194,7 @@ def _connect_to_read(database: Path) -> sqlite3.Connection:
     return connection
 
 
-class ReadOnlyCache:
+class ReadOnlyCache(Rows):
     """The rows of a cache in a directory that cannot be written.
 
     diskcache writes its settings whenever it opens, so it cannot read there. Rows that a killed
@@ -212,22 +207,6 @@ class ReadOnlyCache:
     def __init__(self, database: Path) -> None:
         self._uri = f"file:{quote(str(database))}?mode=ro&immutable=1"
         self.find("")
-
-    def find(self, *names: str) -> list[Value | None]:
-        """Read the values of rows; see ``find_rows``.
-
-        Raises:
-            sqlite3.OperationalError: the database cannot be read.
-        """
-        return self._ask(lambda connection: find_rows(connection, names))
-
-    def below(self, beginning: str) -> list[StoredRow]:
-        """Read all rows whose names begin so; see ``rows_below``."""
-        return self._ask(lambda connection: rows_below(connection, beginning))
-
-    def page(self, pattern: str, before: int) -> list[StoredRow]:
-        """Read a page of rows; see ``read_page``."""
-        return self._ask(lambda connection: read_page(connection, pattern, before))
 
     def add_all(self, _rows: object = None) -> NoReturn:
         """Refuse to write.
@@ -252,7 +231,7 @@ class ReadOnlyCache:
             raise sqlite3.OperationalError(str(exc)) from exc
 
 
-class RowReader:
+class RowReader(Rows):
     """Rows of a cache that somebody else may have open: nothing is written, mended or set aside.
 
     Where there is no cache, or it cannot be read, there are no rows.
@@ -262,46 +241,39 @@ class RowReader:
     """
 
     def __init__(self, database: Path) -> None:
-        self._connection: sqlite3.Connection | None = None
-        log = database.with_name(f"{database.name}-wal")
-        is_live = log.exists() and log.stat().st_size
-        # Without ``immutable`` SQLite makes files beside the database, even to read it.
-        for options in ("mode=ro", "mode=ro&immutable=1")[0 if is_live else 1 :]:
-            uri = f"file:{quote(str(database))}?{options}"
-            with contextlib.suppress(sqlite3.Error):
-                self._connection = sqlite3.connect(uri, 1, uri=True, isolation_level=None)
-                harden(self._connection)
-                self._connection.execute("SELECT 1 FROM Cache LIMIT 1")
-                return
-            self.close()
+        self._connection = _connect_to_look(database)
 
-    def below(self, beginning: str) -> list[Value]:
-        """Read the values of all rows whose names begin so, the newest first.
-
-        Args:
-            beginning: ends in a slash.
-        """
-        if self._connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                return [row.value for row in rows_below(self._connection, beginning)]
-        return []
-
-    def get(self, name: str) -> Value | None:
-        """Read the value of a row, None if there is none."""
-        if self._connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                return find_rows(self._connection, (name,))[0]
-        return None
-
-    def has_choice(self) -> bool:
-        """Tell whether any slot may have several replies."""
-        if self._connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                return self._connection.execute(CHOICE).fetchone() is not None
-        return False
+    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return question(self._connection)
+        except sqlite3.Error:  # damaged, or closed
+            with contextlib.closing(_empty()) as empty:
+                return question(empty)
 
     def close(self) -> None:
         """Close the database."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connection.close()
+
+
+def _connect_to_look(database: Path) -> sqlite3.Connection:
+    log = database.with_name(f"{database.name}-wal")
+    is_live = log.exists() and log.stat().st_size
+    # Without ``immutable`` SQLite makes files beside the database, even to read it.
+    for options in ("mode=ro", "mode=ro&immutable=1")[0 if is_live else 1 :]:
+        uri = f"file:{quote(str(database))}?{options}"
+        with contextlib.suppress(sqlite3.Error):
+            connection = sqlite3.connect(uri, 1, uri=True, isolation_level=None)
+            try:
+                harden(connection)
+                connection.execute("SELECT 1 FROM Cache LIMIT 1")
+            except sqlite3.Error:
+                connection.close()
+            else:
+                return connection
+    return _empty()
+
+
+def _empty() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE Cache(key, raw, mode, filename, value)")
+    return connection

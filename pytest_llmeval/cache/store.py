@@ -24,6 +24,7 @@ from pytest_llmeval.cache.queries import (
     Plan,
     ReadConnections,
     ReadOnlyCache,
+    Rows,
     StoredRow,
     Value,
     all_pages,
@@ -92,28 +93,27 @@ class Store:
         return found
 
     def find(self, *names: str) -> list[Value | None]:
-        """Read the values of a few rows as they are at one moment; see ``find_rows``.
+        """Read the values of a few rows; see ``Rows.find``.
 
         Raises:
             CacheUnusable: the database cannot be read.
         """
-        readers = self._readers
-        if readers is not None and self._is_in_place():
-            with contextlib.suppress(sqlite3.Error):
-                return readers.find(*names)
-        return self._attempt(lambda cache: cache.find(*names))
+        return self._read(lambda rows: rows.find(*names))
 
     def below(self, beginning: str) -> list[StoredRow]:
-        """Read all rows whose names begin so; see ``rows_below``.
+        """Read all rows whose names begin so; see ``Rows.below``.
 
         Raises:
             CacheUnusable: the database cannot be read.
         """
+        return self._read(lambda rows: rows.below(beginning))
+
+    def _read(self, question: Callable[[Rows], T]) -> T:
         readers = self._readers
         if readers is not None and self._is_in_place():
             with contextlib.suppress(sqlite3.Error):
-                return readers.below(beginning)
-        return self._attempt(lambda cache: cache.below(beginning))
+                return question(readers)
+        return self._attempt(question)
 
     def add(self, name: str, value: bytes, *, beside: Sequence[NewRow] = ()) -> bool:
         """Write a value, durably, unless the name has one.

@@ -68,7 +68,7 @@ class StoredTexts:
     def _stored(self, call: Call) -> StoredReply | None:
         if self._rows is None or call.draw is None:
             return None
-        values = self._rows.below(f"{call.key}/{call.slot}/")
+        values = (row.value for row in self._rows.below(f"{call.key}/{call.slot}/"))
         replies = filter(None, map(decode_or_none, values))
         return next((reply for reply in replies if reply.draw == call.draw), None)
 
@@ -76,11 +76,11 @@ class StoredTexts:
         """Read the parameters of a case."""
         if self._rows is None or digest is None:
             return None
-        return read_parameters(self._rows.get(parameters_name(digest)))
+        return read_parameters(self._rows.find(parameters_name(digest))[0])
 
     def request(self, key: str) -> Asked | None:
         """Read the request of a key."""
-        value = None if self._rows is None else self._rows.get(row_name(key))
+        value = None if self._rows is None else self._rows.find(row_name(key))[0]
         if not isinstance(value, bytes):
             return None
         try:

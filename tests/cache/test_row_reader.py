@@ -6,10 +6,18 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.cache.disk import SharedCache
-from pytest_llmeval.cache.queries import RowReader
+from pytest_llmeval.cache.queries import RowReader, Value
 from pytest_llmeval.errors import RowRefused
 
 NAMES = ("k/0/0/0", "k/0/0/1", "k/0/0/spare/d", "k/0/00", "k/0/1/0", "other")
+
+
+def value(reader: RowReader, name: str) -> Value | None:
+    return reader.find(name)[0]
+
+
+def values(reader: RowReader, beginning: str) -> list[Value]:
+    return [row.value for row in reader.below(beginning)]
 
 
 @pytest.fixture
@@ -21,13 +29,13 @@ def database(cache: SharedCache, folder: Path) -> Path:
 def test_rows_are_found_by_the_beginning_of_their_names(database: Path) -> None:
     reader = RowReader(database)
 
-    assert reader.below("k/0/0/") == [b"k/0/0/spare/d", b"k/0/0/1", b"k/0/0/0"]
-    assert reader.below("nothing/") == []
-    assert reader.get("other") == b"other"
-    assert reader.get("nothing") is None
+    assert values(reader, "k/0/0/") == [b"k/0/0/spare/d", b"k/0/0/1", b"k/0/0/0"]
+    assert values(reader, "nothing/") == []
+    assert value(reader, "other") == b"other"
+    assert value(reader, "nothing") is None
     reader.close()
     reader.close()
-    assert (reader.get("other"), reader.below("k/0/0/")) == (None, [])
+    assert (value(reader, "other"), values(reader, "k/0/0/")) == (None, [])
 
 
 def test_what_is_open_elsewhere_is_read_with_what_was_just_written(
@@ -37,7 +45,7 @@ def test_what_is_open_elsewhere_is_read_with_what_was_just_written(
     reader = RowReader(database)
     cache.add_all([("late", b"late")])
 
-    assert reader.get("late") == b"late"
+    assert value(reader, "late") == b"late"
     reader.close()
 
 
@@ -47,7 +55,7 @@ def test_a_closed_database_is_read_without_a_file_beside_it(
     cache.close()
     reader = RowReader(database)
 
-    assert reader.get("other") == b"other"
+    assert value(reader, "other") == b"other"
     assert [path.name for path in database.parent.iterdir()] == ["cache.db"]
     reader.close()
 
@@ -59,8 +67,8 @@ def test_rows_of_others_are_refused(cache: SharedCache, database: Path) -> None:
     connection.close()
     reader = RowReader(database)
 
-    assert {type(value) for value in reader.below("k/0/0/")} == {RowRefused}
-    assert isinstance(reader.get("other"), RowRefused)
+    assert {type(value) for value in values(reader, "k/0/0/")} == {RowRefused}
+    assert isinstance(value(reader, "other"), RowRefused)
     reader.close()
 
 
@@ -71,7 +79,7 @@ def test_where_there_is_no_database_there_are_no_rows(tmp_path: Path, has_log: b
         database.with_name("cache.db-wal").write_bytes(b"x")
     reader = RowReader(database)
 
-    assert (reader.get("other"), reader.below("k/0/0/")) == (None, [])
+    assert (value(reader, "other"), values(reader, "k/0/0/")) == (None, [])
     assert not database.exists()
 
 
@@ -85,7 +93,7 @@ def test_a_database_that_breaks_while_it_is_read_has_no_rows(
         file.seek(4096)
         file.write(b"\xa5" * (len(content) - 4096))
 
-    assert (reader.get("nothing"), reader.below("k/0/0/")) == (None, [])
+    assert (value(reader, "nothing"), values(reader, "k/0/0/")) == (None, [])
     reader.close()
 
 
