@@ -30,6 +30,7 @@ from pytest_llmeval.runs.reshaping import (
     gated_on,
     parse_selection,
     recording,
+    under_new_names,
 )
 from pytest_llmeval.runs.score_table import (
     ScoreTable,
@@ -200,12 +201,16 @@ class Home:
         runs, notes = (against.run, found.run), against.notes
         if against.run.id == found.run.id and part == other_part:
             notes += (SAME,)
-        if part is not None and other_part is not None:
+        if part is None and other_part is None:
+            here = {case.id for case in found.run.cases}
+            renamed = under_new_names(replace(against, notes=notes), ini_renames(), here=here)
+            runs, notes = (renamed.run, found.run), renamed.notes
+        elif part is not None and other_part is not None:
             runs = conditions(*runs, (part, other_part))
             positional = any(case.positional for run in runs for case in run.cases)
             if positional and runs[0].id != runs[1].id:
                 notes += (POSITIONAL,)
-        elif part is not None or other_part is not None:
+        else:
             raise SettingsError(
                 f"{baseline} {candidate}: name a test of both, as in RUN::test[a] RUN::test[b]"
             )
@@ -279,6 +284,12 @@ def ini_settings(*names: str) -> dict[str, Any]:
                     value = click.BOOL(value)
             found[name] = checked(f"{option.key} in the ini file", option.check, value)
     return found
+
+
+def ini_renames() -> tuple[tuple[str, str], ...]:
+    """Read the lines of ``llm_renamed``: names in a baseline, each with what stands for it here."""
+    renames: tuple[tuple[str, str], ...] = ini_settings("renamed").get("renamed", ())
+    return renames
 
 
 def root_and_ini(start: Path) -> tuple[Path, Path | None]:

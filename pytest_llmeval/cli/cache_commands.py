@@ -31,7 +31,7 @@ from pytest_llmeval.runs.lookup.for_commands import (
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.scan import scan_run
 
-AGE = re.compile(r"([1-9][0-9]{0,4})d", re.ASCII)
+AGE = re.compile(r"(0|[1-9][0-9]{0,4})d", re.ASCII)
 
 
 @click.group("cache")

@@ -6,12 +6,13 @@ import json
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import click
 
-from pytest_llmeval.cli.arguments import root_and_ini, settings_of
+from pytest_llmeval.cli.arguments import ini_words, root_and_ini, settings_of
 from pytest_llmeval.runs.git import ask, read_state
 from pytest_llmeval.runs.lookup.wanted_commit import default_of_origin
 from pytest_llmeval.safe_text import printable
@@ -84,7 +85,8 @@ def _write_settings(here: Path) -> None:
     wanted = {"pythonpath": folder, "llm_model": _MODEL}
     if ini.suffix == ".toml":
         wanted = {"pythonpath": json.dumps([folder]), "llm_model": json.dumps(_MODEL)}
-    lines = [f"{name} = {value}" for name, value in wanted.items()]
+    has = {name: _reaches(ini_words(name), folder) for name in ("pythonpath", "testpaths")}
+    lines = [f"{name} = {value}" for name, value in wanted.items() if not has.get(name)]
     if settings is None and ini.name == "pyproject.toml":
         newline = "\r\n" if b"\r\n" in ini.read_bytes() else "\n"
         with ini.open("a", encoding="utf-8", newline=newline) as file:
@@ -92,11 +94,15 @@ def _write_settings(here: Path) -> None:
         click.echo(f"wrote [tool.pytest.ini_options] at the end of {ini.name}")
     elif settings is None or "llm_model" not in settings:
         click.echo(printable(f"add to {os.path.relpath(ini)}:"))
-        for name, line in zip(wanted, lines, strict=True):
-            besides = "    (besides what is there)" if name in (settings or ()) else ""
+        for line in lines:
+            besides = "    (besides what is there)" if line.split()[0] in (settings or ()) else ""
             click.echo(f"  {line}{besides}")
-        if "testpaths" in (settings or ()):
+        if "testpaths" in (settings or ()) and not has["testpaths"]:
             click.echo(f"  and {folder} to its testpaths")
+
+
+def _reaches(paths: Sequence[str], folder: str) -> bool:
+    return any(PurePosixPath(folder).is_relative_to(path) for path in paths)
 
 
 def _host(top: Path) -> tuple[Path | None, str]:

@@ -24,7 +24,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.formats import label
+from pytest_llmeval.reports.formats import decimals, label
 from pytest_llmeval.reports.remarks import off_scale
 from pytest_llmeval.reports.terminal.planning import PlannedFunction
 from pytest_llmeval.reports.terminal.tables import odd_trials
@@ -224,7 +224,7 @@ def _components(
         return "no trial has a score"
     mean = _mean(function.gains)
     if function.are_hits and drop >= mean:
-        return f"its mean pass rate, {mean:.3f}, cannot fall by {drop:g}"
+        return f"its mean pass rate, {decimals(mean)}, cannot fall by {drop:g}"
     if acted is None:
         return recorded_components(function.gains, drop=drop, pass_scores=function.are_hits)
     cases = acted.get((function.function, function.metric), ())
@@ -247,6 +247,6 @@ def _rates(text: str) -> list[float]:
 def _check_drop(drop: float, mean: float) -> None:
     if drop >= mean:
         raise SettingsError(
-            f"--drop={drop:g}: must be below the mean pass rate, {mean:.3f}, "
+            f"--drop={drop:g}: must be below the mean pass rate, {decimals(mean)}, "
             "which cannot fall by as much. Ask for a smaller one, as in --drop=0.01"
         )

@@ -14,6 +14,7 @@ from pytest_llmeval.cli.arguments import (
     chosen,
     function_option,
     home_option,
+    ini_renames,
     ini_settings,
     metric_options,
     ranged,
@@ -37,7 +38,9 @@ from pytest_llmeval.reports.terminal.stored import (
 )
 from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
+from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.lookup.wanted_commit import without_prefix
+from pytest_llmeval.runs.reshaping import under_new_names
 from pytest_llmeval.settings import (
     HTML,
     JSON,
@@ -134,8 +137,8 @@ def history_command(
     """Show the means of test functions over commits, with their intervals, oldest first.
 
     Of each commit the newest run counts that has all cases of a function, and that of changes to
-    it (*). FUNCTION is a part of a name, or of a case's. Cases are not paired here: whether a
-    change made it worse compare says.
+    it (*). FUNCTION is a part of a name, or of a case's, after llm_renamed of the ini file. Cases
+    are not paired here: whether a change made it worse compare says.
     """
     from pytest_llmeval.gate.describe import history_of
 
@@ -147,6 +150,8 @@ def history_command(
         raise click.UsageError(
             f"no complete run{of} is recorded in {home.store.folder}. Record one: pytest"
         )
+    found = (Baseline(run=run, path=home.path, reference=run.id, how="run id") for run in runs)
+    runs = [under_new_names(each, ini_renames()).run for each in found]
     cases = (case for run in runs for case in run.cases)
     like = {case.function for case in cases if function is None or function in case.id}
     history = {
@@ -163,8 +168,7 @@ def history_command(
         click.echo(_page_of_means(history, level), nl=False)
     else:
         page = page_of_output()
-        echo_lines(page.fitted(history_lines(history, page)))
-        click.echo(f"\ninterval: {level}, the mean of cases like these")
+        echo_lines(page.fitted(history_lines(history, page, level=level)))
 
 
 def _page_of_means(history: History, level: str) -> str:

@@ -183,7 +183,7 @@ def _properties(result: CaseResult, alpha: float) -> Iterator[tuple[str, object]
     for metric, mean in result.means.items():
         if mean is None:
             continue
-        yield f"llm_{metric}", f"{mean:.4g}"
+        yield f"llm_{metric}", f"{round(mean, 12):.4g}"
         if metric == PASS_METRIC:
             yield f"llm_{metric}_interval", _interval(result.trials, alpha)
 

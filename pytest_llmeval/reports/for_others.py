@@ -13,7 +13,7 @@ from pytest_llmeval.gate.results import Fact, FunctionComparison, Interval, Verd
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.http.masking import masked_keys
 from pytest_llmeval.records import GateFailure
-from pytest_llmeval.reports.formats import ends
+from pytest_llmeval.reports.formats import digits, ends
 from pytest_llmeval.reports.json_report import json_text
 from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.reasons import why_failed
@@ -166,7 +166,7 @@ def _properties(one: FunctionComparison, prefix: str) -> Iterator[tuple[str, str
     yield f"{name}_verdict", str(one.verdict)
     for figure, value in figures.items():
         if value is not None:
-            text = ends(value) if isinstance(value, tuple) else f"{value:.4g}"
+            text = ends(value) if isinstance(value, tuple) else digits(value, 4)
             yield f"{name}_{figure}", text
 
 

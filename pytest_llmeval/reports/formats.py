@@ -142,15 +142,20 @@ def case_name(case: str, function: str, name: str) -> str:
     return case if len(case) <= _LONGEST_ID else f"{case[: _LONGEST_ID - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
+def digits(value: float, count: int = 3, sign: str = "") -> str:
+    """Write a figure with so many digits, alike in whatever order it was summed."""
+    return f"{float(f'{value:.12g}'):{sign}.{count}g}"
+
+
 def decimals(value: float, places: int = 3, *, signed: bool = False) -> str:
-    """Write a figure with so many decimals.
+    """Write a figure with so many decimals, alike in whatever order it was summed.
 
     Where these would all be 0, or the digits before them many, a few digits are told instead. A
     figure that is 0 or an error of rounding has no sign.
     """
-    sign = "+" if signed else ""
+    sign, value = "+" if signed else "", float(f"{value:.12g}")
     if abs(value) >= _LARGE:
-        return f"{value:{sign}.4g}"
+        return digits(value, 4, sign)
     if _NOISE < abs(value) < 0.5 * 10**-places:
         return f"{value:{sign}.2g}"
     text = f"{value:{sign}.{places}f}"
@@ -200,12 +205,12 @@ def percent(share: float) -> str:
 
 def figure(value: float, metric: str) -> str:
     """Write a mean of any metric; what calls took has no usual size."""
-    return f"{value:.4g}" if metric in MEASURED_METRICS else number(value)
+    return digits(value, 4) if metric in MEASURED_METRICS else number(value)
 
 
 def factor(ratio: float) -> str:
     """Write a ratio current / baseline: ``x1.27``."""
-    return f"x{ratio:.3g}"
+    return f"x{digits(ratio)}"
 
 
 def p_value(p: float, *, after: str = "") -> str:
@@ -249,15 +254,15 @@ def ends_of(interval: Interval | None, metric: str) -> str:
     """Write the ends of the interval of a mean, if there is one."""
     if interval is None:
         return ""
-    return ends(interval, "{:.4g}".format if metric in MEASURED_METRICS else decimals)
+    return ends(interval, partial(digits, count=4) if metric in MEASURED_METRICS else decimals)
 
 
 def mean_with_ends(mean: float | None, interval: Interval | None, *, log: bool) -> str:
     """Write a mean with its own interval: ``0.861 [0.82, 0.89]``."""
     if mean is None:
         return ""
-    text = f"{mean:.3g}" if log else number(mean)
-    write = "{:.3g}".format if log else partial(decimals, places=2)
+    text = digits(mean) if log else number(mean)
+    write = digits if log else partial(decimals, places=2)
     return f"{text} {ends(interval, write)}" if interval else text
 
 

@@ -127,7 +127,7 @@ def _head(report: Report) -> Iterator[str]:
         return
     shown = functions[:_MOST_FUNCTIONS]
     yield from _functions_table(report, side.baseline, shown)
-    yield from _missed(side, side.baseline)
+    yield from _missed(side, side.baseline, target=report.settings.target)
     yield from _cases(
         side.baseline, [one for one in shown if one.of.verdict is shown[0].of.verdict]
     )
@@ -174,9 +174,9 @@ def _verdicts(side: Side) -> Iterator[str]:
         yield f"{counts['unchanged']} {BOTH_REPLAYED if has_new else ALL_REPLAYED}"
 
 
-def _missed(side: Side, baseline: BaselineEntry) -> Iterator[str]:
+def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[str]:
     """Say which drops could not have been seen."""
-    missed = [f"in {_name(label)} {drop}" for label, drop in undetected_drops(side)]
+    missed = [f"in {_name(label)} {drop}" for label, drop in undetected_drops(side, target=target)]
     if missed:
         yield ""
         text = f"**What would have been missed:** {'; '.join(missed)}. "

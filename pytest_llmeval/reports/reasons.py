@@ -61,7 +61,8 @@ _SENTENCES: Mapping[Why, str] = {
     Why.CASES_GONE: "{} of the {} cases scored in the baseline are gone or skipped here, more than "
     "the {:g} % of llm_max_gone: type  --llm-max-gone={:g}  for this once if that is meant",
     Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline are gone or skipped here, or "
-    "edited so that they ask otherwise ({3}), more than the {2:g} % of llm_max_gone: type  "
+    "were edited and ask otherwise than there ({3}), more than the {2:g} % of llm_max_gone: if "
+    "their labels alone were edited, and a prompt too, merge the labels first; else type  "
     "--llm-max-gone={4:g}  for this once if that is meant",
     Why.CASES_UNSCORED: "{} of the {} cases asked anew have no scored trial here, more than 10 %: "
     + AGAIN,

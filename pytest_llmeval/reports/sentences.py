@@ -23,6 +23,7 @@ from pytest_llmeval.reports.formats import (
     case_name,
     counted,
     decimals,
+    digits,
     ends,
     factor,
     hits,
@@ -119,7 +120,7 @@ def _moved(comparison: FunctionComparison) -> str:
     direction = verb(comparison.better, improved=effect.difference >= 0)
     distance, write = decimals(abs(effect.difference)), decimals
     if ratio is not None:
-        distance, write = f"a factor of {ratio:.3g}", "{:.3g}".format
+        distance, write = f"a factor of {digits(ratio)}", partial(digits, count=3)
     means = [write(mean) for mean in (effect.baseline_mean, effect.mean) if mean is not None]
     return f"{direction} by {distance} ({' -> '.join(means)})"
 
@@ -206,7 +207,7 @@ def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
     if comparison.evidence.interval and comparison.evidence.ruled_out_by == "interval":
         worst = max(0.0, -comparison.evidence.interval[0])
         if comparison.scale == "log":
-            return f"{ruled_out}: at most by a factor of {ratio_of(worst):.3g}"
+            return f"{ruled_out}: at most by a factor of {digits(ratio_of(worst))}"
         fell = verb(comparison.better, improved=False)
         at_most = decimals(worst, places_beside(worst, rules.target))
         return f"{ruled_out}: it {fell} by {at_most} at most"
@@ -228,7 +229,7 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
         drop = decimals(worst, places_beside(worst, rules.target, 2))
         text = f"{_few_that_fell(comparison)}the drop may be as large as {drop}"
         if comparison.scale == "log":
-            text = f"it may be worse by a factor of up to {ratio_of(worst):.3g}"
+            text = f"it may be worse by a factor of up to {digits(ratio_of(worst))}"
     needed = [f"{evidence.settle_cases} more cases"] if evidence.settle_cases else []
     needed += [f"{evidence.settle_repeats} repeats"] if evidence.settle_repeats else []
     if needed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import log1p
 from typing import NamedTuple
 
 from pytest_llmeval.errors import listed_names
@@ -10,6 +11,7 @@ from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Ver
 from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports.formats import (
     counted,
+    digits,
     factor,
     mean_with_ends,
     number,
@@ -111,6 +113,13 @@ def is_tested(comparison: FunctionComparison) -> bool:
     return comparison.effect.method != "none" and not scored_otherwise(comparison)
 
 
+def tells_drop(one: FunctionComparison, *, target: float) -> bool:
+    """Whether the smallest drop that is found says more than that the target is ruled out."""
+    drop, why = one.evidence.smallest_detectable_drop, one.evidence.ruled_out_by
+    is_larger = drop is None or drop > (log1p(target) if one.scale == "log" else target)
+    return is_tested(one) and (why in (None, "smallest_drop") or not is_larger)
+
+
 class Figures(NamedTuple):
     """The figures of a compared function as text; "" for what there is not."""
 
@@ -168,7 +177,7 @@ def has_moved(one: UngatedFunction) -> bool:
 
 
 def _means(one: UngatedFunction) -> list[str]:
-    return [f"{mean:.3g}" for mean in (one.baseline_mean, one.mean) if mean is not None]
+    return [digits(mean) for mean in (one.baseline_mean, one.mean) if mean is not None]
 
 
 def moved_ungated(one: UngatedFunction) -> str:
@@ -181,9 +190,9 @@ def moved_ungated(one: UngatedFunction) -> str:
     return f"{' -> '.join(_means(one))} ({moved})"
 
 
-def undetected_drops(side: Side) -> list[tuple[str, str]]:
+def undetected_drops(side: Side, *, target: float) -> list[tuple[str, str]]:
     """Write which drops of functions that moved fewer than 4 of 5 builds find; of a few."""
-    tested = [one for one in moved_functions(side) if is_tested(one.of)]
+    tested = [one for one in moved_functions(side) if tells_drop(one.of, target=target)]
     return [(one.label, _undetected_drop(one.of)) for one in tested[:_MOST_UNDETECTED]]
 
 

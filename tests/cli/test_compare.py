@@ -564,3 +564,20 @@ def test_scores_off_the_scale_from_0_to_1_are_told_to_choose_a_target() -> None:
         typed = compare("t.csv::A", "t.csv::B", f"--target={5 * scale:g}").output
         assert "in units of" not in typed
         assert typed.startswith("no significant change")
+
+
+def test_what_the_ini_file_says_was_renamed_is_paired() -> None:
+    same = a_case("a", "ppp"), a_case("b", "ppp")
+    old, new = a_run(*same), a_run(*(a_case(name, "ppp", function="test_g") for name in "ab"))
+    ids = "20261120T080000-aaaaaa", "20261120T080000-bbbbbb"
+    for run, name in zip((old, new), ids, strict=True):
+        record(replace(run, id=name))
+
+    apart = compare(*ids)
+    Path("pytest.ini").write_text(
+        "[pytest]\nllm_renamed = test_suite.py::test_f -> test_suite.py::test_g\n"
+    )
+    paired = compare(*ids)
+
+    assert (apart.exit_code, "NOT COMPARABLE" in apart.stdout) == (1, True)
+    assert (paired.exit_code, "2 cases are paired under new names" in paired.stdout) == (0, True)

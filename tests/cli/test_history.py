@@ -83,7 +83,39 @@ class TestHistory:
             ["5050505", "main", "2026-11-21", "12", "1.000"],
             ["5151515", "shorter", "2026-11-21", "12", "0.700"],
         ]
-        assert blocks[-1] == "interval: 90%, the mean of cases like these\n"
+        assert blocks[-1].splitlines() == [
+            "interval: 90%, the mean of cases like these",
+            "runs of 2 branches: --branch=NAME shows one",
+        ]
+
+    def test_a_function_that_was_renamed_is_one(self, tmp_path: Path) -> None:
+        store = RunStore(tmp_path / ".llmeval")
+        newest = store.load(store.every().runs[0].path)
+        moved, old = "evals/test_moved.py::test_label", "evals/test_shop.py::test_label"
+        cases = tuple(
+            replace(case, id=case.id.replace(old, moved), function=moved)
+            for case in newest.cases
+            if case.function == old
+        )
+        trials = tuple(
+            replace(trial, case=trial.case.replace(old, moved))
+            for trial in newest.trials
+            if trial.case.startswith(f"{old}[")
+        )
+        later = {"id": "20261122T084159-1a2b3c", "created": "2026-11-22T08:41:59+00:00"}
+        store.save(replace(newest, cases=cases, trials=trials, commit="d" * 40, **later))
+        (tmp_path / "pytest.ini").write_text(f"[pytest]\nllm_renamed = {old} -> {moved}\n")
+
+        blocks = invoke("history", "label").stdout.split("\n\n")
+
+        assert len(blocks) == 2  # one function, and the legend
+        assert [line.split()[0] for line in blocks[0].splitlines()[3:]][-1] == "ddddddd"
+        assert len(blocks[0].splitlines()[3:]) == 5
+
+    def test_only_columns_that_are_shown_are_explained(self) -> None:
+        narrow = CliRunner().invoke(main, ["history", "label"], env={"COLUMNS": "30"}).stdout
+        assert "interval" not in narrow
+        assert "main" in narrow
 
     def test_intervals_of_a_function_are_drawn_on_one_scale(self) -> None:
         lines = invoke("history", "label").stdout.splitlines()[3:7]

@@ -137,6 +137,16 @@ def test_a_setting_that_is_there_is_to_be_kept(repository: Project) -> None:
     assert "  pythonpath = evals    (besides what is there)\n  llm_model =" in init().output
 
 
+@pytest.mark.parametrize("paths", ["evals", "tests evals/", "."])
+def test_paths_that_are_there_already_are_not_named(repository: Project, paths: str) -> None:
+    (repository.path / "tox.ini").write_text(f"[pytest]\ntestpaths = {paths}\npythonpath = evals\n")
+
+    output = init().output
+
+    assert "add to tox.ini:\n  llm_model = function/example_model:answer\n" in output
+    assert "testpaths" not in output
+
+
 def test_a_folder_of_a_repository_gets_an_ini_file_of_its_own(repository: Project) -> None:
     below = repository.path / "services"
     below.mkdir()

@@ -86,6 +86,7 @@ def test_ages_and_the_branch_can_be_named(project: Project) -> None:
 
     assert kept not in prune("--older-than=30d", "--keep=release", "--dry-run").stdout
     assert kept in prune("--older-than=30d", "--dry-run").stdout
+    assert kept in prune("--older-than=0d", "--dry-run").stdout
     for typed in ("--older-than=soon", "--dirty-older-than=3", "--keep=nowhere"):
         result = prune(typed)
         assert (result.exit_code, typed.rpartition("=")[2] in result.output) == (4, True)

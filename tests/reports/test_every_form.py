@@ -413,9 +413,17 @@ def _with_toml(judgement: Judgement) -> Settings:
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "page"])
 def test_what_would_be_caught_holds_where_all_cases_fall_alike(form: str) -> None:
-    text = " ".join(WRITERS[form](FORMS["no_significant_change"]()).split())
+    text = " ".join(WRITERS[form](FORMS["inconclusive"]()).split())
     assert "4 of 5 builds if all cases fall alike" in text
     assert ("in 2 to 3 of 5 if a third of them bears all" in text) is (form != "page")
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "page"])
+def test_beside_a_drop_that_is_ruled_out_none_is_told_that_would_be_missed(form: str) -> None:
+    text = " ".join(WRITERS[form](FORMS["no_significant_change"]()).split())
+    assert "a drop of 0.10 or more is ruled out" in text
+    assert "4 of 5 builds" not in text
+    assert "0.170" not in text
 
 
 def test_with_many_cases_a_third_of_them_is_no_matter() -> None:

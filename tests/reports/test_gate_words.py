@@ -19,7 +19,14 @@ from pytest_llmeval.gate.results import (
     ratio_of,
 )
 from pytest_llmeval.gate.scoring import Scored
-from pytest_llmeval.reports.formats import figure, mean_with_ends
+from pytest_llmeval.reports.formats import (
+    decimals,
+    digits,
+    figure,
+    hits,
+    mean_with_ends,
+    number,
+)
 from pytest_llmeval.reports.remarks import claims, family_words, not_judged, remarks
 from pytest_llmeval.reports.sentences import (
     count_moved,
@@ -272,6 +279,23 @@ def test_a_margin_is_offered_for_what_calls_took_alone() -> None:
     assert MARGIN not in "\n".join(
         remarks(dataclasses.replace(judgement, settings=settings), SECONDS)
     )
+
+
+@pytest.mark.parametrize("tie", [0.6125, 0.0005, 1.0005, 12.345, 0.25])
+def test_a_figure_reads_alike_in_whatever_order_it_was_summed(tie: float) -> None:
+    near = [math.nextafter(tie, 0), tie, math.nextafter(tie, 99)]
+    for write in (
+        decimals,
+        digits,
+        number,
+        lambda value: decimals(value, signed=True),
+        lambda value: figure(value, "score"),
+        lambda value: figure(value, "seconds"),
+        lambda value: mean_with_ends(value, (value, value), log=False),
+        lambda value: mean_with_ends(value, (value, value), log=True),
+        lambda value: hits([value, value, value], "score", are_hits=False),
+    ):
+        assert len(set(map(write, near))) == 1
 
 
 def test_what_calls_took_has_no_usual_size() -> None:

@@ -208,7 +208,7 @@ def _below_min_score(trials: Sequence[Trial], spec: Eval) -> str:
         return ""
     for metric, mean in gated_means(trials, spec.case).items():
         if mean is None or mean < spec.min_score - _TOLERANCE:
-            shown_mean = "none" if mean is None else f"{mean:.3f}"
+            shown_mean = "none" if mean is None else f"{round(mean, 12):.3f}"
             return f"mean {metric} {shown_mean} is below min_score={spec.min_score:g}"
     return ""
 
@@ -225,7 +225,11 @@ def shown_score(trials: Sequence[Trial], means: Mapping[str, float | None]) -> s
     scored = [trial for trial in trials if trial.outcome.is_scored]
     passed = sum(trial.outcome is Outcome.PASSED for trial in scored)
     scores = {metric: mean for metric, mean in means.items() if metric != PASS_METRIC}
-    own = [f"{printable(metric)} {mean:.3f}" for metric, mean in scores.items() if mean is not None]
+    own = [
+        f"{printable(metric)} {round(mean, 12):.3f}"  # as the section has it, ties too
+        for metric, mean in scores.items()
+        if mean is not None
+    ]
     return ", ".join([f"{passed}/{len(scored)} passed", *own])
 
 

@@ -35,7 +35,8 @@ def facts(report: Report, side: Side) -> Facts:
         found.append(("Baseline", _baseline(baseline)))
     if run is not None:
         found.append(("Here", _place(run)))
-    if baseline is not None and (drops := undetected_drops(side)):
+    target = report.settings.target
+    if baseline is not None and (drops := undetected_drops(side, target=target)):
         missed = (f"{label}: {drop}" for label, drop in drops)
         told = f"{'; '.join(missed)} (what is larger is found {CAUGHT})"
         found.append(("Could be missed, in 1 of 5 builds or more", told))

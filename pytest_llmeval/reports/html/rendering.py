@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmeval.gate.describe import History, history_of
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement, pricing
+from pytest_llmeval.reports.formats import decimals, ends_of, figure
 from pytest_llmeval.reports.html.cases import (
     MOVES,
     ShownCase,
@@ -191,10 +192,12 @@ def _resource(name: str) -> str:
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=PackageLoader(__package__),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters.update(figure=figure, ends_of=ends_of, decimals=decimals)
+    return environment

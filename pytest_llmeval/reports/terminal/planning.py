@@ -14,6 +14,7 @@ from pytest_llmeval.reports.formats import (
     aligned,
     counted,
     decimals,
+    digits,
     ends,
     factor,
     figure,
@@ -78,8 +79,8 @@ class PlannedFunction:
         means = [decimals(mean) for mean in (self.mean, self.mean + self.sign * plan.drop)]
         if self.log:
             ratio, share = ratio_of(plan.drop), "rises by one factor"
-            worse = f"a rise by a factor of {ratio:.3g}"
-            means = [f"{mean:.3g}" for mean in (self.mean, self.mean * ratio)]
+            worse = f"a rise by a factor of {digits(ratio)}"
+            means = [digits(mean) for mean in (self.mean, self.mean * ratio)]
         yield (
             f"{self.name}: {counted(int(design.cases), 'case')} x {_repeats(design.current)}, "
             f"baseline {_repeats(design.baseline)}, mean {means[0]}"

@@ -25,7 +25,8 @@ _ORDER_OF_RUNS = ((0,), (2,), (1,), (4,), (5,), (6,), (3,))
 _CUT_OF_RUNS = (2, 3, 6)
 _LONGEST_BRANCH = 5  # so many of them fill the page
 _OF_MEANS = ("commit", "branch", "recorded", "cases", "mean", "interval", "")
-_ORDER_OF_MEANS = ((0,), (4,), (6,), (5,), (1,), (2,), (3,))
+_ORDER_OF_MEANS = ((0,), (4,), (1,), (6,), (5,), (2,), (3,))
+_INTERVAL = 5
 _BAR = 25  # columns
 _STEP, _UNITS = 1024, ("KiB", "MiB", "GiB", "TiB")
 
@@ -50,17 +51,29 @@ def listed_runs(headers: Sequence[RunHeader], page: Page) -> Iterator[Line]:
     yield from map(Line, texts)
 
 
-def history_lines(history: History, page: Page) -> Iterator[Line]:
-    """Word the means of each function, oldest first, with their intervals on one scale."""
-    names = distinct_names(function for function, _ in history)
+def history_lines(history: History, page: Page, *, level: str) -> Iterator[Line]:
+    """Word the means of each function, oldest first, with their intervals on one scale.
+
+    Args:
+        history: of the functions.
+        page: to which the lines are fitted.
+        level: of the intervals, as text.
+    """
+    names, legend = distinct_names(function for function, _ in history), dict[str, None]()
     for (function, metric), points in history.items():
         yield Line()
         yield Line(name_of(names[function], metric), BOLD)
         lows, highs = zip(*map(_ends, points), strict=True)
         scale = Scale(min(lows), max(highs), _BAR)
         rows = [_OF_MEANS, *(_row_of_mean(point, metric, scale) for point in points)]
-        texts, _ = page.table(rows, _ORDER_OF_MEANS, left=3, cut=(1,))
+        texts, left_out = page.table(rows, _ORDER_OF_MEANS, left=3, cut=(1,))
         yield from map(Line, texts)
+        if _INTERVAL not in left_out and any(point.described.interval for point in points):
+            legend[f"interval: {level}, the mean of cases like these"] = None
+    branches = {point.run.ref or "-" for points in history.values() for point in points}
+    if len(branches) > 1:
+        legend[f"runs of {len(branches)} branches: --branch=NAME shows one"] = None
+    yield from (Line(), *map(Line, legend))
 
 
 def _ends(point: MeanOfRun) -> Interval:

@@ -35,7 +35,7 @@ from pytest_llmeval.reports.formats import (
 )
 from pytest_llmeval.reports.report import DescribedFunction, Side
 from pytest_llmeval.reports.sentences import drop_as_factor, how_often_caught, scored_otherwise
-from pytest_llmeval.reports.telling import figures, is_tested, worst_first
+from pytest_llmeval.reports.telling import figures, tells_drop, worst_first
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.settings import GateRules
 
@@ -48,8 +48,7 @@ _ORDER = (
     *(("verdict",), ("test function",), ("difference",), ("bar",), ("baseline", "here")),
     *(("interval",), ("changed",), ("could catch",), ("p",)),
 )
-_NEXT_RUN, _PASS_HAT = 5, 6
-_ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (7,), (_NEXT_RUN,), (_PASS_HAT,), (2,))
+_ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (7,), (5,), (6,), (2,))
 _NO_DROP = "none"
 _NAME_WIDTH = 12  # of a side
 _LEAST_NAME = 16  # of a function
@@ -148,7 +147,7 @@ def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[s
         "difference": shown.difference,
         "interval": shown.interval,
         "changed": f"{effect.changed}/{effect.cases}" if effect.changed else "",
-        "could catch": _could_catch(function) if is_tested(function) else "",
+        "could catch": _could_catch(function) if tells_drop(function, target=rules.target) else "",
         "p": shown.p,
     }
 
@@ -170,13 +169,14 @@ def described_table(
     (heading, *texts), left_out = page.table(rows, _ORDER_OF_DESCRIBED)
     yield Line(heading, BOLD)
     yield from map(Line, texts)
-    if any(one.prediction for one in described):
-        legend = f"{level} interval: the mean of cases like these"
-        if _NEXT_RUN not in left_out:
-            legend += " · next run: the mean of these very cases, were nothing changed"
-        if _PASS_HAT not in left_out and any(one.pass_hat for one in described):
-            legend += " · pass^k: all of k trials of a case pass"
-        yield Line(legend)
+    meanings = {
+        4: f"{level} interval: the mean of cases like these",
+        5: "next run: the mean of these very cases, were nothing changed",
+        6: "pass^k: all of k trials of a case pass",
+    }
+    shown = [at for at in meanings if at not in left_out and any(row[at] for row in rows[1:])]
+    if shown:
+        yield Line(" · ".join(meanings[at] for at in shown))
 
 
 def _described_row(described: FunctionDescription) -> list[str]:
