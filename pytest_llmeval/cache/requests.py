@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -162,10 +162,8 @@ def explain_miss(store: Store, key: str, request: Canonical) -> str:
 def origins_asked(database: Path) -> Iterator[tuple[str, str]]:
     """Read provider and origin of each stored request, the newest first."""
     with closing(RowReader(database)) as rows:
-        for value in rows.below(PREFIX):
-            with suppress(RowRefused):
-                parts = unpack_request(value)["request"] if isinstance(value, bytes) else {}
-                yield str(parts.get("provider")), str(parts.get("origin"))
+        for stored in stored_requests(rows.below(PREFIX)):
+            yield str(stored.parts.get("provider")), str(stored.parts.get("origin"))
 
 
 def explain_calls(store: Store, calls: Iterable[Call]) -> Iterator[tuple[Call, str]]:
