@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from pytest_llmeval.cache.queries import DATABASE
 from pytest_llmeval.cache.requests import origins_asked
 from pytest_llmeval.errors import SettingsError, listed_names
-from pytest_llmeval.gate.changes import replaced_calls
 from pytest_llmeval.gate.results import (
     MOST_NAMED,
     Comparison,
@@ -206,7 +205,8 @@ class _Judging:
         """Look for the replies that were replaced by others."""
         sides = [one for one in (self.comparison, self.anchored) if one is not None]
         for function in (function for side in sides for function in side.functions):
-            for call in islice(replaced_calls(function.compared), _LOOKED_FOR):
+            calls = (call for case in function.compared for call in case.replaced_calls)
+            for call in islice(calls, _LOOKED_FOR):
                 if not stored.has(call):
                     yield str(call.draw)
 

@@ -32,8 +32,8 @@ from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
 from pytest_llmeval.engine.trial_thread import check_in
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial, inherited_by_threads, trial_to_charge
-from pytest_llmeval.models.course import watching_waits
 from pytest_llmeval.models.model_session import ModelSession
+from pytest_llmeval.models.waits import watching_waits
 from pytest_llmeval.records import CaseResult, News, Run
 
 Wrapper = Generator[None, Any, Any]  # a hook around those of others

@@ -1,4 +1,4 @@
-"""Draws of two runs: whether a case is a replay, and which cases share chance.
+"""Draws of two runs: whether a case is a replay, and what changed if it is none.
 
 Draw ids decide, never the texts of replies: with short replies many a new draw reads
 like the old one, and leaving those out of the test multiplies its false alarms.
@@ -10,18 +10,13 @@ import itertools
 import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.records import Call, Outcome, Slot, Trial
-
-if TYPE_CHECKING:
-    from pytest_llmeval.gate.results import CaseComparison
-    from pytest_llmeval.gate.scoring import Scored
 
 ChangeKind = Literal["request", "redrawn", "score", "unseen"]
 CasesAndTrials = Mapping[str, Sequence[Trial]]
-# label of its cluster, digest of its topic, ids of its draws
-Ties = tuple[str | None, str | None, Iterable[str]]
 
 
 class CallsOfBoth:
@@ -82,17 +77,6 @@ def firsts_of(calls: Sequence[Call]) -> list[Call]:
         for place, call in enumerate(calls)
         if all(call.is_beside(earlier) for earlier in calls[:place])
     ]
-
-
-def replaced_calls(cases: Iterable[CaseComparison]) -> Iterator[Call]:
-    """Yield the calls of the baseline whose replies cases that asked the same did not get here."""
-    for case in cases:
-        if case.kind == "redrawn":
-            drawn = draws_of(case.every_current.trials)
-            for trial in case.every_baseline.trials:
-                yield from (
-                    call for call in trial.calls if call.draw not in drawn and call.failure is None
-                )
 
 
 def _is_replay(baseline: Call, current: Call) -> bool:
@@ -195,11 +179,6 @@ def _kind_without_common_trials(baseline: Sequence[Trial], current: Sequence[Tri
     return "redrawn" if keys == current_keys else "request"
 
 
-def draws_of(trials: Iterable[Trial]) -> set[str]:
-    """Return the ids of all draws that some trials used."""
-    return {call.draw for trial in trials for call in trial.calls if call.draw is not None}
-
-
 def all_repeats_identical(samples: Iterable[Scored]) -> bool:
     """Tell whether the stored digests show that repeats were one and the same draw.
 
@@ -216,32 +195,3 @@ def _same_replies(sample: Scored) -> bool:
     lists = {tuple(call.reply_sha256 for call in calls) for calls in by_key}
     replies = next(iter(lists))
     return len(lists) == 1 and bool(replies) and None not in replies
-
-
-def chained(cases: Sequence[Ties]) -> tuple[int, ...]:
-    """Number the units of cases: those that share chance, by whatever chain, are one unit.
-
-    Args:
-        cases: what ties each to others.
-
-    Returns:
-        A number for each case; equal numbers are one unit.
-    """
-    leader = list(range(len(cases)))
-    first_with: dict[tuple[str, str], int] = {}
-    for case, (cluster, topic, draws) in enumerate(cases):
-        ties = {("draw", draw) for draw in draws}
-        ties |= {("cluster", cluster)} if cluster is not None else set()
-        ties |= {("topic", topic)} if topic is not None else set()
-        tied_to = {first_with.setdefault(tie, case) for tie in ties}
-        for first in tied_to:
-            roots = _root(leader, case), _root(leader, first)
-            leader[max(roots)] = min(roots)
-    return tuple(_root(leader, case) for case in range(len(cases)))
-
-
-def _root(leader: list[int], case: int) -> int:
-    while leader[case] != case:
-        leader[case] = leader[leader[case]]  # halves the path for those that follow
-        case = leader[case]
-    return case

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.errors import listed_names
-from pytest_llmeval.gate.changes import all_repeats_identical, chained, draws_of
+from pytest_llmeval.gate.changes import all_repeats_identical
 from pytest_llmeval.gate.results import (
     MOST_NAMED,
     CaseDescription,
@@ -28,6 +28,7 @@ from pytest_llmeval.gate.scoring import (
     scores_of,
     sides_of,
 )
+from pytest_llmeval.gate.units import chained, draws_of
 from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, SECONDS_METRIC, Outcome, Run
 from pytest_llmeval.stats.expected import DRIFT_LEVEL, expect_mean
 from pytest_llmeval.stats.intervals import (

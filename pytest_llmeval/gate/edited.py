@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pytest_llmeval.gate.changes import are_replays, draws_of
+from pytest_llmeval.gate.changes import are_replays
 from pytest_llmeval.gate.scoring import Side
+from pytest_llmeval.gate.units import draws_of
 from pytest_llmeval.records import Case
 from pytest_llmeval.settings import EditedCases
 

@@ -11,14 +11,13 @@ from functools import cached_property
 from pytest_llmeval.gate.changes import (
     CallsOfBoth,
     all_repeats_identical,
-    chained,
     common_trials,
-    draws_of,
     kind_of_change,
 )
 from pytest_llmeval.gate.edited import Edits
 from pytest_llmeval.gate.results import CaseComparison
 from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts
+from pytest_llmeval.gate.units import chained, draws_of
 from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
 from pytest_llmeval.settings import AnyTest, GateRules
 from pytest_llmeval.stats.exact import ExactTails, exact_within_case

@@ -10,7 +10,8 @@ from typing import Literal
 
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.scoring import NO_TRIALS, PassHat, Scale, Scored, TrialCounts, pass_hat
-from pytest_llmeval.records import Better, distinct_names
+from pytest_llmeval.gate.units import draws_of
+from pytest_llmeval.records import Better, Call, distinct_names
 from pytest_llmeval.settings import AnyTest
 from pytest_llmeval.stats.sample import HITS
 
@@ -148,6 +149,15 @@ class CaseComparison:
     def mean(self) -> float:
         """The mean of the values of this run that enter d_i."""
         return off_scale(self.current.mean, self.scale)
+
+    @property
+    def replaced_calls(self) -> list[Call]:
+        """The calls of the baseline whose replies the case did not get here, though it asked so."""
+        if self.kind != "redrawn":
+            return []
+        drawn = draws_of(self.every_current.trials)
+        calls = (call for trial in self.every_baseline.trials for call in trial.calls)
+        return [call for call in calls if call.draw not in drawn and call.failure is None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
-from pytest_llmeval.gate.changes import chained, draws_of
+from pytest_llmeval.gate.units import chained, draws_of
 from pytest_llmeval.records import (
     COST_METRIC,
     MEASURED_METRICS,

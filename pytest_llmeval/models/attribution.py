@@ -14,11 +14,12 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from pytest_llmeval.models.course import Course, asked_after, asked_before
+
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from pytest_llmeval.errors import LLMEvalError
-    from pytest_llmeval.models.course import Course
     from pytest_llmeval.records import Call, Slot
 
 
@@ -77,16 +78,11 @@ class CurrentTrial(Protocol):
 
 
 _TRIAL: ContextVar[CurrentTrial | None] = ContextVar("llmeval_trial_to_charge", default=None)
-_ASKED: ContextVar[str] = ContextVar("llmeval_asked_before", default="")
 _SENDING: ContextVar[bool] = ContextVar("llmeval_is_sending", default=False)
 
 
 # Returns the trial to charge for the current call, or None.
 trial_to_charge = _TRIAL.get
-# Returns the place of the call that this code asked last; see ``models.course``.
-asked_before = _ASKED.get
-# Notes the place of a call that has ended.
-note_asked = _ASKED.set
 # Returns whether what is sent now has gone through an HTTP client that we look at.
 is_sending = _SENDING.get
 
@@ -99,12 +95,12 @@ def charging(trial: CurrentTrial | None, *, asked: str = "") -> Iterator[None]:
         trial: it.
         asked: the place of the call that the code asked last which began what runs in here.
     """
-    token, asked_token = _TRIAL.set(trial), _ASKED.set(asked)
+    token = _TRIAL.set(trial)
     try:
-        yield
+        with asked_after(asked):
+            yield
     finally:
         _TRIAL.reset(token)
-        _ASKED.reset(asked_token)
 
 
 @contextmanager

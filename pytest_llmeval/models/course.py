@@ -8,24 +8,18 @@ not for the time that it took; that is only the most that it waits.
 from __future__ import annotations
 
 import secrets
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic  # by name: a test may mock those of the module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_llmeval.cache.course import Step, Steps
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import CANCELLED_REASON, OWN_DEADLINE_REASON
-from pytest_llmeval.models.attribution import (
-    asked_before,
-    charging,
-    note_asked,
-    trial_to_charge,
-)
 from pytest_llmeval.models.strands import strands_of
 
 if TYPE_CHECKING:
@@ -36,11 +30,33 @@ if TYPE_CHECKING:
     from pytest_llmeval.records import Slot, Strand
 
 Leave = Callable[[str, str], None]
+_ASKED: ContextVar[str] = ContextVar("llmeval_asked_before", default="")
+# Returns the place of the call that this code asked last, and notes that of one that has ended.
+asked_before, note_asked = _ASKED.get, _ASKED.set
+_wait = (
+    threading.Condition.wait
+)  # not as ``watching_waits`` has it: these are no waits of the trial
 GRACE = 1.0  # seconds by which a trial may be slower than when it was recorded
 # Between two replies, threads that wait for the first must have had their turn. In a replay they
 # get as long as they had, at most so many seconds; replies that come together come so far apart.
 _CLOSE = 0.05
 SETTLING, PIECE = 0.1, 0.01
+
+
+class _Changed(threading.Condition):
+    """A condition whose waits are none of the trial; ``watching_waits`` sees those of the class."""
+
+    wait = threading.Condition.wait
+
+
+@contextmanager
+def asked_after(place: str) -> Iterator[None]:
+    """Let code begin, in this thread or task, after the call that is at a place."""
+    token = _ASKED.set(place)
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
 
 
 @dataclass(slots=True, eq=False)
@@ -230,8 +246,8 @@ class Course:
         may have begun to run long before the call. Beside a call that is paid for it waits exactly
         as long as the call took, so that neither is given a start.
         """
-        with charging(None), self._lock:
-            self._changed = self._changed or threading.Condition(self._lock)
+        with self._lock:
+            self._changed = self._changed or _Changed(self._lock)
             while (pause := self._pause(call, draw)) > 0:
                 started = self._now()
                 left = call.begun + self._longest(call) - started
@@ -313,60 +329,3 @@ class Course:
 
 def _alike(one: Step, other: Step) -> bool:
     return one.draw == other.draw and one.given_up == other.given_up
-
-
-@contextmanager
-def watching_waits() -> Iterator[None]:
-    """Tell the course of a trial what runs out: its waits for other threads, its timers.
-
-    An application that has waited too long for an answer goes on without it, and only what ran out
-    tells so. A wait for a bare lock is not seen.
-    """
-    wait, join = threading.Condition.wait, threading.Thread.join
-
-    def watched_wait(condition: threading.Condition, timeout: float | None = None) -> bool:
-        is_notified = wait(condition, timeout)
-        if not is_notified:
-            _expire()
-        return is_notified
-
-    def watched_join(thread: threading.Thread, timeout: float | None = None) -> None:
-        join(thread, timeout)
-        if timeout is not None and thread.is_alive():
-            _expire()
-
-    def call_at(loop: Any, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
-        trial = trial_to_charge()
-        if trial is not None:
-            callback, args = _ring, (trial.course, callback, *args)
-        return plain_call_at(loop, when, callback, *args, context=context)
-
-    with ExitStack() as undoing:
-        undoing.enter_context(_replaced(threading.Condition, "wait", watched_wait))
-        undoing.enter_context(_replaced(threading.Thread, "join", watched_join))
-        if "asyncio" in sys.modules:  # else no test has imported it
-            loops = sys.modules["asyncio"].BaseEventLoop
-            plain_call_at = loops.call_at
-            undoing.enter_context(_replaced(loops, "call_at", call_at))
-        yield
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
-    plain = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, plain)
-
-
-def _expire() -> None:
-    trial = trial_to_charge()
-    if trial is not None:
-        trial.course.expire()
-
-
-def _ring(course: Course, callback: Callable[..., object], *args: Any) -> None:
-    course.expire(by_timer=True)
-    callback(*args)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.accepted import accepting
-from pytest_llmeval.gate.changes import replaced_calls
 from pytest_llmeval.gate.results import (
     CaseComparison,
     Comparison,
@@ -243,7 +242,8 @@ def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iter
     effect = function.effect
     kinds = effect.changed_kinds
     if "redrawn" in kinds:
-        gone = (call.draw in judgement.absent for call in replaced_calls(function.compared))
+        calls = (call for case in function.compared for call in case.replaced_calls)
+        gone = (call.draw in judgement.absent for call in calls)
         why = _WHY_REDRAWN.get(judgement.settings.cache, _NOT_HERE if any(gone) else _HERE)
         cases = counted(kinds["redrawn"], "case")
         yield f"{cases} sent the same requests but got new replies ({why})"

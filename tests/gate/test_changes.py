@@ -12,7 +12,6 @@ from pytest_llmeval.gate.changes import (
     CallsOfBoth,
     ChangeKind,
     all_repeats_identical,
-    replaced_calls,
 )
 from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.records import Call, Outcome, Trial
@@ -236,7 +235,7 @@ def test_replies_of_redrawn_cases_that_are_not_here_were_replaced() -> None:
         a_case("same", "p"),
     )
 
-    found = list(replaced_calls(compared(baseline, run).compared))
+    found = [call for case in compared(baseline, run).compared for call in case.replaced_calls]
 
     assert [call.draw for call in found] == ["l0"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_llmeval.gate.changes import chained
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import FunctionComparison, Verdict
+from pytest_llmeval.gate.units import chained
 from pytest_llmeval.records import Call, Run
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared, notes

@@ -23,7 +23,8 @@ from pytest_llmeval.errors import (
 )
 from pytest_llmeval.models.attribution import charging, inherited_by_threads
 from pytest_llmeval.models.calls import Request
-from pytest_llmeval.models.course import GRACE, PIECE, Course, OpenCall, watching_waits
+from pytest_llmeval.models.course import GRACE, PIECE, Course, OpenCall
+from pytest_llmeval.models.waits import watching_waits
 from pytest_llmeval.records import Slot
 from pytest_llmeval.settings import CacheMode
 from tests.models.conftest import CountingTrial, Session

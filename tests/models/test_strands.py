@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.cache.course import Step
 from pytest_llmeval.models.attribution import (
-    asked_before,
     charging,
     inherited_by_threads,
-    note_asked,
 )
-from pytest_llmeval.models.course import Course
+from pytest_llmeval.models.course import Course, asked_before, note_asked
 from pytest_llmeval.models.strands import strands_of
 from pytest_llmeval.records import Call, Slot
 

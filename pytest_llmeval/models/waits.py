@@ -1,0 +1,69 @@
+"""What runs out in a trial: its waits for other threads, its timers."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from pytest_llmeval.models.attribution import trial_to_charge
+from pytest_llmeval.models.course import Course
+
+
+@contextmanager
+def watching_waits() -> Iterator[None]:
+    """Tell the course of a trial what runs out: its waits for other threads, its timers.
+
+    An application that has waited too long for an answer goes on without it, and only what ran out
+    tells so. A wait for a bare lock is not seen.
+    """
+    wait, join = threading.Condition.wait, threading.Thread.join
+
+    def watched_wait(condition: threading.Condition, timeout: float | None = None) -> bool:
+        is_notified = wait(condition, timeout)
+        if not is_notified:
+            _expire()
+        return is_notified
+
+    def watched_join(thread: threading.Thread, timeout: float | None = None) -> None:
+        join(thread, timeout)
+        if timeout is not None and thread.is_alive():
+            _expire()
+
+    def call_at(loop: Any, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        trial = trial_to_charge()
+        if trial is not None:
+            callback, args = _ring, (trial.course, callback, *args)
+        return plain_call_at(loop, when, callback, *args, context=context)
+
+    with ExitStack() as undoing:
+        undoing.enter_context(_replaced(threading.Condition, "wait", watched_wait))
+        undoing.enter_context(_replaced(threading.Thread, "join", watched_join))
+        if "asyncio" in sys.modules:  # else no test has imported it
+            loops = sys.modules["asyncio"].BaseEventLoop
+            plain_call_at = loops.call_at
+            undoing.enter_context(_replaced(loops, "call_at", call_at))
+        yield
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+    plain = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, plain)
+
+
+def _expire() -> None:
+    trial = trial_to_charge()
+    if trial is not None:
+        trial.course.expire()
+
+
+def _ring(course: Course, callback: Callable[..., object], *args: Any) -> None:
+    course.expire(by_timer=True)
+    callback(*args)
