@@ -179,6 +179,7 @@ demo: $(DEMO)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/replay.py
+	$(BIN)/python benchmarks/pull_request.py
 	$(BIN)/python benchmarks/idle.py
 	$(BIN)/python benchmarks/concurrency.py
 	$(BIN)/python benchmarks/aiohttp_calls.py
