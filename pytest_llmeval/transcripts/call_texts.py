@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from pytest_llmeval.models.message import ASSISTANT, Message
 from pytest_llmeval.records import Call
-from pytest_llmeval.transcripts.messages import ASSISTANT, Asked, Message
+from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.word_diff import first_difference, words_of
 
 _NOT_HERE = (Message("request", "not here", "missing"),)

@@ -15,11 +15,12 @@ from pytest_llmeval.cache.directory import refuse_link
 from pytest_llmeval.cache.parameters import Parameters, parameters_name, read_parameters
 from pytest_llmeval.cache.queries import DATABASE, RowReader
 from pytest_llmeval.cache.reply import StoredReply, decode_or_none
-from pytest_llmeval.cache.requests import row_name, unpack_request
+from pytest_llmeval.cache.requests import Parts, row_name, unpack_request
 from pytest_llmeval.errors import RowRefused
+from pytest_llmeval.models.message import ASSISTANT, Message
 from pytest_llmeval.records import Better, Call, Run, Trial, first_failed, trials_by_case
 from pytest_llmeval.transcripts.call_texts import CallTexts, Pair, in_order, judged_last, pairs
-from pytest_llmeval.transcripts.messages import ASSISTANT, Asked, Message, read_reply, read_request
+from pytest_llmeval.transcripts.messages import Asked, dialect_of, read_reply, read_request
 from pytest_llmeval.transcripts.word_diff import (
     MessageDiff,
     edit_of,
@@ -59,7 +60,10 @@ class StoredTexts:
     def reply(self, call: Call) -> tuple[Message, ...] | None:
         """Read the very draw that a call was given."""
         stored = self._stored(call)
-        return None if stored is None else read_reply(stored)
+        if stored is None:
+            return None
+        named = {"provider": (call.model or "").partition("/")[0]}
+        return read_reply(stored, dialect_of(self._parts(call.key) or named))
 
     def has(self, call: Call) -> bool:
         """Tell whether the very draw that a call was given is here."""
@@ -80,13 +84,18 @@ class StoredTexts:
 
     def request(self, key: str) -> Asked | None:
         """Read the request of a key."""
+        parts = self._parts(key)
+        return None if parts is None else read_request(parts)
+
+    def _parts(self, key: str) -> Parts | None:
         value = None if self._rows is None else self._rows.find(row_name(key))[0]
         if not isinstance(value, bytes):
             return None
         try:
-            return read_request(unpack_request(value)["request"])
+            parts: Parts = unpack_request(value)["request"]
         except RowRefused:
             return None
+        return parts
 
 
 @dataclass(frozen=True, slots=True)

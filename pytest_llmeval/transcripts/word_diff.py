@@ -9,7 +9,8 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Literal
 
-from pytest_llmeval.transcripts.messages import Asked, Message
+from pytest_llmeval.models.message import Message
+from pytest_llmeval.transcripts.messages import Asked
 
 Op = Literal[" ", "-", "+"]
 

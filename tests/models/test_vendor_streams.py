@@ -9,10 +9,11 @@ from typing import Any
 import anthropic
 import pytest
 
-from pytest_llmeval.models.http.exchange import Dialect, Exchange
+from pytest_llmeval.models.http.exchange import Dialect, Exchange, as_it_is
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.http.sender import newest
 from pytest_llmeval.models.http.trial_transport import TrialTransport
+from pytest_llmeval.models.providers.anthropic import part_of_message
 from pytest_llmeval.models.providers.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -53,13 +54,16 @@ LINES = [
 ]
 
 
-def transport(session: Session, trial: CountingTrial) -> TrialTransport:
+def transport(
+    session: Session, trial: CountingTrial, part_of: Callable[[Any], Any] = as_it_is
+) -> TrialTransport:
     dialect = Dialect(
         provider="test",
         paths=("/v1/messages", "/api/chat"),
         key_variable="TEST_KEY",
         beta_header="test-beta",
         read_facts=VENDOR.read_facts,
+        part_of=part_of,
     )
     exchange = Exchange(
         dialect=dialect,
@@ -73,7 +77,9 @@ def stream_message(session: Session, trial: CountingTrial, server: OpenAIServer)
     client = anthropic.Anthropic(
         api_key="key",
         base_url=server.origin,
-        http_client=anthropic.DefaultHttpxClient(transport=transport(session, trial)),
+        http_client=anthropic.DefaultHttpxClient(
+            transport=transport(session, trial, part_of_message)
+        ),
         max_retries=0,
     )
     with client.messages.stream(

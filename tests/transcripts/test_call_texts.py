@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_llmeval.models.message import Message
 from pytest_llmeval.records import Call, Slot
 from pytest_llmeval.transcripts.call_texts import CallTexts, in_order, judged_last, pairs
-from pytest_llmeval.transcripts.messages import Asked, Message
+from pytest_llmeval.transcripts.messages import Asked
 
 
 def call(

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.cache.key import PARTS
 from pytest_llmeval.cache.reply import Answer, StoredReply
-from pytest_llmeval.transcripts.messages import Message, read_reply, read_request
+from pytest_llmeval.models.message import Message
+from pytest_llmeval.transcripts.messages import dialect_of, read_reply, read_request
+from pytest_llmeval.vendors import VENDORS
 from tests.servers.anthropic_server import message_stream
 from tests.servers.cohere_server import chat, chat_1_stream, chat_events, worded
 from tests.servers.gemini_server import array, content, events
@@ -22,8 +24,9 @@ def reply_of(body: bytes | object) -> StoredReply:
     return StoredReply.fresh(Answer(body=content), session="s")
 
 
-def said(body: bytes | object) -> list[tuple[str, str]]:
-    return [(message.kind, message.text) for message in read_reply(reply_of(body))]
+def said(body: bytes | object, vendor: str = "openai") -> list[tuple[str, str]]:
+    dialect = dialect_of({"provider": vendor})
+    return [(message.kind, message.text) for message in read_reply(reply_of(body), dialect)]
 
 
 def asked(body: object, **parts: str) -> list[Message]:
@@ -69,36 +72,39 @@ THOUGHT = ("thought", "Peru...")
 
 
 @pytest.mark.parametrize(
-    ("body", "expected"),
+    ("body", "expected", "vendor"),
     [
-        ({"text": "Lima"}, [("text", "Lima")]),
-        ({"text": ""}, [("text", "")]),
-        (CHAT, [("text", "Lima")]),
-        ({"choices": [{"text": "Lima"}]}, [("text", "Lima")]),
-        ({"choices": [{"message": {"refusal": "No."}}]}, [("text", "No.")]),
-        ({"choices": [{"message": {"content": ""}}]}, [("text", "")]),
-        (RESPONSE, [THOUGHT, CALL, ("text", "Lima")]),
-        (CLAUDE, [THOUGHT, CALL, ("text", "Lima")]),
-        (OLLAMA, [THOUGHT, ("text", "Lima"), CALL]),
-        (GEMINI, [THOUGHT, CALL, ("text", "Lima")]),
-        ({"candidates": [{"finishReason": "SAFETY"}]}, [("text", "")]),
-        ({"candidates": [7, {"content": 7}]}, [("text", "")]),
+        ({"text": "Lima"}, [("text", "Lima")], "openai"),
+        ({"text": ""}, [("text", "")], "openai"),
+        (CHAT, [("text", "Lima")], "openai"),
+        ({"choices": [{"text": "Lima"}]}, [("text", "Lima")], "openai"),
+        ({"choices": [{"message": {"refusal": "No."}}]}, [("text", "No.")], "openai"),
+        ({"choices": [{"message": {"content": ""}}]}, [("text", "")], "openai"),
+        (RESPONSE, [THOUGHT, CALL, ("text", "Lima")], "openai"),
+        (CLAUDE, [THOUGHT, CALL, ("text", "Lima")], "anthropic"),
+        (OLLAMA, [THOUGHT, ("text", "Lima"), CALL], "ollama"),
+        (GEMINI, [THOUGHT, CALL, ("text", "Lima")], "gemini"),
+        ({"candidates": [{"finishReason": "SAFETY"}]}, [("text", "")], "gemini"),
+        ({"candidates": [7, {"content": 7}]}, [("text", "")], "gemini"),
         (
             {"promptFeedback": {"blockReason": "SAFETY"}},
             [("other", '{"promptFeedback": {"blockReason": "SAFETY"}}')],
+            "gemini",
         ),
-        ({"embedding": {"values": [6]}}, [("other", "an embedding of 1 number: 6")]),
+        ({"embedding": {"values": [6]}}, [("other", "an embedding of 1 number: 6")], "gemini"),
         (
             {"embeddings": [{"values": [6]}, {"values": [7]}, 8]},
             [
                 ("other", "an embedding of 1 number: 6"),
                 ("other", "an embedding of 1 number: 7"),
             ],
+            "gemini",
         ),
-        ({"response": "Lima", "done": True}, [("text", "Lima")]),
+        ({"response": "Lima", "done": True}, [("text", "Lima")], "ollama"),
         (
             {"data": [{"embedding": [0.1, 2, 3, 4, 5]}]},
             [("other", "an embedding of 5 numbers: 0.1, 2, 3, 4, ...")],
+            "openai",
         ),
         (
             {"embeddings": [[1, 2, 3, 4, 5], [6]]},
@@ -106,18 +112,19 @@ THOUGHT = ("thought", "Peru...")
                 ("other", "an embedding of 5 numbers: 1, 2, 3, 4, ..."),
                 ("other", "an embedding of 1 number: 6"),
             ],
+            "ollama",
         ),
-        ({"data": [{"embedding": "AAAA"}]}, [("other", "an embedding of 4 characters")]),
-        ({"results": [1]}, [("other", '{"results": [1]}')]),
-        (b"no json \xff", [("other", "no json \ufffd")]),
-        (b"", [("other", "")]),
-        (b"[" * 100_000, [("other", "[" * 100_000)]),
+        ({"data": [{"embedding": "AAAA"}]}, [("other", "an embedding of 4 characters")], "openai"),
+        ({"results": [1]}, [("other", '{"results": [1]}')], "cohere"),
+        (b"no json \xff", [("other", "no json \ufffd")], "openai"),
+        (b"", [("other", "")], "openai"),
+        (b"[" * 100_000, [("other", "[" * 100_000)], "openai"),
     ],
 )
 def test_a_reply_is_read_as_what_was_said(
-    body: bytes | object, expected: list[tuple[str, str]]
+    body: bytes | object, expected: list[tuple[str, str]], vendor: str
 ) -> None:
-    assert said(body) == expected
+    assert said(body, vendor) == expected
 
 
 TOOL_OF_CLAUDE = [
@@ -148,25 +155,34 @@ TOOL_OF_OLLAMA = [
 
 
 @pytest.mark.parametrize(
-    ("chunks", "expected"),
+    ("chunks", "expected", "vendor"),
     [
-        (chat_stream("Lima it is", {"model": "m"}), [("text", "Lima it is")]),
-        (tool_call_stream(['{"q": ', '"Peru"}'], "m"), [CALL]),
-        (response_stream("Lima it is", "m"), [("text", "Lima it is")]),
-        (message_stream("Lima it is", "m"), [("text", "Lima it is")]),
-        (chat_lines("Lima it is"), [("text", "Lima it is")]),
-        (TOOL_OF_CLAUDE, [THOUGHT, CALL]),
-        (TOOL_OF_OLLAMA, [THOUGHT, CALL, CALL]),
+        (chat_stream("Lima it is", {"model": "m"}), [("text", "Lima it is")], "openai"),
+        (tool_call_stream(['{"q": ', '"Peru"}'], "m"), [CALL], "openai"),
+        (response_stream("Lima it is", "m"), [("text", "Lima it is")], "openai"),
+        (message_stream("Lima it is", "m"), [("text", "Lima it is")], "anthropic"),
+        (chat_lines("Lima it is"), [("text", "Lima it is")], "ollama"),
+        (TOOL_OF_CLAUDE, [THOUGHT, CALL], "anthropic"),
+        (TOOL_OF_OLLAMA, [THOUGHT, CALL, CALL], "ollama"),
         (
             [b'{"response": "Li", "done": false}\n{"response": "ma", "done": true}\n'],
             [("text", "Lima")],
+            "ollama",
+        ),
+        (
+            [
+                event({"type": "transcript.text.delta", "delta": "Li"}),
+                event({"type": "transcript.text.done", "text": "Lima"}),
+            ],
+            [("text", "Lima")],
+            "openai",
         ),
     ],
 )
 def test_a_stream_is_read_as_if_it_had_come_in_one_piece(
-    chunks: list[bytes], expected: list[tuple[str, str]]
+    chunks: list[bytes], expected: list[tuple[str, str]], vendor: str
 ) -> None:
-    assert said(b"".join(chunks)) == expected
+    assert said(b"".join(chunks), vendor) == expected
 
 
 def call_chunk(name: str | None, arguments: object, call: str | None = None) -> bytes:
@@ -247,7 +263,9 @@ TWO_BLOCKS = [
 def test_calls_that_are_all_numbered_0_are_not_glued(
     chunks: list[bytes], expected: list[str]
 ) -> None:
-    assert [text for kind, text in said(b"".join(chunks)) if kind == "call"] == expected
+    vendor = "anthropic" if chunks is TWO_BLOCKS else "openai"
+
+    assert [text for kind, text in said(b"".join(chunks), vendor) if kind == "call"] == expected
 
 
 FIELDS = (
@@ -298,17 +316,18 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.parametrize("vendor", [*VENDORS, "function"])
 @given(json_values, st.booleans())
-def test_no_form_of_a_reply_or_request_is_too_odd(value: Any, is_stream: bool) -> None:
+def test_no_form_of_a_reply_or_request_is_too_odd(vendor: str, value: Any, is_stream: bool) -> None:
     text = json.dumps(value).encode()
     body = b"data: " + text + b"\n\n" + text + b"\n" if is_stream else text
+    messages = read_reply(reply_of(body), dialect_of({"provider": vendor}))
+    question = {"messages": value, "input": value, "contents": value}
 
-    assert read_reply(reply_of(body))
-    assert all(isinstance(message.text, str) for message in read_reply(reply_of(body)))
-    assert all(
-        isinstance(message.role, str) for message in asked({"messages": value, "input": value})
-    )
-    assert asked(value) or isinstance(value, dict)
+    assert messages
+    assert all(isinstance(message.text, str) for message in messages)
+    assert all(isinstance(one.role, str) for one in asked(question, provider=vendor))
+    assert asked(value, provider=vendor) or isinstance(value, dict)
 
 
 def test_a_request_is_read_in_the_order_of_the_model() -> None:
@@ -382,7 +401,7 @@ def test_however_deep_a_text_is_nested_it_is_shown(depth: int) -> None:
     for _ in range(depth):
         nested = [nested]
 
-    assert "deep" in read_reply(reply_of(body))[0].text
+    assert "deep" in read_reply(reply_of(body), dialect_of({"provider": "anthropic"}))[0].text
     assert asked({"messages": nested})[0].text in ("deep", "nested too deeply to be shown")
 
 
@@ -398,11 +417,11 @@ GEMINI_CHUNKS = [
 
 @pytest.mark.parametrize("body", [b"".join(events(GEMINI_CHUNKS)), array(GEMINI_CHUNKS)])
 def test_a_stream_of_gemini_is_read_in_both_of_its_forms(body: bytes) -> None:
-    assert said(body) == [THOUGHT, CALL, ("text", "Lima")]
+    assert said(body, "gemini") == [THOUGHT, CALL, ("text", "Lima")]
 
 
 def test_a_thought_of_gemini_ends_where_its_answer_begins() -> None:
-    assert said(array([GEMINI_CHUNKS[0], *GEMINI_CHUNKS[3:]])) == [
+    assert said(array([GEMINI_CHUNKS[0], *GEMINI_CHUNKS[3:]]), "gemini") == [
         ("thought", "Pe"),
         ("text", "Lima"),
     ]
@@ -421,7 +440,8 @@ def test_a_question_to_gemini_is_read_and_its_path_names_the_model() -> None:
         "generationConfig": {"temperature": 0},
     }
     path = "/v1beta/models/gemini-2.5-flash:generateContent"
-    read = read_request({**dict.fromkeys(PARTS, ""), "body": body, "path": path})
+    parts = {**dict.fromkeys(PARTS, ""), "provider": "gemini", "body": body, "path": path}
+    read = read_request(parts)
 
     assert list(read.messages) == [
         Message("system", "Be brief."),
@@ -441,7 +461,7 @@ def test_a_question_to_gemini_is_read_and_its_path_names_the_model() -> None:
     ],
 )
 def test_what_gemini_is_to_embed_is_read(body: object) -> None:
-    assert asked(body) == [Message("user", "Peru")]
+    assert asked(body, provider="gemini") == [Message("user", "Peru")]
 
 
 def test_a_chat_of_cohere_is_read_in_each_of_its_forms() -> None:
@@ -450,8 +470,9 @@ def test_a_chat_of_cohere_is_read_in_each_of_its_forms() -> None:
     whole = chat("", message={"role": "assistant", "content": [thinking, text]})
     streamed = b"".join(worded(chat_events("Lima", thought="Peru")))
 
-    assert said(whole) == said(streamed) == [("thought", "Peru"), ("text", "Lima")]
-    assert said(b"".join(chat_1_stream("Lima"))) == [("text", "Lima")]
+    wanted = [("thought", "Peru"), ("text", "Lima")]
+    assert said(whole, "cohere") == said(streamed, "cohere") == wanted
+    assert said(b"".join(chat_1_stream("Lima")), "cohere") == [("text", "Lima")]
 
 
 def test_a_call_of_a_tool_by_cohere_is_read_in_both_of_its_forms() -> None:
@@ -470,9 +491,9 @@ def test_a_call_of_a_tool_by_cohere_is_read_in_both_of_its_forms() -> None:
     whole = chat("", message={"tool_plan": "I look it up.", "tool_calls": [call]})
 
     wanted = [("thought", "I look it up."), ("call", 'look_up({"q":1})')]
-    assert said(whole) == said(b"".join(worded(events))) == wanted
+    assert said(whole, "cohere") == said(b"".join(worded(events)), "cohere") == wanted
 
 
 @pytest.mark.parametrize("body", [{"message": "Peru"}, {"texts": ["Peru"]}, {"query": "Peru"}])
 def test_what_cohere_is_to_read_is_read(body: object) -> None:
-    assert asked(body) == [Message("user", "Peru")]
+    assert asked(body, provider="cohere") == [Message("user", "Peru")]

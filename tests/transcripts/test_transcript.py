@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.models.message import Message
 from pytest_llmeval.records import Trial
-from pytest_llmeval.transcripts.messages import Message
 from pytest_llmeval.transcripts.transcript import (
     Parting,
     StoredTexts,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmeval.transcripts.messages import Asked, Message
+from pytest_llmeval.models.message import Message
+from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.varying import differ_in_varying
 
 

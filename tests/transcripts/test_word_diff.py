@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_llmeval.transcripts.messages import Asked, Message
+from pytest_llmeval.models.message import Message
+from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.word_diff import Piece, edit_of, request_diff, word_diff
 
 words = st.lists(st.sampled_from(["a", "b", " ", "\n", "c.", "日", "本"]), max_size=30).map("".join)

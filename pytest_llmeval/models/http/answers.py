@@ -1,9 +1,7 @@
 """Answers read out of replies, with the facts of their calls; in streams and in one piece.
 
 A stream is read to its end before anything is made of it, so that only its bytes count and
-not how they were cut into chunks. Four forms are known: server-sent events (openai, anthropic
-and all who speak like them), one JSON object a line (ollama), one JSON array (Google, unless
-asked for events), and Amazon's binary frames.
+not how they were cut into chunks.
 
 A reply that is no complete answer is turned into the HTTP failure that a vendor would have
 sent, had the failure come before the first chunk. So it is tried again, slows the provider's
@@ -13,27 +11,24 @@ pace down, counts as infrastructure or content and is worded by the SDK like any
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.cache.reply import SUCCESS, StoredReply
-from pytest_llmeval.models.http.frames import frame_pieces, is_framed
 from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, status_of
+from pytest_llmeval.models.http.stream import DONE, JsonObject, stream_pieces
 
 if TYPE_CHECKING:
     from pytest_llmeval.models.http.exchange import Dialect
 
-JsonObject = Mapping[str, object]
 AnswerCheck = Callable[[JsonObject], bool]
 AnswerFields = Mapping[str, type | tuple[type, ...]]
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 END_TYPES = ("response.completed", "response.incomplete", "message_stop")
-_DONE = b"[DONE]"
 # Fields in which most vendors' replies have their answer, and its type.
 ANSWER_FIELDS: AnswerFields = {
     "choices": list,
@@ -46,8 +41,6 @@ ANSWER_FIELDS: AnswerFields = {
     "response": str,
     "results": list,
 }
-_EMPTY: tuple[object, ...] = (None, "", [], {})
-_LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 def no_answer(_: JsonObject) -> bool:
@@ -111,7 +104,7 @@ class Expected:
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         is_stream = self.is_stream or content_type in STREAM_TYPES
         if is_stream:
-            reply = read_stream(body, is_whole=self.dialect.is_whole)
+            reply = read_stream(body, self.dialect)
         else:
             reply = _read_plain(body, self.dialect.answer_fields)
         if self.answers is not None and not self.answers(reply):
@@ -148,75 +141,41 @@ def settled(reply: HttpReply, expected: Expected) -> HttpReply:
     return replace(reply, facts=facts)
 
 
-def read_stream(body: bytes, *, is_whole: AnswerCheck = no_answer) -> JsonObject:
+def read_stream(body: bytes, dialect: Dialect) -> JsonObject:
     """Put the chunks of a complete stream together.
 
     Args:
         body: all that came.
-        is_whole: tells of what the chunks make up whether it is whole without an end mark.
+        dialect: of the vendor, who knows what a chunk adds to the reply.
 
     Returns:
-        One object like a plain reply, with its model, fingerprint and usage.
+        The reply that it would be in one piece.
 
     Raises:
         NoAnswer: it is not complete, is damaged, or tells of an error.
     """
-    summary: dict[str, object] = {}
+    chunks: list[JsonObject] = []
     is_complete = False
     for data in stream_pieces(body):
-        if data.startswith(_DONE):  # the SDKs read no further
-            return summary
-        piece = _parsed(data)
-        _refuse_error(piece)
-        for part in (piece, piece.get("response"), piece.get("message")):
-            if isinstance(part, dict):
-                _add(summary, part)
-        is_complete = is_complete or piece.get("type") in END_TYPES or piece.get("done") is True
-    if not is_complete and not is_whole(summary):
+        if data.startswith(DONE):  # the SDKs read no further
+            is_complete = True
+            break
+        chunk = _parsed(data)
+        _refuse_error(chunk)
+        is_complete = is_complete or chunk.get("type") in END_TYPES or chunk.get("done") is True
+        chunks.append(chunk)
+    try:
+        reply = dialect.join(chunks)
+    except RecursionError:
+        raise _damaged() from None
+    if not is_complete and not dialect.is_whole(reply):
         raise _own_error(
             "the streamed reply ended without its end mark (data: [DONE], response.completed, "
             'message_stop, or a line with "done": true), so it is not complete and nothing was '
             "stored. If this server never sends one, ask without stream=True",
             code="llmeval_stream_cut",
         )
-    return summary
-
-
-def stream_pieces(body: bytes) -> Iterator[bytes]:
-    """Cut a stream into the JSON texts of its chunks, and ``[DONE]`` if it ends so."""
-    if is_framed(body):
-        return frame_pieces(body)
-    begin = body.lstrip()[:1]
-    if begin == b"[":
-        return _array_items(body)
-    lines = _LINE_END.split(body)
-    if not lines[-1]:
-        lines.pop()  # what follows the last line end is no line
-    return filter(bytes.strip, lines) if begin == b"{" else _event_data(lines)
-
-
-def _array_items(body: bytes) -> Iterator[bytes]:
-    """Take a stream that is one JSON array apart; one that was cut is no JSON, and stays whole."""
-    try:
-        items = json.loads(body)
-    except (ValueError, RecursionError):
-        yield body
-    else:
-        for item in items:
-            yield json.dumps(item).encode()
-
-
-def _event_data(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Read the data of server-sent events; an event counts when a blank line ends it."""
-    data: list[bytes] = []
-    for line in lines:
-        if line.startswith(b"data:"):
-            data.append(line.removeprefix(b"data:").removeprefix(b" "))
-        elif not line and data:
-            yield b"\n".join(data)
-            data = []
-    if data == [_DONE]:  # nobody misses a blank line behind it
-        yield _DONE
+    return reply
 
 
 def _parsed(data: bytes) -> JsonObject:
@@ -225,39 +184,15 @@ def _parsed(data: bytes) -> JsonObject:
     except (ValueError, RecursionError):
         piece = None
     if not isinstance(piece, dict):
-        raise _own_error(
-            "the streamed reply holds a line that is no JSON object; nothing was stored",
-            code="llmeval_stream_damaged",
-        )
-    return cast("JsonObject", piece)
+        raise _damaged()
+    return piece
 
 
-def _add(summary: dict[str, object], part: JsonObject) -> None:
-    """Add a chunk to the summary; a later value replaces an earlier one unless it is empty."""
-    for name, value in part.items():
-        known = summary.get(name)
-        if name in ("choices", "candidates") and isinstance(value, list):
-            summary[name] = _choices(known if isinstance(known, list) else [], value)
-        else:
-            summary[name] = _later(known, value, depth=1)
-
-
-def _later(known: object, value: object, *, depth: int) -> object:
-    if depth and isinstance(value, dict) and isinstance(known, dict):
-        return known | {
-            name: _later(known.get(name), one, depth=depth - 1) for name, one in value.items()
-        }
-    return known if value in _EMPTY and known is not None else value
-
-
-def _choices(known: list[JsonObject], pieces: list[object]) -> list[JsonObject]:
-    """Put the pieces of each choice together; a chunk may have none, as one with the usage."""
-    choices = {str(choice.get("index")): choice for choice in known}
-    for piece in pieces:
-        if isinstance(piece, dict):
-            place = str(piece.get("index"))
-            choices[place] = cast("JsonObject", _later(choices.get(place, {}), piece, depth=2))
-    return list(choices.values())
+def _damaged() -> NoAnswer:
+    return _own_error(
+        "the streamed reply holds a line that is no JSON object; nothing was stored",
+        code="llmeval_stream_damaged",
+    )
 
 
 def _refuse_error(piece: JsonObject) -> None:

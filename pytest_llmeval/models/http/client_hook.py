@@ -25,7 +25,6 @@ from pytest_llmeval.errors import CallAbandoned, ClientLate, ReplayMiss, comes_o
 from pytest_llmeval.models.attribution import CurrentTrial, charging, sending
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp
-from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import (
     UNANSWERED,
     Exchange,
@@ -41,6 +40,7 @@ from pytest_llmeval.models.http.http_reply import (
     own_failure,
 )
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, OwnDeadline, TimedOut
+from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.http.uploads import FORM, form_object
 from pytest_llmeval.originals import Clock
 

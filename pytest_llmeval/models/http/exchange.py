@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.replies import Answer
@@ -32,7 +32,6 @@ from pytest_llmeval.models.http.answers import (
     AnswerCheck,
     AnswerFields,
     Expected,
-    JsonObject,
     no_answer,
     settled,
 )
@@ -45,7 +44,9 @@ from pytest_llmeval.models.http.retries import (
     is_throttled,
     send_with_retries,
 )
+from pytest_llmeval.models.http.stream import JsonObject, joined
 from pytest_llmeval.models.http.uploads import FORM
+from pytest_llmeval.models.message import ASKING, said_in
 from pytest_llmeval.records import Slot
 
 # Posts a question of our own once: URL, headers, body, and the time that is left for it. Raises
@@ -86,6 +87,11 @@ def read_body(_path: str, body: JsonObject) -> RequestFacts:
     return RequestFacts(model=body.get("model"), is_stream=bool(body.get("stream")), sampling=body)
 
 
+def as_it_is(value: Any) -> Any:
+    """Change nothing."""
+    return value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """The language of one vendor: its paths, its headers and its replies.
@@ -100,12 +106,16 @@ class Dialect:
         beta_header: request header that changes what a request means, "" for none.
         read_facts: picks model, fingerprint and tokens out of a reply.
         read_request: reads model, stream and sampling parameters out of path and body.
-        is_whole: tells whether what the chunks of a stream make up is whole, where the vendor
-            sends no end mark.
+        part_of: words a chunk of a stream as a part of a reply in one piece, see ``joined``.
+        is_whole: tells whether such a reply is whole, where the vendor sends no end mark.
+        asking: fields of a request that hold messages, in the order in which a model reads them,
+            and who says those that name nobody.
+        said: lists what a reply says: messages, parts of one, or texts.
+        common: words any of these as most vendors do, see ``messages_in``.
         answer_fields: fields of a reply that have room for an answer, and their types.
         reply_limit: reads the most tokens of a reply from a field that no other vendor has.
         answers: by the end of a path, a check whether the reply of a model is an answer. It is
-            given the reply, or the object that the chunks of a stream make up.
+            given the reply, in one piece.
     """
 
     provider: str
@@ -117,7 +127,11 @@ class Dialect:
     base_variable: str = ""
     beta_header: str = ""
     read_request: Callable[[str, JsonObject], RequestFacts] = read_body
+    part_of: Callable[[JsonObject], JsonObject] = as_it_is
     is_whole: AnswerCheck = no_answer
+    asking: Mapping[str, str] = field(default_factory=lambda: ASKING)
+    said: Callable[[JsonObject], Iterable[object]] = said_in
+    common: Callable[[Any], Any] = as_it_is
     answer_fields: AnswerFields = field(default_factory=lambda: ANSWER_FIELDS)
     reply_limit: OwnLimit = no_own_limit
     answers: Mapping[str, AnswerCheck] = field(default_factory=dict)
@@ -139,6 +153,10 @@ class Dialect:
         """Tell what kind of reply a request to a path wants."""
         answers = self.answers.get(next(filter(path.endswith, self.answers), ""))
         return Expected(dialect=self, is_stream=asked.is_stream, answers=answers)
+
+    def join(self, chunks: Iterable[JsonObject]) -> JsonObject:
+        """Put the chunks of a stream together to the reply that they would be in one piece."""
+        return joined(map(self.part_of, chunks))
 
     def canonical(self, request: HttpRequest, aliases: Sequence[tuple[str, str]]) -> Canonical:
         """Write a request in the form of which its key is made.

@@ -7,7 +7,7 @@ import re
 from email import message_from_bytes
 from pathlib import PurePath
 
-from pytest_llmeval.models.http.answers import JsonObject
+from pytest_llmeval.models.http.stream import JsonObject
 
 FORM = "multipart/form-data"
 _BOUNDARY = re.compile(r'boundary="?([^";,]+)"?', re.IGNORECASE)

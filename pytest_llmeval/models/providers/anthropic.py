@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts, read_body
 from pytest_llmeval.models.http.masking import key_of_environment
+from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.providers.vendor import (
     Headers,
     Transport,
@@ -22,6 +22,8 @@ from pytest_llmeval.models.providers.vendor import (
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 VERSION = "2023-06-01"
 _AT_GOOGLE = r"/publishers/anthropic/models/(?!count-tokens:)[^/:]+:(?:r|streamR)awPredict"
+# How a stream calls the texts of a block, and how a block does.
+_SAID = {"text": "text", "thinking": "thinking", "partial_json": "input"}
 MAX_TOKENS = 1024  # the API asks for a bound, and this one is part of every key
 
 
@@ -36,17 +38,13 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
 
 
 def _has_content(reply: JsonObject) -> bool:
-    """Whether a message, or what a stream said of it, is an answer: also one without blocks."""
-    delta = reply.get("delta")
-    told = delta if isinstance(delta, dict) else {}
-    reason = reply.get("stop_reason") or told.get("stop_reason")
-    blocks = reply.get("content")
+    """Whether a message is an answer: also one without blocks."""
+    reason, blocks = reply.get("stop_reason"), reply.get("content")
     if reason == "error" or not isinstance(blocks, list | str):
         return False
     if isinstance(blocks, list) and not all(map(_is_block, blocks)):
         return False
-    is_begun = bool(told.get("text") or told.get("partial_json"))
-    return bool(reason or is_begun or text_of(blocks) or _has_call(blocks))
+    return bool(reason or text_of(blocks) or _has_call(blocks))
 
 
 def _is_block(block: object) -> bool:
@@ -55,6 +53,20 @@ def _is_block(block: object) -> bool:
 
 def _has_call(blocks: Sequence[Any]) -> bool:
     return any(block["type"] != "text" for block in blocks)
+
+
+def part_of_message(chunk: JsonObject) -> JsonObject:
+    """Word an event of a stream as a part of a message."""
+    message = chunk.get("message")
+    if isinstance(message, dict):
+        return message
+    begun, delta = chunk.get("content_block"), chunk.get("delta")
+    told = delta if isinstance(delta, dict) else {}
+    if "index" not in chunk:
+        return {**told, "usage": chunk.get("usage")}
+    block = begun if isinstance(begun, dict) else {}
+    said = {own: told[name] for name, own in _SAID.items() if isinstance(told.get(name), str)}
+    return {"content": [{"index": chunk["index"], **block, **said}] if block or said else []}
 
 
 def _client_options(transport: Transport) -> dict[str, Any]:
@@ -115,6 +127,7 @@ VENDOR = Vendor(
     base_variable="ANTHROPIC_BASE_URL",
     beta_header="anthropic-beta",
     read_facts=facts_of_usage,
+    part_of=part_of_message,
     read_request=_read_request,
     answers=dict.fromkeys(("/v1/messages", ":rawPredict", ":streamRawPredict"), _has_content),
     requirement="anthropic>=0.75,<3",

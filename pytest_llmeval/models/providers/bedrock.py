@@ -14,8 +14,10 @@ from urllib.parse import unquote
 
 from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.facts import Facts, sensible
-from pytest_llmeval.models.http.answers import ANSWER_FIELDS, JsonObject
+from pytest_llmeval.models.http.answers import ANSWER_FIELDS
 from pytest_llmeval.models.http.exchange import RequestFacts
+from pytest_llmeval.models.http.stream import JsonObject
+from pytest_llmeval.models.providers.anthropic import part_of_message
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, facts_of_usage, text_of
 
 BASE_VARIABLE = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
@@ -46,6 +48,33 @@ def _read_facts(reply: JsonObject) -> Facts:
             count = value_at(reply, place, f"{side}{ending}")
             facts |= {} if count is None else {f"{side}_tokens": count}
     return sensible(facts)
+
+
+def _part_of(chunk: JsonObject) -> JsonObject:
+    """Word an event of Converse as a part of a reply, or a chunk of a model's own as that does."""
+    place = chunk.get("contentBlockIndex")
+    if place is not None:
+        begun, delta = (value_at(chunk, name) for name in ("start", "delta"))
+        blocks = [one for one in (begun, delta) if isinstance(one, dict)]
+        return {"output": {"message": {"content": [{"index": place, **one} for one in blocks]}}}
+    if "type" not in chunk:
+        return chunk
+    return {**part_of_message(chunk), _COUNTS: chunk.get(_COUNTS)}  # Anthropic's
+
+
+def _common(value: Any) -> Any:
+    """Word a message of Converse, or one of its blocks, as most vendors do."""
+    if isinstance(value, list):
+        return list(map(_common, value))
+    message: Any = value_at(value, "message") or value  # in the output of a reply
+    content, call, result = (
+        value_at(message, name) for name in ("content", "toolUse", "toolResult")
+    )
+    if isinstance(call, dict):
+        return {**call, "type": "tool_use"}
+    if isinstance(result, dict):
+        return {**result, "type": "tool_result", "content": _common(result.get("content"))}
+    return {**message, "content": _common(content)} if isinstance(content, list) else message
 
 
 def _has_message(reply: JsonObject) -> bool:
@@ -106,6 +135,8 @@ VENDOR = Vendor(
     base_variable=BASE_VARIABLE,
     read_facts=_read_facts,
     read_request=_read_request,
+    part_of=_part_of,
+    common=_common,
     is_whole=_has_ended,
     # Each model answers ``invoke`` in its own words.
     answer_fields={

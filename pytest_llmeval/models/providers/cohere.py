@@ -7,8 +7,9 @@ from typing import Any
 
 from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.facts import Facts, sensible
-from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts, read_body
+from pytest_llmeval.models.http.stream import JsonObject
+from pytest_llmeval.models.message import ASKING, USER
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
 
 # Reasons why a chat ended that the provider is to blame for.
@@ -22,33 +23,37 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
 
 
 def _read_facts(reply: JsonObject) -> Facts:
-    """Pick out of a reply what it took: version 1 has it in ``meta``, a stream in its last event.
-
-    What was billed is counted, as prices are for that.
-    """
-    told = value_at(reply, "delta", "usage")  # by the events of a stream
-    usage = _object(reply.get("usage") or told or reply.get("meta"))
+    """Pick out of a reply what it took, and was billed for; version 1 has it in ``meta``."""
+    usage = _object(reply.get("usage") or reply.get("meta"))
     tokens = _object(usage.get("billed_units") or usage.get("tokens"))
     counts = {name: tokens.get(name) for name in ("input_tokens", "output_tokens")}
     return sensible(counts)
 
 
 def _has_message(reply: JsonObject) -> bool:
-    """Whether a chat of version 1 or 2, or what a stream said of it, is an answer."""
-    reason = _reason(reply)
+    """Whether a chat of version 1 or 2 is an answer."""
+    reason, message = reply.get("finish_reason"), _object(reply.get("message"))
     if reason in _FAILED:
         return False
-    message = _object(reply.get("message") or value_at(reply, "delta", "message"))
     return bool(reason or reply.get("text") or any(message.get(name) for name in _ANSWERING))
 
 
 def _has_ended(reply: JsonObject) -> bool:
-    """Whether a stream came to its end, of which its last event tells the reason."""
-    return bool(_reason(reply))
+    return bool(reply.get("finish_reason"))
 
 
-def _reason(reply: JsonObject) -> object:
-    return reply.get("finish_reason") or value_at(reply, "delta", "finish_reason")
+def _part_of(chunk: JsonObject) -> JsonObject:
+    """Word an event as a part of a reply; the last one of version 1 holds all of it."""
+    if "event_type" in chunk:
+        response = _object(chunk.get("response"))
+        return {**response, "finish_reason": chunk.get("finish_reason")}
+    delta, place = _object(chunk.get("delta")), {"index": chunk.get("index")}
+    message = {
+        name: [{**place, **said}] if isinstance(said, Mapping) else said
+        for name, said in _object(delta.get("message")).items()
+        if name in _ANSWERING
+    }
+    return {**delta, "message": message}
 
 
 def _object(value: object) -> Mapping[str, Any]:
@@ -87,6 +92,8 @@ VENDOR = Vendor(
     base_variable="CO_API_URL",
     read_facts=_read_facts,
     read_request=_read_request,
+    part_of=_part_of,
+    asking={**ASKING, "message": USER, "texts": USER, "query": USER},
     is_whole=_has_ended,
     answer_fields={"message": dict, "text": str, "embeddings": (dict, list), "results": list},
     answers={"/chat": _has_message, "/embed": _has_embeddings, "/rerank": _has_results},

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.facts import Facts, sensible
-from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts
+from pytest_llmeval.models.http.stream import JsonObject
+from pytest_llmeval.models.message import SYSTEM, USER, as_json
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
 
 _ASK, _STREAM = ":generateContent", ":streamGenerateContent"
@@ -20,6 +21,7 @@ _MODEL = re.compile(r"/models/([^/]+):\w+$")
 # Our names of sampling parameters, and the API's.
 _SAMPLING = {"temperature": "temperature", "seed": "seed", "top_p": "topP"}
 _ROLES = {"assistant": "model"}
+_SPEAKERS = {"model": "assistant"}
 _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 
 
@@ -55,8 +57,44 @@ def _has_candidates(reply: JsonObject) -> bool:
     return all(map(_is_candidate, candidates)) if candidates else _is_blocked(reply)
 
 
+def _said(reply: JsonObject) -> Iterable[object]:
+    return map(_parts_of, _candidates(reply))
+
+
+def _medium(medium: Mapping[str, Any]) -> JsonObject:
+    kind = str(medium.get("mimeType", "file")).partition("/")[0]
+    return {"type": kind, "data": {**medium, "mimeType": ""}}
+
+
+_COMMON: Mapping[str, Callable[[Mapping[str, Any]], JsonObject]] = {
+    "functionCall": lambda call: {**call, "type": "tool_use", "input": call.get("args")},
+    "functionResponse": lambda told: {
+        "type": "tool_result",
+        "content": as_json(told.get("response")),
+    },
+    "inlineData": _medium,
+    "fileData": _medium,
+}
+
+
+def _common(value: Any) -> Any:
+    """Word contents, or parts of one, as most vendors do; a stream may end in an empty text."""
+    if isinstance(value, list):
+        return [_common(one) for one in value if one != {"text": ""}]
+    if not isinstance(value, dict):
+        return value
+    for name, word in _COMMON.items():
+        if isinstance(value.get(name), dict):
+            return word(value[name])
+    if value.get("thought") is True:
+        return {"thinking": value.get("text")}
+    said = value.get("parts", value.get("content"))
+    named = {"role": _SPEAKERS.get(value["role"], value["role"])} if "role" in value else {}
+    return value if said is None else {**named, "content": _common(said)}
+
+
 def _has_ended(reply: JsonObject) -> bool:
-    """Whether every candidate that a stream told of came to its end."""
+    """Whether every candidate came to its end."""
     candidates = _candidates(reply)
     return all(map(_has_reason, candidates)) if candidates else _is_blocked(reply)
 
@@ -157,6 +195,12 @@ VENDOR = Vendor(
     base_variable="GOOGLE_GEMINI_BASE_URL",
     read_facts=_read_facts,
     read_request=_read_request,
+    asking={
+        "systemInstruction": SYSTEM,
+        **dict.fromkeys(("contents", "content", "requests"), USER),
+    },
+    said=_said,
+    common=_common,
     is_whole=_has_ended,
     answer_fields={
         "candidates": list,

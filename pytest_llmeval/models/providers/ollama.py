@@ -12,9 +12,9 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.facts import Facts, sensible
-from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts, read_body
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
+from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.providers.vendor import Headers, Transport, Vendor, text_of
 
 HOST_VARIABLE = "OLLAMA_HOST"

@@ -10,8 +10,10 @@ from typing import Any
 from urllib.parse import SplitResult, unquote
 
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.models.http.answers import ANSWER_FIELDS, JsonObject
+from pytest_llmeval.models.http.answers import ANSWER_FIELDS
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts
+from pytest_llmeval.models.http.stream import JsonObject
+from pytest_llmeval.models.message import objects
 from pytest_llmeval.models.providers.vendor import (
     Headers,
     Transport,
@@ -51,11 +53,11 @@ def _has_choices(reply: JsonObject) -> bool:
 
 
 def _is_choice(choice: object) -> bool:
-    """Whether one choice, or what a stream said of it, is an answer: also one without text."""
+    """Whether one choice is an answer: also one without text."""
     if not isinstance(choice, dict) or choice.get("error"):
         return False
     reason = choice.get("finish_reason")
-    message = choice.get("message", choice.get("delta")) or {}
+    message = choice.get("message") or {}
     if str(reason).lower() in _FAILED or not isinstance(message, dict):
         return False
     # /completions has a text and no message.
@@ -84,6 +86,21 @@ def _is_embedding(item: object) -> bool:
 
 def _has_text(reply: JsonObject) -> bool:
     return isinstance(reply.get("text"), str)
+
+
+def _part_of(chunk: JsonObject) -> JsonObject:
+    """Word a chunk as a part of a reply; of a response, events that hold all of it count."""
+    response = chunk.get("response")
+    if isinstance(response, dict) or str(chunk.get("type")).startswith("response."):
+        return response if isinstance(response, dict) else {}
+    if "choices" not in chunk:
+        return chunk
+    names = {"delta": "message"}
+    choices = objects(chunk["choices"])
+    return {
+        **chunk,
+        "choices": [{names.get(name, name): one[name] for name in one} for one in choices],
+    }
 
 
 def _read_request(path: str, body: JsonObject) -> RequestFacts:
@@ -150,6 +167,7 @@ VENDOR = Vendor(
     base_variable="OPENAI_BASE_URL",
     beta_header="openai-beta",
     read_facts=facts_of_usage,
+    part_of=_part_of,
     answers={
         "/completions": _has_choices,
         "/responses": _has_output,

@@ -17,9 +17,9 @@ from urllib.parse import SplitResult, quote, urlsplit
 from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
 from pytest_llmeval.errors import ProviderNotInstalled, SettingsError
 from pytest_llmeval.models.facts import Facts, sensible
-from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, Dialect, ending_in
 from pytest_llmeval.models.http.masking import key_of_environment
+from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.vendors import OTHER_HOSTS, SERVICES, VENDORS, ServiceLine
 
 OLLAMA_HERE = "localhost:11434"

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.models.message import Message
 from pytest_llmeval.records import Trial
 from pytest_llmeval.reports.entries import first_failure, trials_of_both
 from pytest_llmeval.reports.formats import outcome_and_score
 from pytest_llmeval.transcripts.call_texts import CallTexts, pairs
-from pytest_llmeval.transcripts.messages import Asked, Message
+from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.transcript import (
     StoredTexts,
     Transcript,

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_llmeval.models.message import Message
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, bare
 from pytest_llmeval.reports.formats import aligned, columns, counted, hits, outcome_and_score
 from pytest_llmeval.reports.terminal.fitting import Page, StyledLine, Words
 from pytest_llmeval.safe_text import printable
-from pytest_llmeval.transcripts.messages import Asked, Message
+from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.transcript import (
     ChangedRequest,
     Parting,

@@ -17,6 +17,7 @@ from pytest_llmeval.models.http.answers import (
 )
 from pytest_llmeval.models.http.answers import settled as settle
 from pytest_llmeval.models.http.http_reply import HttpReply, Reading
+from pytest_llmeval.models.providers import anthropic, ollama
 from pytest_llmeval.models.providers.openai import VENDOR
 from tests.servers.openai_streams import (
     DONE,
@@ -59,6 +60,7 @@ COMPLETE = {
     "messages": MESSAGES,
     "lines": LINES,
 }
+SPOKEN = {"messages": anthropic.VENDOR, "lines": ollama.VENDOR}
 
 
 def settled(
@@ -82,7 +84,7 @@ def says(reply: HttpReply) -> object:
 
 def failure_of(body: bytes) -> NoAnswer:
     with pytest.raises(NoAnswer) as caught:
-        read_stream(body)
+        read_stream(body, VENDOR)
     return caught.value
 
 
@@ -99,17 +101,19 @@ def test_a_complete_stream_tells_who_answered_and_what_it_took(
 ) -> None:
     tokens = {"input_tokens": 7, "output_tokens": 2}
 
-    assert VENDOR.read_facts(read_stream(b"".join(COMPLETE[kind]))) == {**facts, **tokens}
+    vendor = SPOKEN.get(kind, VENDOR)
+
+    assert vendor.read_facts(read_stream(b"".join(COMPLETE[kind]), vendor)) == {**facts, **tokens}
 
 
 def test_what_only_the_first_chunk_knows_is_not_lost() -> None:
-    usage = read_stream(b"".join(MESSAGES))["usage"]
+    usage = read_stream(b"".join(MESSAGES), anthropic.VENDOR)["usage"]
 
     assert usage == {"input_tokens": 7, "cache_read_input_tokens": 3, "output_tokens": 2}
 
 
 def test_a_stream_of_lines_tells_what_its_last_line_does() -> None:
-    summary = read_stream(b"".join(LINES))
+    summary = read_stream(b"".join(LINES), ollama.VENDOR)
 
     assert (summary["model"], summary["eval_count"]) == ("llama", 2)
 
@@ -131,7 +135,7 @@ def test_a_stream_of_lines_tells_what_its_last_line_does() -> None:
     ],
 )
 def test_a_stream_with_its_end_mark_is_complete(body: bytes) -> None:
-    read_stream(body)
+    read_stream(body, VENDOR)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +369,7 @@ def test_where_chunks_are_cut_makes_no_difference(kind: str, data: st.DataObject
     reply = settled(HttpReply(status=200, body=body), was_asked_for=True)
 
     assert reply.body == whole
-    assert says(reply) == read_stream(whole)
+    assert says(reply) == read_stream(whole, VENDOR)
 
 
 @pytest.mark.parametrize("kind", ["chat", "tool call", "responses", "messages"])
@@ -379,8 +383,8 @@ def test_line_ends_and_comments_make_no_difference(
     if not events[-1].startswith(DONE):
         events.append(b": bye\n\n")
 
-    assert read_stream(b"".join(events).replace(b"\n", line_end)) == read_stream(
-        b"".join(COMPLETE[kind])
+    assert read_stream(b"".join(events).replace(b"\n", line_end), VENDOR) == read_stream(
+        b"".join(COMPLETE[kind]), VENDOR
     )
 
 
@@ -445,12 +449,20 @@ def test_pieces_of_a_choice_are_put_together() -> None:
         {"choices": [], "usage": {"prompt_tokens": 7}},
     ]
 
-    said = read_stream(b"".join(map(event, chunks)) + DONE)
+    said = read_stream(b"".join(map(event, chunks)) + DONE, VENDOR)
 
     assert said["choices"] == [
-        {"index": 0, "delta": {"content": "H"}, "finish_reason": "stop"},
-        {"index": 1, "delta": {"content": "I"}},
+        {"index": 0, "message": {"content": "H"}, "finish_reason": "stop"},
+        {"index": 1, "message": {"content": "I"}},
     ]
+
+
+@pytest.mark.parametrize("depth", [10, 200, 400, 600, 800, 950, 5000])
+def test_a_stream_nested_however_deep_is_a_reply_or_a_failure(depth: int) -> None:
+    chunk = b'data: {"a":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}\n\n"
+    reply = settled(HttpReply(status=200, body=chunk + DONE), was_asked_for=True)
+
+    assert (reply.facts is None) == (reply.status == 502)
 
 
 def test_the_time_of_the_first_chunk_is_noted() -> None:

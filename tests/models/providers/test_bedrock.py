@@ -77,12 +77,12 @@ def test_what_a_client_asks_is_kept_byte_for_byte_whoever_signed_it(
 @pytest.mark.parametrize("lost", [1, 30])
 def test_a_stream_that_was_cut_is_no_answer(chunks: list[bytes], lost: int) -> None:
     with pytest.raises(NoAnswer):
-        read_stream(b"".join(chunks)[:-lost], is_whole=VENDOR.is_whole)
+        read_stream(b"".join(chunks)[:-lost], VENDOR)
 
 
 def test_a_stream_that_was_cut_between_its_events_is_no_answer() -> None:
     with pytest.raises(NoAnswer, match="not complete"):
-        read_stream(b"".join(CONVERSE_STREAM[:-2]), is_whole=VENDOR.is_whole)
+        read_stream(b"".join(CONVERSE_STREAM[:-2]), VENDOR)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_stream_that_was_cut_between_its_events_is_no_answer() -> None:
 )
 def test_a_damaged_stream_is_no_answer(damaged: bytes) -> None:
     with pytest.raises(NoAnswer):
-        read_stream(damaged + CONVERSE_STREAM[-2], is_whole=VENDOR.is_whole)
+        read_stream(damaged + CONVERSE_STREAM[-2], VENDOR)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_damaged_stream_is_no_answer(damaged: bytes) -> None:
 )
 def test_a_failure_in_a_stream_is_that_of_a_plain_request(event: bytes, status: int) -> None:
     with pytest.raises(NoAnswer) as failed:
-        read_stream(CONVERSE_STREAM[0] + event, is_whole=VENDOR.is_whole)
+        read_stream(CONVERSE_STREAM[0] + event, VENDOR)
 
     assert failed.value.status == status
 
@@ -134,7 +134,7 @@ def test_a_transcript_has_what_was_said(body: bytes) -> None:
         replayed=True,
     )  # fmt: skip
 
-    assert [message.text for message in read_reply(reply)] == ["Lima"]
+    assert [message.text for message in read_reply(reply, VENDOR)] == ["Lima"]
 
 
 def test_a_reply_without_an_answer_is_none(session: Session, server: OpenAIServer) -> None:
