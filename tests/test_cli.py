@@ -81,9 +81,7 @@ def test_a_folder_without_a_cache_is_refused(
         (["stat"], "No such command 'stat'"),
         (["why"], "NODEID"),
         (["stats", "--hosts"], "--hosts"),
-        (["prune"], "--older-than"),
-        (["prune", "--older-than=3"], "--older-than=3: write a number of days, such as 90d"),
-        (["prune", "--older-than=1d", "--keep-baseline=mian"], "'mian'"),
+        (["prune"], "llmeval prune --replies"),
         (["import", "missing.jsonl"], "missing.jsonl: No such file"),
         (["why", "test_it", "--run=last"], "last: no run in "),
     ],
@@ -106,43 +104,44 @@ def test_prune_deletes_what_is_old_and_asks_first(
 ) -> None:
     from datetime import timedelta
 
-    monkeypatch.setattr("pytest_llmeval.cli.cache_commands.days", lambda *_: timedelta(days=-1))
-    assert_stopped = llmeval("cache", "prune", "--older-than=1d", answers="n\n")
+    monkeypatch.setattr("pytest_llmeval.cli.prune_command.days", lambda *_: timedelta(days=-1))
+    assert_stopped = llmeval("prune", "--replies", answers="n\n")
     assert assert_stopped.exit_code == 4
     assert "nothing was changed" in assert_stopped.stderr
     assert "1 draw" in llmeval("cache", "stats").stdout
 
-    assert llmeval("cache", "prune", "--older-than=1d", answers="y\n").exit_code == 0
+    assert llmeval("prune", "--replies", answers="y\n").exit_code == 0
 
     assert "0 draws" in llmeval("cache", "stats").stdout
 
 
 def test_prune_asks_nothing_where_nothing_goes(home: Path) -> None:
-    result = llmeval("cache", "prune", "--older-than=90d")
+    result = llmeval("prune", "--replies")
 
     assert result.exit_code == 0
     assert "0 replies" in result.stdout
 
 
-def test_prune_keeps_what_recorded_runs_need_unless_told_whose_are_enough(
+def test_prune_keeps_the_replies_of_runs_that_stay(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from datetime import timedelta
 
-    monkeypatch.setattr("pytest_llmeval.cli.cache_commands.days", lambda *_: timedelta(days=-1))
+    monkeypatch.setattr("pytest_llmeval.cli.prune_command.days", lambda *_: timedelta(days=-1))
     monkeypatch.chdir(project.path)
     project.run()
     project.git("switch", "-qc", "side")
     project.write(app='PROMPT = "Please say yes to {case}. rate=0.8"')
     project.commit()
     project.run()
-
-    every = llmeval("cache", "prune", "--older-than=1d", "--yes")
-    of_main = llmeval("cache", "prune", "--older-than=1d", "--yes", "--keep-baseline=main")
-
-    assert "200 replies stay, 200 of them as old but needed" in every.stdout
-    assert "100 replies stay, 100 of them as old but needed" in of_main.stdout
     project.git("switch", "-q", "main")
+    project.run()  # the newest run stays whatever it is
+
+    looked = llmeval("prune", "--replies", "--dry-run")
+    assert "1 run would go" in looked.stdout
+    assert "100 replies stay, 100 of them as old but needed" in looked.stdout
+    assert "100 replies stay" in llmeval("prune", "--replies", "--yes").stdout
+    assert "100 draws" in llmeval("cache", "stats").stdout
     project.calls()
     assert project.run("--llm-cache=replay").ret == 0
 
@@ -201,15 +200,15 @@ def test_clear_asks_first(home: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("clear", "--yes"), ("prune", "--older-than=1d", "--yes"), ("stats",)],
-    ids=lambda command: command[0],
+    [("cache", "clear", "--yes"), ("prune", "--replies", "--yes"), ("cache", "stats")],
+    ids=lambda command: command[1],
 )
 def test_a_cache_that_is_a_link_is_left_alone(home: Path, command: tuple[str, ...]) -> None:
     (home / "cache").rename(home.parent / "theirs")
     (home / "cache").symlink_to(home.parent / "theirs")
     before = {file.name: file.read_bytes() for file in (home.parent / "theirs").iterdir()}
 
-    assert_refused(llmeval("cache", *command), f"{home / 'cache'} is a symbolic link", "rm ")
+    assert_refused(llmeval(*command), f"{home / 'cache'} is a symbolic link", "rm ")
     assert {f.name: f.read_bytes() for f in (home.parent / "theirs").iterdir()} == before
 
 

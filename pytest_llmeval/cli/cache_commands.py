@@ -1,21 +1,17 @@
-"""``llmeval cache``: look into the replies that were paid for, carry and prune them."""
+"""``llmeval cache``: look into the replies that were paid for, carry and clear them."""
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import click
 
-from pytest_llmeval.cache.contents import count_contents, plan_pruning
+from pytest_llmeval.cache.contents import count_contents
 from pytest_llmeval.cache.directory import refuse_link
 from pytest_llmeval.cache.disk import DBNAME
-from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.requests import explain_calls
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cache.transfer import export, merge, read_export, read_folder
@@ -24,19 +20,13 @@ from pytest_llmeval.cli.case_names import case_named, lowest
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.reports.terminal import stored
-from pytest_llmeval.runs.lookup.for_commands import (
-    draws_of_baselines,
-    draws_of_every_run,
-)
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.scan import scan_run
-
-AGE = re.compile(r"(0|[1-9][0-9]{0,4})d", re.ASCII)
 
 
 @click.group("cache")
 def cache_command() -> None:
-    """Look into the replies that were paid for, and carry, prune or clear them."""
+    """Look into the replies that were paid for, and carry or clear them."""
 
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
@@ -49,7 +39,7 @@ file_argument = click.argument(
 @home_option
 def stats(home: Home) -> None:
     """Count requests, draws, generations and bytes, by model and host."""
-    with _opened(home) as store:
+    with opened(home) as store:
         echo(stored.contents(count_contents(store), home.path / "cache"))
 
 
@@ -70,41 +60,8 @@ def why(nodeid: str, reference: str, home: Home) -> None:
     warn(found.notes)
     calls = [call for trial in scanned.trials_of(nodeid)[nodeid] for call in trial.calls]
     echo([f"run {run.id}  {nodeid}", *([] if calls else ["it made no call"])])
-    with _opened(home) as store:
+    with opened(home) as store:
         echo(stored.explanation(explain_calls(store, calls)))
-
-
-@cache_command.command()
-@click.option("--older-than", "age", required=True, metavar="DAYS", help="Such as 90d.")
-@click.option(
-    "--keep-baseline", "references", multiple=True, metavar="REF",
-    help="Keep the draws of these baselines alone; else those of every recorded run. Repeatable.",
-)  # fmt: skip
-@yes_option
-@home_option
-def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> None:
-    """Delete replies that are old and that no run which is kept needs."""
-    least = days(age, "--older-than")
-    _check(home)
-    prune_replies(home, least, references, yes=yes)
-
-
-def prune_replies(home: Home, age: timedelta, references: Sequence[str], *, yes: bool) -> None:
-    """Delete replies of at least that age that no run needs, or none of the named baselines."""
-    before = (datetime.now(UTC) - age).strftime(TIME)
-    if references:
-        kept = draws_of_baselines(references, home.refs)
-    else:
-        kept = draws_of_every_run(home.store)
-    plan = partial(plan_pruning, before=before, kept=kept)
-    with _opened(home) as store:
-        planned = plan(store.rows())
-        echo(stored.pruning(planned, before=before))
-        if not planned.replies:
-            return
-        if not yes:
-            click.confirm("Delete them for good?", abort=True)
-        store.rewrite(plan)
 
 
 @cache_command.command("export")
@@ -112,7 +69,7 @@ def prune_replies(home: Home, age: timedelta, references: Sequence[str], *, yes:
 @home_option
 def export_file(path: Path, home: Home) -> None:
     """Write all replies to a new FILE.jsonl or FILE.jsonl.gz; it holds what was asked and said."""
-    with _opened(home) as store:
+    with opened(home) as store:
         echo([stored.exported(export(store, path), path)])
 
 
@@ -148,7 +105,7 @@ def clear(home: Home, *, yes: bool) -> None:
     if not yes:
         click.confirm(printable(f"Delete every reply in {folder} ({size}) for good?"), abort=True)
     try:
-        with _opened(home) as store:
+        with opened(home) as store:
             store.clear()
     except CacheError:  # on a full disk, say, where no session can store anything either
         shutil.rmtree(folder)
@@ -167,22 +124,11 @@ def _check(home: Home, *, must_exist: bool = True) -> None:
         raise click.UsageError(f"no replies are kept in {shown}. Name another one with --dir")
 
 
-def _opened(home: Home) -> closing[Store]:
+def opened(home: Home) -> closing[Store]:
+    """Open the replies of a folder that has some."""
     _check(home)
     return closing(Store(home.path, warn=_warn))
 
 
 def _warn(text: str) -> None:
     warn([text])
-
-
-def days(age: str, option: str) -> timedelta:
-    """Read a number of days.
-
-    Raises:
-        click.UsageError: it is none.
-    """
-    match = AGE.fullmatch(age)
-    if match is None:
-        raise click.UsageError(f"{option}={age}: write a number of days, such as 90d")
-    return timedelta(days=int(match[1]))

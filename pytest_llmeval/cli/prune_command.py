@@ -1,20 +1,26 @@
-"""``llmeval prune``: delete old runs."""
+"""``llmeval prune``: delete old runs, and replies that none needs any more."""
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import click
 
+from pytest_llmeval.cache.contents import plan_pruning as plan_of_replies
 from pytest_llmeval.cache.disk import DBNAME
+from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cli.arguments import Home, home_option
-from pytest_llmeval.cli.cache_commands import days, prune_replies, yes_option
+from pytest_llmeval.cli.cache_commands import opened, yes_option
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.reports.terminal import stored
-from pytest_llmeval.runs.lookup.for_commands import needed_runs
+from pytest_llmeval.runs.lookup.for_commands import draws_of_every_run, needed_runs
 from pytest_llmeval.runs.pruning import plan_pruning
 from pytest_llmeval.runs.store import refuse_tracked
+
+AGE = re.compile(r"(0|[1-9][0-9]{0,4})d", re.ASCII)
 
 
 @click.command("prune")
@@ -42,7 +48,8 @@ def prune_command(
     """Delete old runs; those that can be no baseline go first.
 
     The newest run stays, and so does each run that a comparison with main may need, however old.
-    Replies are touched by --replies alone.
+    Replies are touched by --replies alone: those that are as old as the runs that go, and that no
+    run which stays needs, whoever recorded it.
     """
     refuse_tracked(home.path, git=home.refs.git)
     now, whole = datetime.now(UTC), days(age, "--older-than")
@@ -55,13 +62,34 @@ def prune_command(
         needed=needed_runs(reference, home.refs),
     )
     echo(stored.pruned_runs(planned))
-    if dry_run:
+    plan = None
+    if replies and (home.path / "cache" / DBNAME).is_file():
+        before = (now - whole).strftime(TIME)
+        kept = draws_of_every_run(home.store, besides={run.path for run in planned.going})
+        plan = partial(plan_of_replies, before=before, kept=kept)
+        with opened(home) as cache:
+            echo(stored.pruning(old := plan(cache.rows()), before=before))
+        plan = plan if old.replies else None
+    if dry_run or not (planned.going or plan):
         return
-    if planned.going and not yes:
+    if not yes:
         click.confirm("Delete them for good?", abort=True)
     for run in planned.going:
         run.path.unlink(missing_ok=True)
         with suppress(OSError):  # others lie in it
             run.path.parent.rmdir()
-    if replies and (home.path / "cache" / DBNAME).is_file():
-        prune_replies(home, whole, (), yes=yes)
+    if plan is not None:
+        with opened(home) as cache:
+            cache.rewrite(plan)
+
+
+def days(age: str, option: str) -> timedelta:
+    """Read a number of days.
+
+    Raises:
+        click.UsageError: it is none.
+    """
+    match = AGE.fullmatch(age)
+    if match is None:
+        raise click.UsageError(f"{option}={age}: write a number of days, such as 90d")
+    return timedelta(days=int(match[1]))

@@ -203,54 +203,19 @@ def _nothing(
     )
 
 
-def draws_of_every_run(store: RunStore) -> frozenset[str]:
+def draws_of_every_run(store: RunStore, *, besides: Collection[Path] = ()) -> frozenset[str]:
     """Collect the ids of all draws that any run names, of those recorded here and of a team's.
+
+    Args:
+        store: where they lie.
+        besides: files that do not count.
 
     Raises:
         BaselineUnreadable: a run cannot be read, so what it names is not known.
     """
     folders = (store.folder, store.directory / BORROWED)
-    paths = sorted(path for folder in folders for path in folder.glob(f"*/*{ENDING}"))
-    return frozenset[str]().union(*(draws_of(store.load(path)) for path in paths))
-
-
-def draws_of_baselines(references: Sequence[str], refs: Refs) -> frozenset[str]:
-    """Collect the ids of all draws that the baselines of these names may need.
-
-    Args:
-        references: run files, ``last``, run ids, or names of commits. Such a name stands for
-            every run of that commit, of others with its files, and of the ancestors that a
-            lookup goes back to.
-        refs: resolves names.
-
-    Raises:
-        BaselineError: a name leads nowhere, or no run is recorded there.
-        BaselineUnreadable: a run cannot be read.
-    """
-    runs = (run for name in references for run in _runs_behind(name, refs))
-    return frozenset[str]().union(*map(draws_of, runs))
-
-
-def _runs_behind(reference: str, refs: Refs) -> list[Run]:
-    store, git = refs.store, refs.git
-    named = refs.by_name(reference)
-    if named is not None:
-        return [named.run]
-    if git.top is None:
-        raise BaselineError(f"no run {reference!r} in {store.folder}, and {git.absent}")
-    ref = resolve(reference, top=git.top)  # a commit that is not here has no ancestors to keep
-    if ref is None:
-        raise BaselineError(f"{reference!r} is no run file, run id, commit, branch or tag here")
-    line = list(refs.steps(WantedCommit(commit=ref.commit), head=None, root=_root(refs)))
-    commits = [commit for step in line for commit in step.commits]
-    paths = [path for c in commits for path in sorted((store.folder / c).glob(f"*{ENDING}"))]
-    if not paths:
-        ancestors = sum(step.is_substitute for step in line)
-        raise BaselineNotFound(
-            f"no run is recorded for {reference} nor its {ancestors} nearest ancestors in "
-            f"{store.folder}, so nothing would be kept for it"
-        )
-    return [store.load(path) for path in paths]
+    paths = {path for folder in folders for path in folder.glob(f"*/*{ENDING}")}.difference(besides)
+    return frozenset[str]().union(*(draws_of(store.load(path)) for path in sorted(paths)))
 
 
 def needed_runs(reference: str | None, refs: Refs) -> frozenset[str]:
