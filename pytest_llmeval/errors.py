@@ -30,23 +30,57 @@ A message says what is wrong with the value, what was looked for, and what to ty
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import UnionType
 
-    from pytest_llmeval.records import Failure
-
-CAP_REASON = "cap "  # begins what a run file says of calls that a cap left unmade
-# What it says of calls that were not made without a key; names of variables follow.
-NO_KEY_REASON = "not set: "
-KEY_REFUSED_REASON = "key refused: "  # and of those whose key the provider does not take
-# And of calls that its client waited for no longer.
-OWN_DEADLINE_REASON = "network: timeout of the client"
-CANCELLED_REASON = "CancelledError"  # what it says of calls that the application gave up
 # User and password of an address.
 USER_IN_URL = re.compile(r"(?<=//)[^/\s]+(?=@)")
+Failure = Literal["infrastructure", "content"]
+
+
+class Lost(StrEnum):
+    """Why a call brought no reply. What a run file says beside it, in brackets, is no secret."""
+
+    NO_KEY = "no_key"  # nothing was sent (variables that are not set: key, base URL)
+    KEY_REFUSED = "key_refused"  # the provider does not take the key (HTTP status, error code)
+    CAP = "cap"  # nothing was sent (the option that left no room, with its value)
+    MISS = "miss"  # likewise: only replays were wanted, and there was none
+    CANCELLED = "cancelled"  # the application gave it up
+    OWN_TIMEOUT = "own_timeout"  # its client waited no longer
+    ABANDONED = "abandoned"  # whoever asked was gone before the reply came
+    NETWORK = "network"  # no attempt got a reply (type of the error)
+    TIMEOUT = "timeout"  # --llm-timeout ran out (its seconds)
+    STATUS = "status"  # the provider answered so, or nothing of use (HTTP status, error code)
+    CONTENT = "content"  # it refused what was asked (likewise)
+    OTHER = "other"  # (in words)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the application did not wait for it: by a deadline, or as it had another."""
+        return self in (Lost.CANCELLED, Lost.OWN_TIMEOUT)
+
+    def told(self, values: Sequence[str]) -> str:
+        """Say it in a few words."""
+        if self in (Lost.STATUS, Lost.CONTENT, Lost.KEY_REFUSED):
+            values = [" ".join(["HTTP", *values[:1], *(f"({code})" for code in values[1:])])]
+        return _TOLD.get(self, "{}").format(", ".join(values))
+
+
+_TOLD = {
+    Lost.NO_KEY: "not set: {}",
+    Lost.KEY_REFUSED: "key refused: {}",
+    Lost.CAP: "cap {}",
+    Lost.MISS: "ReplayMiss",
+    Lost.CANCELLED: "CancelledError",
+    Lost.OWN_TIMEOUT: "network: timeout of the client",
+    Lost.ABANDONED: "the call was given up before the reply came",
+    Lost.NETWORK: "network: {}",
+    Lost.TIMEOUT: "no reply within {} s (--llm-timeout)",
+}
 
 
 class LLMEvalError(Exception):
@@ -100,9 +134,8 @@ class ProviderFailed(ModelError):
     """The provider, or a function model, gave no usable reply.
 
     Attributes:
-        failure: ``infrastructure`` if asking again might help, ``content`` if the
-            request was refused for what it contains.
-        reason: what a run file may say of it: the message unless that may quote a
+        lost: why; see ``Lost``.
+        lost_for: what a run file may say beside it: the message unless that may quote a
             prompt, a reply or a secret.
         is_refusal: nobody was asked, as we saw that it would be in vain.
     """
@@ -111,28 +144,36 @@ class ProviderFailed(ModelError):
         self,
         message: str,
         *,
-        failure: Failure = "infrastructure",
-        reason: str | None = None,
+        lost: Lost = Lost.OTHER,
+        lost_for: tuple[str, ...] | None = None,
         is_refusal: bool = False,
     ) -> None:
-        """Keep the message, the kind of failure and what may be recorded of it."""
+        """Keep the message, and what may be recorded of it."""
         super().__init__(message)
         self.is_refusal = is_refusal
-        self.failure: Failure = failure
-        self.reason = message if reason is None else reason
+        self.lost = lost
+        self.lost_for = (message,) if lost_for is None else lost_for
+
+    @property
+    def in_words(self) -> str:
+        """The loss in a few words."""
+        return self.lost.told(self.lost_for)
+
+    @property
+    def failure(self) -> Failure:
+        """``content`` if the request was refused for what it contains.
+
+        Else ``infrastructure``: asking again might help.
+        """
+        return "content" if self.lost is Lost.CONTENT else "infrastructure"
 
 
 class CallAbandoned(ProviderFailed):
     """The caller gave up before the reply came; whoever else waits for the reply asks anew."""
 
-    def __init__(
-        self,
-        message: str = "the call was given up before the reply came",
-        *,
-        reason: str | None = None,
-    ) -> None:
+    def __init__(self) -> None:
         """Word it."""
-        super().__init__(message, reason=reason)
+        super().__init__(Lost.ABANDONED.told(()), lost=Lost.ABANDONED, lost_for=())
 
 
 class ClientLate(ProviderFailed):
@@ -140,7 +181,7 @@ class ClientLate(ProviderFailed):
 
     def __init__(self) -> None:
         """Word it as the call itself was."""
-        super().__init__("the client waited no longer", reason=OWN_DEADLINE_REASON)
+        super().__init__("the client waited no longer", lost=Lost.OWN_TIMEOUT, lost_for=())
 
 
 class ReplayMiss(ModelError):
@@ -155,13 +196,13 @@ class BudgetExceeded(ModelError):
     """The call was not made: a cap of the session leaves no room for it.
 
     Attributes:
-        reason: what a run file may say of it; it begins with ``CAP_REASON``.
+        cap: the option, or why its room is not known; a run file may say so.
     """
 
-    def __init__(self, message: str, *, reason: str) -> None:
-        """Keep the message and what may be recorded of it."""
+    def __init__(self, message: str, *, cap: str) -> None:
+        """Keep the message and the cap."""
         super().__init__(message)
-        self.reason = reason
+        self.cap = cap
 
 
 class CacheError(LLMEvalError):

@@ -14,11 +14,12 @@ from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
+from pytest_llmeval.errors import Failure, Lost
+
 if TYPE_CHECKING:
     from decimal import Decimal
 
 Better = Literal["higher", "lower"]
-Failure = Literal["infrastructure", "content"]
 Parameter = str | int | float | bool | None
 Strand = tuple[int, ...]
 Setting = Parameter | tuple[str, ...]
@@ -133,11 +134,8 @@ class Call:
         parameters: sampling parameters named in the request (temperature, seed, top_p).
         usage: of the reply, when it was paid for.
         seconds: how long the call took when it was paid for.
-        failure: why there is no reply: ``infrastructure`` (network, timeout, 401, 402,
-            403, 404, 408, 409, 429, 5xx, an account without credit, a cap, a replay miss,
-            a function model that raised) or ``content`` (the request was refused for what
-            it contains).
-        reason: the failure in a few words, without secrets.
+        lost: why there is no reply, None if there is one.
+        lost_for: what stands beside it; see ``Lost``.
         strand: where its trial asked it, if calls of the trial were open at once: pairs of
             numbers, a pair for each time that the trial did several things at once. The first
             number says which time, the second which of the things.
@@ -155,9 +153,25 @@ class Call:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     usage: Usage = Usage()
     seconds: float | None = None
-    failure: Failure | None = None
-    reason: str | None = None
+    lost: Lost | None = None
+    lost_for: tuple[str, ...] = ()
     strand: Strand = ()
+
+    @property
+    def failure(self) -> Failure | None:
+        """``content`` if the request was refused for what it contains, ``infrastructure`` else.
+
+        That is network, timeout, 401, 402, 403, 404, 408, 409, 429, 5xx, an account without
+        credit, a cap, a replay miss and a function model that raised.
+        """
+        if self.lost is None:
+            return None
+        return "content" if self.lost is Lost.CONTENT else "infrastructure"
+
+    @property
+    def reason(self) -> str:
+        """The loss in a few words, "" if there was none."""
+        return "" if self.lost is None else self.lost.told(self.lost_for)
 
     def is_beside(self, other: Call) -> bool:
         """Whether both were asked at once, so that chance says which was answered first."""
@@ -167,12 +181,12 @@ class Call:
     @property
     def was_given_up(self) -> bool:
         """Whether the application did not wait for the reply."""
-        return self.failure is not None and self.draw is not None
+        return self.lost is not None and self.draw is not None
 
     @property
     def was_paid(self) -> bool:
         """Whether the call was made in this run and brought a reply."""
-        return not self.replayed and self.failure is None
+        return not self.replayed and self.lost is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

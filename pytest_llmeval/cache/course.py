@@ -12,11 +12,19 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.reply import MAX_HEADER, deflate, inflate, parse_object
-from pytest_llmeval.errors import RowRefused
+from pytest_llmeval.errors import Lost, RowRefused
 
 SCHEMA = 1
 PREFIX = "course/"
 SOME_COURSE = f"{PREFIX}any"  # a row that is there where there is any
+
+
+# As rows have it, those of earlier versions too; what else they have is a call that was cancelled.
+_GIVEN_UP = {
+    "": None,
+    Lost.OWN_TIMEOUT.value: Lost.OWN_TIMEOUT,
+    "network: timeout of the client": Lost.OWN_TIMEOUT,
+}
 
 
 class Step(NamedTuple):
@@ -26,14 +34,14 @@ class Step(NamedTuple):
         draw: id of the draw; a call that was given up has one of its own.
         begun: seconds on a clock of the trial; ``ended`` likewise.
         expired: how many waits with a deadline ran out meanwhile, in other threads and timers.
-        given_up: how the application gave up waiting for the reply, "" if it did not.
+        given_up: how the application gave up waiting for the reply, None if it did not.
     """
 
     draw: str
     begun: float
     ended: float
     expired: int = 0
-    given_up: str = ""
+    given_up: Lost | None = None
 
 
 # By place: key and slot, with a ``~`` for each time that the slot was given back before.
@@ -47,7 +55,8 @@ def course_name(trial: str) -> str:
 
 def encode_course(steps: Steps) -> bytes | None:
     """Write the value of a row; None if it is too long to be read back."""
-    line = {"schema": SCHEMA, "steps": [[place, *step] for place, step in steps.items()]}
+    rows = [[place, *step[:-1], step.given_up or ""] for place, step in steps.items()]
+    line = {"schema": SCHEMA, "steps": rows}
     text = json.dumps(line, separators=(",", ":")).encode("ascii")
     return deflate(text) if len(text) <= MAX_HEADER else None
 
@@ -64,7 +73,10 @@ def decode_course(value: bytes | RowRefused) -> dict[str, Step]:
     steps = line.get("steps")
     if line.get("schema") != SCHEMA or not isinstance(steps, list) or not all(map(_fits, steps)):
         raise RowRefused("it is no course of a known schema")
-    return {place: Step(*step) for place, *step in steps}
+    return {
+        place: Step(draw, begun, ended, expired, _GIVEN_UP.get(how, Lost.CANCELLED))
+        for place, draw, begun, ended, expired, how in steps
+    }
 
 
 def _fits(step: Any) -> bool:

@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from pytest_llmeval.cache.locks import fork_safe_lock
-from pytest_llmeval.errors import CAP_REASON, BudgetExceeded
+from pytest_llmeval.errors import BudgetExceeded
 from pytest_llmeval.models.deadline import Deadline, Watched
 from pytest_llmeval.models.journal import Journal, Room, Spending
 from pytest_llmeval.models.prices import Prices, Tariff, most_input_tokens, most_output_tokens
@@ -219,7 +219,7 @@ class Budget:
             raise BudgetExceeded(
                 f"the caps of this session cannot be held over its workers: {exc}. Make --llm-dir "
                 "writable, or run without -n",
-                reason=f"{CAP_REASON}that the workers cannot share",
+                cap="that the workers cannot share",
             ) from exc
         return name, room
 
@@ -239,7 +239,7 @@ class Budget:
             return BudgetExceeded(
                 f"{model or 'the model'} was not asked: {option} is reached. Raise it, or replay "
                 "what is stored with --llm-cache=replay",
-                reason=f"{CAP_REASON}{option}",
+                cap=option,
             )
         return self._cost_refusal(
             model,
@@ -252,7 +252,7 @@ class Budget:
         option = f"--llm-max-cost={self._max_cost}"
         return BudgetExceeded(
             f"{model or 'the model'} was not asked under {option}: {why}",
-            reason=f"{CAP_REASON}{option}",
+            cap=option,
         )
 
 
@@ -295,7 +295,7 @@ class Meter:
         if self._is_over:  # nobody waits any more: it had to wait for room too long
             self._end(name, Bill(counts=False, is_free=True))
             why = "given up before there was room for it under the cap"
-            raise BudgetExceeded(f"the call was {why}", reason=f"{CAP_REASON}({why})")
+            raise BudgetExceeded(f"the call was {why}", cap=f"({why})")
         budget.count_sent()
         try:
             reply = send()

@@ -7,19 +7,18 @@ if it is stored; else the call is made and its reply stored. Then the trial reco
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.reply import KeptRequest
 from pytest_llmeval.errors import (
-    CANCELLED_REASON,
-    OWN_DEADLINE_REASON,
     BudgetExceeded,
     CallAbandoned,
     ClientLate,
     LLMEvalError,
+    Lost,
     ProviderFailed,
     ReplayMiss,
 )
@@ -122,14 +121,14 @@ class CachedCalls:
             self._note_loss(request, slot, opened, exc)
             raise
         except BaseException:  # it was cancelled
-            course.end(opened, opened.draw, given_up="" if opened.draw else CANCELLED_REASON)
+            course.end(opened, opened.draw, given_up=None if opened.draw else Lost.CANCELLED)
             raise
         self._note_reply(request, slot, opened, reply)
         return reply
 
     def _begin(self, request: Request, slot: Slot) -> OpenCall:
-        def leave(draw: str, reason: str) -> None:
-            self.trial.record(_given_up_call(request, slot, draw, reason))
+        def leave(draw: str, lost: Lost) -> None:
+            self.trial.record(_lost_call(request, slot, draw, lost))
 
         return self.trial.course.begin(request.key, slot, self.replies, leave)
 
@@ -170,8 +169,8 @@ class CachedCalls:
         self, request: Request, slot: Slot, opened: OpenCall, exc: BaseException
     ) -> None:
         course = self.trial.course
-        if isinstance(exc, ProviderFailed) and exc.reason == OWN_DEADLINE_REASON:
-            course.end(opened, given_up=exc.reason)
+        if isinstance(exc, ProviderFailed) and exc.lost is Lost.OWN_TIMEOUT:
+            course.end(opened, given_up=exc.lost)
             return
         if course.end(opened):
             self.trial.record(_failed_call(request, slot, exc))
@@ -288,14 +287,23 @@ def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
 
 
 def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
-    # Only the reasons of this room are known to be short and free of secrets.
-    kinds = ProviderFailed | BudgetExceeded
-    reason = exc.reason if isinstance(exc, kinds) else type(exc).__name__
-    failed = _given_up_call(request, slot, None, reason)
-    return replace(failed, failure=exc.failure) if isinstance(exc, ProviderFailed) else failed
+    # Only what errors of this room keep for the record is known to be short and free of secrets.
+    match exc:
+        case ProviderFailed():
+            return _lost_call(request, slot, None, exc.lost, exc.lost_for)
+        case BudgetExceeded():
+            return _lost_call(request, slot, None, Lost.CAP, (exc.cap,))
+        case ReplayMiss():
+            return _lost_call(request, slot, None, Lost.MISS)
+    name = type(exc).__name__
+    if name == "CancelledError":  # of asyncio, or of a pool
+        return _lost_call(request, slot, None, Lost.CANCELLED)
+    return _lost_call(request, slot, None, Lost.OTHER, (name,))
 
 
-def _given_up_call(request: Request, slot: Slot, draw: str | None, reason: str) -> Call:
+def _lost_call(
+    request: Request, slot: Slot, draw: str | None, lost: Lost, lost_for: tuple[str, ...] = ()
+) -> Call:
     return Call(
         key=request.key,
         slot=slot,
@@ -303,6 +311,6 @@ def _given_up_call(request: Request, slot: Slot, draw: str | None, reason: str) 
         model=request.model,
         host=request.host,
         parameters=request.parameters,
-        failure="infrastructure",
-        reason=reason,
+        lost=lost,
+        lost_for=lost_for,
     )

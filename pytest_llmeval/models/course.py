@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from pytest_llmeval.cache.course import Step, Steps
 from pytest_llmeval.cache.locks import fork_safe_lock
-from pytest_llmeval.errors import CANCELLED_REASON, OWN_DEADLINE_REASON
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.models.strands import strands_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.errors import ReplayMiss
     from pytest_llmeval.records import Slot, Strand
 
-Leave = Callable[[str, str], None]
+Leave = Callable[[str, Lost], None]
 _ASKED: ContextVar[str] = ContextVar("llmeval_asked_before", default="")
 # Returns the place of the call that this code asked last, and notes that of one that has ended.
 asked_before, note_asked = _ASKED.get, _ASKED.set
@@ -68,7 +68,7 @@ class OpenCall:
         begun: when, on the clock of the course.
         expired: how many waits of the trial had run out by then.
         recorded: the courses of the trial in which there was this call.
-        leave: is given its draw and the reason where the application gives it up.
+        leave: is given its draw, and how, where the application gives it up.
         given_up: how the call was given up, if it was.
         draw: of the reply that is stored, "" for none.
         is_paid: it is under way, and takes what time it takes.
@@ -92,7 +92,7 @@ class OpenCall:
             patience: seconds for which its client waits, None where that is not known.
         """
         step = self.given_up
-        if step is None or step.given_up != OWN_DEADLINE_REASON or patience is None:
+        if step is None or step.given_up is not Lost.OWN_TIMEOUT or patience is None:
             return False
         return patience <= step.ended - step.begun
 
@@ -174,7 +174,7 @@ class Course:
             if self._changed is not None:
                 self._changed.notify_all()
 
-    def end(self, call: OpenCall, draw: str = "", *, given_up: str = "") -> bool:
+    def end(self, call: OpenCall, draw: str = "", *, given_up: Lost | None = None) -> bool:
         """End a call; without a draw and not given up, it failed and is to be asked again.
 
         Args:
@@ -210,7 +210,7 @@ class Course:
         """End the trial: it has given up what is still open, and its course is kept."""
         with self._lock:
             for call in self._open.values():
-                self._note(call, call.draw, given_up="" if call.draw else CANCELLED_REASON)
+                self._note(call, call.draw, given_up=None if call.draw else Lost.CANCELLED)
             self._open.clear()
             self.has_ended = True
             if self._changed is not None:
@@ -270,7 +270,7 @@ class Course:
     def _now(self) -> float:
         return monotonic() - self._started
 
-    def _note(self, call: OpenCall, draw: str, *, given_up: str) -> None:
+    def _note(self, call: OpenCall, draw: str, *, given_up: Lost | None) -> None:
         if given_up:
             draw = call.given_up.draw if call.given_up else secrets.token_hex(16)
             call.leave(draw, given_up)

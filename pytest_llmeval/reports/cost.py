@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from pytest_llmeval.errors import CAP_REASON, listed_names
+from pytest_llmeval.errors import Lost, listed_names
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Case, Outcome, Run, Usage, bare
 from pytest_llmeval.reports.formats import counted, dollars
@@ -106,10 +106,9 @@ def capped_lines(run: Run) -> Iterator[str]:
     """Say at which cap the session stopped, and how many trials that left without a reply."""
     stopped: Counter[str] = Counter()
     for trial in run.trials:
-        reasons = [call.reason for call in trial.calls if call.reason]
-        caps = [reason for reason in reasons if reason.startswith(CAP_REASON)]
+        caps = [call for call in trial.calls if call.lost is Lost.CAP]
         if caps and trial.outcome is Outcome.ERRORED:
-            stopped[caps[0].removeprefix(CAP_REASON)] += 1
+            stopped[", ".join(caps[0].lost_for)] += 1
     for cap, trials in stopped.items():
         yield f"stopped at {cap}: {counted(trials, 'trial')} got no reply"
 

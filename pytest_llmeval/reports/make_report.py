@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from pytest_llmeval.errors import CAP_REASON
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
@@ -159,7 +159,7 @@ def _run(run: Run, prices: Prices, *, path: Path | None) -> RunEntry:
             failed=sum(call.failure is not None for call in calls),
             outside=run.outside_calls,
             attempts=run.attempts,
-            capped=sum((call.reason or "").startswith(CAP_REASON) for call in calls),
+            capped=sum(call.lost is Lost.CAP for call in calls),
         ),
         cost=_cost(cost_of_run(run, prices)),
         versions=run.versions,

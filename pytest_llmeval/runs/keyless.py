@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_llmeval.errors import CANCELLED_REASON, KEY_REFUSED_REASON, NO_KEY_REASON
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.records import Call, Outcome, Run, Trial, only_cases
 
 Aliases = Sequence[tuple[str, str]]
@@ -91,7 +91,7 @@ def find_keyless(
 
     return Keyless(
         cases=cases,
-        variables=tuple(dict.fromkeys(_unset(call)[0] for call in keyless)),
+        variables=tuple(dict.fromkeys(name for call in keyless for name in call.lost_for[:1])),
         lost_more=not all(lacks_only_a_key(trials[name]) for name in cases),
         refused=tuple(dict.fromkeys(map(_refusal, others))),
         elsewhere=tuple(_asked_elsewhere(keyless, before, aliases=aliases)),
@@ -139,24 +139,20 @@ def _refused(trials: Iterable[Trial]) -> Iterator[Call]:
 def _lacked_only_a_key(trial: Trial) -> bool:
     """Look at all that a trial lost; what was cancelled may have been so for want of that key."""
     lost = [call for call in trial.calls if call.failure == "infrastructure"]
-    further = [call for call in lost if not _lacked_key(call) and call.reason != CANCELLED_REASON]
+    further = [call for call in lost if not (_lacked_key(call) or call.lost is Lost.CANCELLED)]
     return any(map(_lacked_key, lost)) and not further
 
 
 def _lacked_key(call: Call) -> bool:
-    return (call.reason or "").startswith((NO_KEY_REASON, KEY_REFUSED_REASON))
+    return call.lost in (Lost.NO_KEY, Lost.KEY_REFUSED)
 
 
 def _has_no_key(call: Call) -> bool:
-    return (call.reason or "").startswith(NO_KEY_REASON)
+    return call.lost is Lost.NO_KEY
 
 
 def _refusal(call: Call) -> str:
-    return f"{_provider(call)}: {(call.reason or '').removeprefix(KEY_REFUSED_REASON)}"
-
-
-def _unset(call: Call) -> list[str]:
-    return (call.reason or "").removeprefix(NO_KEY_REASON).split(", ")
+    return f"{_provider(call)}: {Lost.STATUS.told(call.lost_for)}"
 
 
 def _provider(call: Call) -> str:
@@ -167,7 +163,7 @@ def _asked_elsewhere(
     calls: Sequence[Call], before: Callable[[], Iterable[tuple[str, str]]], *, aliases: Aliases
 ) -> Iterator[ElsewhereAsked]:
     """Find providers whose every request is new, as it would go to another host."""
-    by_variable = {_unset(call)[1]: call for call in calls if len(_unset(call)) > 1}
+    by_variable = {call.lost_for[1]: call for call in calls if len(call.lost_for) > 1}
     for variable, first in by_variable.items():
         provider = _provider(first)
         here = {call.host for call in calls if _provider(call) == provider and call.host}

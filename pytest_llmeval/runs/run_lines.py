@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,7 @@ import msgspec
 
 from pytest_llmeval.cache.key import parse_json
 from pytest_llmeval.cache.parameters import plain
+from pytest_llmeval.errors import Failure, Lost
 from pytest_llmeval.records import (
     Call,
     Case,
@@ -71,7 +73,7 @@ _LARGEST = sys.float_info.max
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]  # which every reader of JSON keeps exactly
 _Finite = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]  # JSON's 1e999 is infinity
 _Parameter = Union[str, int, _Finite, bool, None]  # noqa: UP007 - a type with bounds has no |
-_CHECKED: Mapping[Any, Any] = {
+_CHECKED: dict[Any, Any] = {
     int: _Count,
     float: _Finite,
     Parameter: _Parameter,
@@ -290,8 +292,14 @@ def trial_line(trial: Trial, *, function: str) -> bytes:
     """Write a trial; ``function`` is the one of its case, so that a line can be read alone."""
     line = {"case": trial.case, "function": function, "trial": trial.index, **sparse(trial)}
     if trial.calls:
-        line["calls"] = [sparse(call) | {"slot": str(call.slot)} for call in trial.calls]
+        line["calls"] = [_call_line(call) for call in trial.calls]
     return dump_line(line)
+
+
+def _call_line(call: Call) -> dict[str, object]:
+    # Of a loss also what readers of the format have known for longer.
+    in_words = {"failure": call.failure, "reason": call.reason} if call.lost else {}
+    return sparse(call) | in_words | {"slot": str(call.slot)}
 
 
 class EndLine(TypedDict, total=False):
@@ -325,7 +333,18 @@ _HEADER = _line_type(
     skipped=NotRequired[_Count],
     models=tuple[_line_type(ModelUse, made=NotRequired[_Count]), ...],  # type: ignore[misc]
 )
+_CHECKED[Call] = _line_type(
+    Call, failure=NotRequired[Failure | None], reason=NotRequired[str | None]
+)
 _TRIAL = _line_type(Trial, function=str)
+# How earlier versions, which wrote a loss in words alone, began those that matter.
+_EARLIER_LOSSES = {
+    "cap ": Lost.CAP,
+    "not set: ": Lost.NO_KEY,
+    "key refused: ": Lost.KEY_REFUSED,
+    "CancelledError": Lost.CANCELLED,
+    "network: timeout of the client": Lost.OWN_TIMEOUT,
+}
 
 
 @cache
@@ -415,5 +434,21 @@ def read_trial(data: bytes, *, functions: Mapping[str, str]) -> Trial:
 
 
 def _call(line: dict[str, Any]) -> Call:
+    failure, reason = line.pop("failure", None), line.pop("reason", None)
+    if failure is not None and "lost" not in line:
+        line["lost"], line["lost_for"] = _earlier_loss(failure, reason)
     usage = {name: line.pop(name) for _, name, *_ in _fields(Usage) if name in line}
     return Call(**line | {"slot": Slot.parse(line["slot"]), "usage": Usage(**usage)})
+
+
+def _earlier_loss(failure: Failure, reason: str | None) -> tuple[Lost, tuple[str, ...]]:
+    """Read why a call was lost from the words of an earlier version."""
+    lost, rest = (Lost.CONTENT if failure == "content" else Lost.OTHER), reason or ""
+    for beginning, known in _EARLIER_LOSSES.items():
+        if rest.startswith(beginning):
+            lost, rest = known, rest.removeprefix(beginning)
+    answered = re.fullmatch(r"HTTP (\S+)(?: \((.*)\))?", rest)
+    if answered and lost in (Lost.CONTENT, Lost.KEY_REFUSED):
+        return lost, tuple(filter(None, answered.groups()))
+    values = rest.split(", ") if lost is Lost.NO_KEY else [rest]
+    return lost, tuple(filter(None, values))

@@ -181,7 +181,7 @@ def _call_texts(call: Call, stored: StoredTexts, requests: dict[str, Asked | Non
 
 def _missing(call: Call) -> Message:
     if call.draw is None:
-        why = call.reason or call.failure or "unknown"
+        why = call.reason or "unknown"
         return Message(ASSISTANT, f"no reply: {why}", "missing")
     return Message(ASSISTANT, "the reply is not here", "missing")
 

@@ -9,13 +9,13 @@ import pytest
 from pytest_llmeval.cache.course import Step, Steps, decode_course, encode_course
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import MAX_HEADER, deflate
-from pytest_llmeval.errors import RowRefused
+from pytest_llmeval.errors import Lost, RowRefused
 from tests.cache.calls import KEY, SLOT, answered, says
 
 Make = Callable[..., Replies]
 STEPS: Steps = {
     f"{KEY}/0/0": Step("d1", 0.0, 2.0, 1),
-    f"{KEY}/0/1": Step("d2", 0.5, 1.0, 0, "CancelledError"),
+    f"{KEY}/0/1": Step("d2", 0.5, 1.0, 0, Lost.CANCELLED),
 }
 
 
@@ -75,7 +75,7 @@ def test_a_course_is_stored_beside_the_next_reply(make_replies: Make) -> None:
 
 
 def test_a_trial_has_a_course_for_each_version_of_it(make_replies: Make) -> None:
-    other = {f"{KEY}/0/0": Step("d3", 0.0, 1.0, 0, "CancelledError")}
+    other = {f"{KEY}/0/0": Step("d3", 0.0, 1.0, 0, Lost.CANCELLED)}
     for mode, steps in (("auto", STEPS), ("refresh", other)):
         replies = make_replies(mode)
         answered(replies, KEY, SLOT, says("yes"))

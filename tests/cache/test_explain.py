@@ -11,7 +11,7 @@ from pytest_llmeval.cache import requests
 from pytest_llmeval.cache.replies import EXPLAINED, Replies
 from pytest_llmeval.cache.requests import Nearest, explain_calls, parts_to_keep
 from pytest_llmeval.cache.store import Store
-from pytest_llmeval.errors import CacheError, ReplayMiss
+from pytest_llmeval.errors import CacheError, Lost, ReplayMiss
 from pytest_llmeval.records import Call, Slot
 from tests.cache.calls import SLOT, asks, says, wanted
 
@@ -198,7 +198,7 @@ def test_a_replay_is_one(ask: Ask, cause: Callable[[Call], str]) -> None:
 
 
 def test_a_call_without_a_reply_tells_its_reason(cause: Callable[[Call], str]) -> None:
-    call = Call(key="ab" * 32, slot=SLOT, draw=None, reason="ReplayMiss")
+    call = Call(key="ab" * 32, slot=SLOT, draw=None, lost=Lost.MISS)
     assert "got no reply (ReplayMiss)" in cause(call)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_llmeval.engine.workers import read_result, written_result
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.records import (
     Call,
     Case,
@@ -21,7 +22,14 @@ from pytest_llmeval.records import (
 
 CALLS = (
     Call(key="a" * 64, slot=Slot(None, 1), draw="b" * 32, parameters={"seed": 1, "top_p": 1.0}),
-    Call(key="a" * 64, slot=Slot(3, 0), failure="content", strand=(0, 1), seconds=0.0),
+    Call(
+        key="a" * 64,
+        slot=Slot(3, 0),
+        lost=Lost.CONTENT,
+        lost_for=("400", "long"),
+        strand=(0, 1),
+        seconds=0.0,
+    ),
 )
 NEWS = News(
     notes=("careful",),

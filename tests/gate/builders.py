@@ -14,6 +14,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Comparison, FunctionComparison
 from pytest_llmeval.records import Better, Call, Case, Outcome, Run, Slot, Trial
@@ -49,7 +50,7 @@ def a_call(
     """A call; ``trial=None`` is a shared one, ``draw=None`` one that got no reply."""
     if draw is None:
         slot = Slot(trial, occurrence)
-        return Call(key=key, slot=slot, draw=None, failure="infrastructure", reason="timeout")
+        return Call(key=key, slot=slot, draw=None, lost=Lost.TIMEOUT, lost_for=("600",))
     sha = digest(f"reply to {draw}" if reply is None else reply)
     return Call(key=key, slot=Slot(trial, occurrence), draw=draw, reply_sha256=sha)
 

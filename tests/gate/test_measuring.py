@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.gate.scoring import measured
@@ -204,7 +205,7 @@ def scores(run: Run) -> dict[str, float]:
 
 
 def test_calls_of_a_trial_add_up_and_failed_ones_do_not_count() -> None:
-    failed = Call(key="k", slot=Slot(0, 1), draw=None, failure="infrastructure", seconds=9.0)
+    failed = Call(key="k", slot=Slot(0, 1), draw=None, lost=Lost.STATUS, seconds=9.0)
     run = a_trial(took(1.5, tokens=3), took(0.25, tokens=4), failed)
     assert scores(run) == {"seconds": 1.75, "tokens": 14}
 

@@ -47,7 +47,7 @@ def asked_until_refused(asked: Budget, tokens: int | None = 100) -> tuple[int, s
         try:
             ask(asked, tokens)
         except BudgetExceeded as exc:
-            return number, exc.reason
+            return number, exc.cap
     raise AssertionError("the cap does not hold")
 
 
@@ -59,7 +59,7 @@ def test_without_a_cap_every_call_is_let_through() -> None:
 
 
 def test_calls_are_let_through_up_to_their_number() -> None:
-    assert asked_until_refused(budget(calls=7)) == (7, "cap --llm-max-calls=7")
+    assert asked_until_refused(budget(calls=7)) == (7, "--llm-max-calls=7")
 
 
 def test_a_cap_of_no_call_lets_none_through() -> None:
@@ -69,7 +69,7 @@ def test_a_cap_of_no_call_lets_none_through() -> None:
 
 def test_a_call_is_let_through_only_if_the_most_that_it_can_cost_fits() -> None:
     # 0.1 cents each: after 20 of them 1 cent is left, after 21 less than a call may cost.
-    assert asked_until_refused(budget(cost="0.03")) == (21, "cap --llm-max-cost=0.03")
+    assert asked_until_refused(budget(cost="0.03")) == (21, "--llm-max-cost=0.03")
 
 
 def test_a_reply_that_does_not_say_what_it_took_counts_at_its_most() -> None:

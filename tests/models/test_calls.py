@@ -7,7 +7,7 @@ import pytest
 
 from pytest_llmeval.cache.course import Steps
 from pytest_llmeval.cache.replies import Answer
-from pytest_llmeval.errors import CacheError, ProviderFailed, ReplayMiss
+from pytest_llmeval.errors import CacheError, Lost, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.records import Slot
 from tests.cache.calls import wanted
@@ -97,7 +97,7 @@ def test_a_call_is_recorded_with_its_provenance(session: Session, trial: Countin
     assert (call.model, call.served, call.fingerprint) == ("openai/gpt", "gpt-2026", "fp")
     assert (call.host, call.parameters) == ("https://api.example", {"temperature": 0.5})
     assert (call.usage.input_tokens, call.usage.output_tokens, call.seconds) == (7, 2, 0.25)
-    assert (call.failure, call.reason) == (None, None)
+    assert (call.failure, call.reason) == (None, "")
 
 
 def test_a_replayed_call_keeps_the_facts_of_the_paid_one(begin: Callable[..., Session]) -> None:
@@ -118,11 +118,13 @@ def test_facts_of_an_unexpected_kind_are_unknown(session: Session, trial: Counti
     assert (call.served, call.usage.input_tokens, call.seconds) == (None, None, None)
 
 
-@pytest.mark.parametrize("kind", ["infrastructure", "content"])
+@pytest.mark.parametrize(
+    ("lost", "failure"), [(Lost.STATUS, "infrastructure"), (Lost.CONTENT, "content")]
+)
 def test_a_failed_call_is_recorded_and_raised(
-    session: Session, trial: CountingTrial, kind: str
+    session: Session, trial: CountingTrial, lost: Lost, failure: str
 ) -> None:
-    error = ProviderFailed("HTTP 400", failure=kind)  # type: ignore[arg-type]  # parametrised
+    error = ProviderFailed("no", lost=lost, lost_for=("400",))
 
     def perform(_slot: Slot) -> Answer:
         raise error
@@ -132,7 +134,7 @@ def test_a_failed_call_is_recorded_and_raised(
 
     assert caught.value is error
     (call,) = trial.calls
-    assert (call.failure, call.reason) == (kind, "HTTP 400")
+    assert (call.lost, call.failure, call.reason) == (lost, failure, "HTTP 400")
     assert (call.draw, call.reply_sha256, call.replayed) == (None, None, False)
     assert (call.model, call.host) == ("openai/gpt", "https://api.example")
     assert call.parameters == {"temperature": 0.5}

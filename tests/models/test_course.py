@@ -15,9 +15,8 @@ from pytest_llmeval.cache.course import Step
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.errors import (
-    CANCELLED_REASON,
-    OWN_DEADLINE_REASON,
     CallAbandoned,
+    Lost,
     ProviderFailed,
     ReplayMiss,
 )
@@ -201,11 +200,11 @@ def test_what_comes_after_its_trial_changes_nothing_that_was_recorded(
         course.close()
         has_ended.set()
         assert work.result().body == b"late"  # it is stored, and the first session paid for it
-        recorded.append([(call.draw, call.reason) for call in trial.calls])
+        recorded.append([(call.draw, call.lost) for call in trial.calls])
         session.replies.close()
 
     assert recorded == [recorded[0]] * 3
-    assert [reason for _, reason in recorded[0]] == [CANCELLED_REASON]
+    assert [lost for _, lost in recorded[0]] == [Lost.CANCELLED]
 
 
 def test_replies_that_come_together_to_threads_come_apart(
@@ -282,7 +281,7 @@ def replayed(
 ) -> tuple[Ticking, Course, OpenCall]:
     """Begin a call that was given up when its trial was 5 s old, at once as it began."""
     replies = begin().replies
-    replies.keep_course("trial 0", {f"{SLOW}/0/0": Step("d", 5.0, 5.0, 0, "gone")})
+    replies.keep_course("trial 0", {f"{SLOW}/0/0": Step("d", 5.0, 5.0, 0, Lost.CANCELLED)})
     time = Ticking()
     monkeypatch.setattr("pytest_llmeval.models.course.monotonic", lambda: time.now)
     course = Course("trial 0", _changed=time, **attributes)
@@ -334,7 +333,7 @@ def test_what_a_refresh_gave_up_is_answered_where_a_run_names_the_reply(
             session.replies.close()
 
     def late(_slot: Slot) -> Answer:
-        raise ProviderFailed(OWN_DEADLINE_REASON)
+        raise ProviderFailed("late", lost=Lost.OWN_TIMEOUT)
 
     drawn = ask(begin(), lambda _: Answer(b"in time"))
     with pytest.raises(ProviderFailed):

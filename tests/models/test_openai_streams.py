@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from pytest_llmeval.errors import OWN_DEADLINE_REASON, SettingsError
+from pytest_llmeval.errors import Lost, SettingsError
 from tests.cache.calls import wanted
 from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -356,7 +356,7 @@ def test_a_stream_that_stalls_is_a_timeout_of_the_client(
             **QUESTION, stream=True
         )
 
-    assert trial.calls[0].reason == OWN_DEADLINE_REASON
+    assert trial.calls[0].lost is Lost.OWN_TIMEOUT
 
 
 def test_chunks_may_take_longer_than_the_timeout_between_two(

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pytest_llmeval.errors import OWN_DEADLINE_REASON
+from pytest_llmeval.errors import Lost
 from tests.models.conftest import SECRET, Session
 from tests.models.test_interception import ASKED, Place, post
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -163,7 +163,7 @@ def test_the_applications_own_timeout_is_its_own(
     with place.trial() as trial, pytest.raises(requests.ReadTimeout):
         requests.post(url, json=ASKED, timeout=timeout)
 
-    assert [call.reason for call in trial.calls] == [OWN_DEADLINE_REASON]
+    assert [call.lost for call in trial.calls] == [Lost.OWN_TIMEOUT]
     assert len(server.requests) == 1
 
 

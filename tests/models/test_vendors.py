@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.errors import OWN_DEADLINE_REASON, ProviderFailed, ReplayMiss
+from pytest_llmeval.errors import Lost, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.providers import ollama as ollama_vendor
 from tests.leaks import files_with
 from tests.models.conftest import SECRET, CountingTrial, Session
@@ -229,7 +229,7 @@ def test_a_reply_that_is_too_slow_is_the_vendors_own_error(
         done(vendor.ways["plain"].ask(client))
 
     assert len(serving.requests) <= 1  # the client waits no longer: we do not try again for it
-    assert trial.calls[0].reason == OWN_DEADLINE_REASON
+    assert trial.calls[0].lost is Lost.OWN_TIMEOUT
 
 
 @BOTH

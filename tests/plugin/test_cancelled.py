@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.runs.run_file import read_run
 from tests.forked import run_forked
 from tests.project import Project
@@ -150,5 +151,5 @@ def test_a_request_that_is_cancelled_once_another_was_answered_is_no_loss(
     }
     # Of those that pay: a replay can be there before the other request has left the SDK.
     hedged = [trial.calls for trial in trials if trial.case.endswith("test_passes")]
-    reasons = [{call.reason for call in calls} for calls in hedged]  # in the order of their keys
-    assert reasons == [{None, "CancelledError"}] * 2
+    lost = [{call.lost for call in calls} for calls in hedged]  # in the order of their keys
+    assert lost == [{None, Lost.CANCELLED}] * 2

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial, bare_run
 from pytest_llmeval.settings import GateRules
 
@@ -303,7 +304,7 @@ def _calls(name, at, index, *, side, kind, habits: Habits, outcome, rate) -> tup
     if habits.steps == "fixture" and kind in ("request", "redrawn"):
         calls.insert(0, _call(f"{name} fixture {at // 4}", side, None))
     if outcome is Outcome.ERRORED:
-        calls[-1] = replace(calls[-1], draw=None, reply_sha256=None, failure="infrastructure")
+        calls[-1] = replace(calls[-1], draw=None, reply_sha256=None, lost=Lost.STATUS)
     return tuple(calls)
 
 

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, TokenPrice, Trial, Usage
@@ -109,7 +110,7 @@ def _call(request: str, index: int, *, outcome: Outcome, replayed: bool) -> Call
         "parameters": {"seed": 7},
     }
     if outcome is Outcome.ERRORED:
-        return Call(**known, failure="infrastructure", reason=LOST)
+        return Call(**known, lost=Lost.OTHER, lost_for=(LOST,))
     return Call(
         **known,
         draw=digest(f"{request} {index}")[:32],

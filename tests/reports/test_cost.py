@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Outcome, Run, TokenPrice, Trial, Usage
 from pytest_llmeval.reports.cost import dollars
@@ -112,13 +113,13 @@ def test_a_request_that_names_no_model_has_no_price(tmp_path: Path) -> None:
 
 
 def test_a_call_that_failed_costs_nothing(tmp_path: Path) -> None:
-    failed = call("openai/bar", failure="infrastructure", reason="HTTP 500")
+    failed = call("openai/bar", lost=Lost.STATUS, lost_for=("500",))
 
     assert lines(run_with(failed, call()), tmp_path)[0].endswith(" · $0.0020")
 
 
 def test_the_trials_that_a_cap_left_without_a_reply_are_counted(tmp_path: Path) -> None:
-    capped = call(draw=None, failure="infrastructure", reason="cap --llm-max-calls=1")
+    capped = call(draw=None, lost=Lost.CAP, lost_for=("--llm-max-calls=1",))
     run = run_with(call(), capped, capped, outcome=Outcome.ERRORED)
 
     assert "stopped at --llm-max-calls=1: 1 trial got no reply" in lines(run, tmp_path)
@@ -126,7 +127,7 @@ def test_the_trials_that_a_cap_left_without_a_reply_are_counted(tmp_path: Path) 
 
 
 def test_a_trial_that_passed_in_spite_of_a_cap_is_not_counted(tmp_path: Path) -> None:
-    capped = call(draw=None, failure="infrastructure", reason="cap --llm-max-calls=1")
+    capped = call(draw=None, lost=Lost.CAP, lost_for=("--llm-max-calls=1",))
 
     assert "stopped" not in "\n".join(lines(run_with(capped), tmp_path))
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.engine.earlier_runs import source_of_forecast
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.records import Case, Outcome, Run, TokenPrice, Usage
 from pytest_llmeval.reports.cost import forecast
 from pytest_llmeval.runs.store import RunStore
@@ -87,7 +88,7 @@ def test_the_cost_of_new_cases_is_not_known() -> None:
 
 def test_the_cost_of_a_case_of_which_nothing_was_answered_is_not_known() -> None:
     run = run_of(*[1000] * 4)
-    failed = make_call(model="openai/foo", draw=None, failure="infrastructure", reason="HTTP 500")
+    failed = make_call(model="openai/foo", draw=None, lost=Lost.STATUS, lost_for=("500",))
     lost = [replace(one, outcome=Outcome.ERRORED, calls=(failed,)) for one in run.trials[2:]]
 
     assert told(replace(run, trials=(*run.trials[:2], *lost)))[1].endswith(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.records import Call, Case, CiJob, Collected, Outcome, Run, Slot, Trial, Usage
 
 # Lone surrogates too: a file name on disk may hold any bytes.
@@ -38,8 +39,8 @@ calls = st.builds(
         tier=maybe(texts),
     ),
     seconds=maybe(finite),
-    failure=maybe(st.sampled_from(["infrastructure", "content"])),
-    reason=maybe(texts),
+    lost=maybe(st.sampled_from(Lost)),
+    lost_for=st.lists(texts, max_size=2).map(tuple),
 )
 cases = st.builds(
     Case,

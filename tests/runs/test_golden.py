@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial, Usage
 from pytest_llmeval.runs.run_file import read_run, read_run_header, write_run
-from pytest_llmeval.runs.run_lines import ModelUse
+from pytest_llmeval.runs.run_lines import ModelUse, read_trial
 
 TESTS = Path(__file__).parents[1]
 GOLDEN = TESTS / "golden" / "run-schema-1.jsonl.gz"
@@ -40,10 +42,10 @@ TIMED_OUT = Call(
     slot=Slot(2, 0),
     draw=None,
     model="openai/gpt-4o-mini",
-    failure="infrastructure",
-    reason="timeout after 60 s",
+    lost=Lost.OTHER,
+    lost_for=("timeout after 60 s",),
 )
-REFUSED = Call(key="5e" * 32, slot=Slot(0, 0), draw=None, failure="content", reason="400")
+REFUSED = Call(key="5e" * 32, slot=Slot(0, 0), draw=None, lost=Lost.CONTENT, lost_for=("400",))
 
 PERU = "tests/test_capitals.py::test_capital[Peru]"
 CHAD = "tests/test_capitals.py::test_capital[Tchad \u2192 N\u2019Djam\u00e9na]"
@@ -136,11 +138,68 @@ def test_a_header_of_schema_1_is_read_for_ever():
     )
 
 
-def test_the_writer_still_writes_schema_1_to_the_byte(tmp_path):
+def lines_of(path):
+    # Unpacked: another zlib may pack the same lines into other bytes.
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+def test_the_writer_writes_to_schema_1_no_more_than_why_a_call_was_lost(tmp_path):
     again = tmp_path / "again.jsonl.gz"
     write_run(GOLDEN_RUN, again)
-    # Unpacked: another zlib may pack the same lines into other bytes.
-    assert gzip.decompress(again.read_bytes()) == gzip.decompress(GOLDEN.read_bytes())
+    *written, _ = lines_of(again)
+    *golden, _ = lines_of(GOLDEN)
+    added = [
+        (call.pop("lost"), call.pop("lost_for"))
+        for line in written
+        for call in line.get("calls", ())
+        if "lost" in call
+    ]
+    assert added == [("other", ["timeout after 60 s"]), ("content", ["400"])]
+    for call in (call for line in golden for call in line.get("calls", ()) if "reason" in call):
+        call["reason"] = call["reason"].replace("400", "HTTP 400")
+    assert written == golden
+
+
+# As files of earlier versions have it.
+EARLIER = {
+    "cap --llm-max-calls=2": (Lost.CAP, "--llm-max-calls=2"),
+    "not set: OPENAI_API_KEY": (Lost.NO_KEY, "OPENAI_API_KEY"),
+    "not set: OPENAI_API_KEY, OPENAI_BASE_URL": (Lost.NO_KEY, "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    "key refused: HTTP 401 (invalid_api_key)": (Lost.KEY_REFUSED, "401", "invalid_api_key"),
+    "CancelledError": (Lost.CANCELLED,),
+    "network: timeout of the client": (Lost.OWN_TIMEOUT,),
+    "network: ConnectError": (Lost.OTHER, "network: ConnectError"),
+    "HTTP 503 (overloaded)": (Lost.OTHER, "HTTP 503 (overloaded)"),
+    None: (Lost.OTHER,),
+}
+
+
+@pytest.mark.parametrize(("reason", "loss"), EARLIER.items(), ids=map(str, EARLIER))
+def test_why_a_call_was_lost_is_read_from_the_words_of_earlier_versions(reason, loss):
+    call = read_call(failure="infrastructure", reason=reason)
+    assert (call.lost, *call.lost_for) == loss
+    assert (call.failure, call.reason) == ("infrastructure", reason or "")
+
+
+@pytest.mark.parametrize(
+    ("reason", "values"),
+    [
+        ("HTTP 400", ("400",)),
+        ("HTTP 400 (content_filter)", ("400", "content_filter")),
+        ("no", ("no",)),
+        (None, ()),
+    ],
+)
+def test_so_is_what_was_refused_for_its_content(reason, values):
+    call = read_call(failure="content", reason=reason)
+    assert (call.lost, call.lost_for, call.failure) == (Lost.CONTENT, values, "content")
+
+
+def read_call(**fields):
+    call = {"key": "5e" * 32, "slot": "0/0", **fields}
+    line = {"case": "c", "function": "f", "trial": 0, "outcome": "errored", "calls": [call]}
+    (read,) = read_trial(json.dumps(line).encode() + b"\n", functions={"c": "f"}).calls
+    return read
 
 
 @pytest.fixture

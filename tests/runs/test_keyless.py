@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.records import Call, Outcome, Run, Slot, Trial
 from pytest_llmeval.runs.keyless import (
     ElsewhereAsked,
@@ -17,33 +19,36 @@ from pytest_llmeval.runs.keyless import (
 )
 from tests.gate.builders import CaseAndTrials, a_case, a_run
 
-NO_KEY = "not set: OPENAI_API_KEY"
-REFUSED = "key refused: HTTP 401 (invalid_api_key)"
+Loss = tuple[Any, ...]  # and what stands beside it
+NO_KEY: Loss = (Lost.NO_KEY, "OPENAI_API_KEY")
+REFUSED: Loss = (Lost.KEY_REFUSED, "401", "invalid_api_key")
+FAILED: Loss = (Lost.STATUS, "500")
+CANCELLED: Loss = (Lost.CANCELLED,)
 HERE, THERE = "https://api.openai.com", "https://gateway.example.com"
 
 
-def lost(reason: str | None, *, host: str | None = HERE, model: str = "openai/gpt") -> Call:
-    failure = None if reason is None else "infrastructure"
-    return Call(key="k", slot=Slot(0, 0), failure=failure, reason=reason, host=host, model=model)
+def lost(loss: Loss | None, *, host: str | None = HERE, model: str = "openai/gpt") -> Call:
+    why, *beside = loss or (None,)
+    return Call(key="k", slot=Slot(0, 0), lost=why, lost_for=tuple(beside), host=host, model=model)
 
 
-def a_trial(*reasons: str | None, outcome: Outcome = Outcome.ERRORED) -> Trial:
-    return Trial(case="c", index=0, outcome=outcome, calls=tuple(map(lost, reasons)))
+def a_trial(*losses: Loss | None, outcome: Outcome = Outcome.ERRORED) -> Trial:
+    return Trial(case="c", index=0, outcome=outcome, calls=tuple(map(lost, losses)))
 
 
 @pytest.mark.parametrize(
     ("trials", "expected"),
     [
         ([a_trial(NO_KEY)], True),
-        ([a_trial(None, NO_KEY, "CancelledError")], True),
+        ([a_trial(None, NO_KEY, CANCELLED)], True),
         ([a_trial(NO_KEY), a_trial(outcome=Outcome.SKIPPED)], True),
         ([a_trial(NO_KEY), a_trial(None, outcome=Outcome.PASSED)], True),
         ([a_trial(REFUSED)], True),
         ([a_trial(NO_KEY, REFUSED)], True),
-        ([a_trial(REFUSED, "HTTP 429 (insufficient_quota)")], False),
-        ([a_trial(NO_KEY, "HTTP 500")], False),
-        ([a_trial(NO_KEY), a_trial("HTTP 500")], False),
-        ([a_trial("CancelledError")], False),
+        ([a_trial(REFUSED, FAILED)], False),
+        ([a_trial(NO_KEY, FAILED)], False),
+        ([a_trial(NO_KEY), a_trial(FAILED)], False),
+        ([a_trial(CANCELLED)], False),
         ([a_trial()], False),
         ([a_trial(outcome=Outcome.SKIPPED)], False),
         ([], False),
@@ -66,29 +71,27 @@ def found(
 
 
 def test_a_run_that_lacked_no_key_has_none() -> None:
-    assert (
-        find_keyless(a_run(case("a", lost("HTTP 500")), a_case("b", "p")), None, aliases=()) is None
-    )
+    assert find_keyless(a_run(case("a", lost(FAILED)), a_case("b", "p")), None, aliases=()) is None
 
 
 def test_cases_are_named_in_order_with_the_variables() -> None:
-    other = lost("not set: ANTHROPIC_API_KEY", model="anthropic/claude")
+    other = lost((Lost.NO_KEY, "ANTHROPIC_API_KEY"), model="anthropic/claude")
     keyless = found(a_run(case("b", lost(NO_KEY)), a_case("c", "p"), case("a", other)))
     assert [name.partition("[")[2] for name in keyless.cases] == ["b]", "a]"]
     assert keyless.variables == ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
     assert not keyless.lost_more
-    assert found(a_run(case("a", lost(NO_KEY), lost("HTTP 500")))).lost_more
+    assert found(a_run(case("a", lost(NO_KEY), lost(FAILED)))).lost_more
 
 
 def test_a_key_that_is_refused_is_told_with_what_the_provider_said() -> None:
-    other = lost("key refused: HTTP 403", model="anthropic/claude")
+    other = lost((Lost.KEY_REFUSED, "403"), model="anthropic/claude")
     keyless = found(a_run(case("a", lost(REFUSED), lost(NO_KEY)), case("b", lost(REFUSED), other)))
     assert keyless.variables == ("OPENAI_API_KEY",)
     assert keyless.refused == ("openai: HTTP 401 (invalid_api_key)", "anthropic: HTTP 403")
     assert (len(keyless.cases), keyless.lost_more) == (2, False)
 
 
-NO_HOST = f"{NO_KEY}, OPENAI_BASE_URL"
+NO_HOST: Loss = (*NO_KEY, "OPENAI_BASE_URL")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_llmeval.errors import BaselineUnreadable
+from pytest_llmeval.errors import BaselineUnreadable, Lost
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs import run_file as run_files
 from pytest_llmeval.runs.run_file import read_run, read_run_header, write_run
@@ -118,8 +118,8 @@ def test_the_header_counts_errored_and_skipped_trials(path):
 
 PAID = make_call()
 REPLAYED = make_call(replayed=True)
-FAILED = make_call(draw=None, failure="infrastructure")
-REFUSED = make_call(draw=None, failure="content")
+FAILED = make_call(draw=None, lost=Lost.STATUS, lost_for=("503",))
+REFUSED = make_call(draw=None, lost=Lost.CONTENT, lost_for=("400", "long"))
 
 
 def test_a_call_is_made_when_it_was_neither_replayed_nor_failed(path):
@@ -355,6 +355,8 @@ WRONG_IN_CALL = {
     "seconds": 10**400,
     "failure": "network",
     "reason": 1,
+    "lost": "elsewhere",
+    "lost_for": "OPENAI_API_KEY",
 }
 
 

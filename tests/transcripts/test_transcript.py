@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.records import Trial
 from pytest_llmeval.transcripts.transcript import (
@@ -76,7 +77,7 @@ def test_what_is_not_here_is_told_so(recorder: Recorder) -> None:
     _, (trial,) = recorder.case("a", "p", lambda _: [([user("Peru?")], said("Lima"))])
     call = trial.calls[0]
     lost = replace(call, draw="e" * 32)
-    failed = replace(call, draw=None, failure="infrastructure", reason="HTTP 500")
+    failed = replace(call, draw=None, lost=Lost.STATUS, lost_for=("500",))
     foreign = replace(call, key="0" * 64, draw="d" * 32)
     other = replace(failed, key="1" * 64)
 

@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import pytest
 
 from pytest_llmeval.cache.locks import fork_safe_lock
-from pytest_llmeval.errors import (
-    CANCELLED_REASON,
-    OWN_DEADLINE_REASON,
-    LLMEvalError,
-    ScoreError,
-)
+from pytest_llmeval.errors import LLMEvalError, ScoreError
 from pytest_llmeval.models.attribution import charging, trial_to_charge
 from pytest_llmeval.models.course import Course
 from pytest_llmeval.models.http.masking import masked_text
@@ -258,8 +253,7 @@ def _is_answered(call: Call) -> bool:
 
 
 def _is_given_up(call: Call) -> bool:
-    """Whether the application did not wait for the reply, by a deadline or as it had another."""
-    return call.reason in (CANCELLED_REASON, OWN_DEADLINE_REASON)
+    return call.lost is not None and call.lost.is_given_up
 
 
 class SharedCalls:

@@ -16,13 +16,7 @@ from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.replies import Answer
-from pytest_llmeval.errors import (
-    KEY_REFUSED_REASON,
-    NO_KEY_REASON,
-    BudgetExceeded,
-    ProviderFailed,
-    ReplayMiss,
-)
+from pytest_llmeval.errors import BudgetExceeded, Lost, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.budget import Bill, OwnLimit, no_own_limit
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.deadline import Deadline
@@ -200,19 +194,16 @@ class HttpFailed(ProviderFailed):
     """A call ended in a reply that cannot be used."""
 
     def __init__(
-        self, reply: HttpReply, *, is_refusal: bool = False, reason: str | None = None
+        self, reply: HttpReply, *, is_refusal: bool = False, unset: Sequence[str] = ()
     ) -> None:
         """Describe the reply by status and error code, as its text may quote the prompt."""
-        code = reply.error.code
-        if reason is None:
-            reason = f"HTTP {reply.status} ({code})" if code else f"HTTP {reply.status}"
-            reason = f"{KEY_REFUSED_REASON * reply.refuses_key}{reason}"
-        super().__init__(
-            reply.error.message if is_refusal else reason,
-            failure=reply.failure,
-            reason=reason,
-            is_refusal=is_refusal,
-        )
+        lost = Lost.CONTENT if reply.failure == "content" else Lost.STATUS
+        lost = Lost.KEY_REFUSED if reply.refuses_key else lost
+        values = str(reply.status), *filter(None, [reply.error.code])
+        if unset:
+            lost, values = Lost.NO_KEY, tuple(unset)
+        message = reply.error.message if is_refusal else lost.told(values)
+        super().__init__(message, lost=lost, lost_for=values, is_refusal=is_refusal)
         self.reply = reply
 
 
@@ -336,9 +327,7 @@ def _check_key(request: HttpRequest, variable: str, *, unset: Sequence[str]) -> 
         variable: of the environment, from which the key is read.
         unset: the variables for want of which there is no key; none where there is one.
     """
-    reason = None
     if unset:
-        reason = f"{NO_KEY_REASON}{', '.join(unset)}"
         message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
     elif not "".join(secrets_of(request.headers.items(), query=request.query)).isprintable():
         message = (
@@ -348,4 +337,4 @@ def _check_key(request: HttpRequest, variable: str, *, unset: Sequence[str]) -> 
     else:
         return
     refusal = own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
-    raise HttpFailed(refusal, is_refusal=True, reason=reason)
+    raise HttpFailed(refusal, is_refusal=True, unset=unset)

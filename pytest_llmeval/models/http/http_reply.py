@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from http import HTTPStatus
 
+from pytest_llmeval.errors import Failure
 from pytest_llmeval.models.facts import Facts
 from pytest_llmeval.originals import Clock
-from pytest_llmeval.records import Failure
 
 OVERLOADED = 529
 THROTTLING_STATUSES = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, OVERLOADED)

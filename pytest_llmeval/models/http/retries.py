@@ -21,7 +21,7 @@ from http import HTTPStatus
 from typing import Literal, Protocol
 
 from pytest_llmeval.cache.reply import SUCCESS
-from pytest_llmeval.errors import OWN_DEADLINE_REASON, CallAbandoned, ProviderFailed
+from pytest_llmeval.errors import CallAbandoned, Lost, ProviderFailed
 from pytest_llmeval.models.budget import Budget
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.http.http_reply import (
@@ -62,7 +62,7 @@ class NetworkFailed(ProviderFailed):
         """Describe the error by its type: its text may quote a key, or name files and hosts."""
         kind, cause = type(error).__name__, getattr(error, "strerror", None)
         told = f"{kind}: {cause}" if isinstance(error, OSError) and cause else kind
-        super().__init__(told, reason=f"network: {kind}")
+        ProviderFailed.__init__(self, told, lost=Lost.NETWORK, lost_for=(kind,))
         self.error = error
 
 
@@ -77,7 +77,7 @@ class TimedOut(NetworkFailed):
             "longer, raise --llm-timeout"
         )
         super().__init__(error)
-        self.reason = f"no reply within {seconds:g} s (--llm-timeout)"
+        self.lost, self.lost_for = Lost.TIMEOUT, (f"{seconds:g}",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class OwnDeadline(NetworkFailed, CallAbandoned):
     def __init__(self, error: Exception) -> None:
         """Tell it from a network that failed."""
         super().__init__(error)
-        self.reason = OWN_DEADLINE_REASON
+        self.lost, self.lost_for = Lost.OWN_TIMEOUT, ()
 
 
 class NoteSetback(Protocol):
@@ -168,7 +168,7 @@ def send_with_retries(
             if isinstance(outcome, NetworkFailed):
                 raise outcome
             return outcome
-        note(why=f"HTTP {outcome.status}" if isinstance(outcome, HttpReply) else outcome.reason)
+        note(why=f"HTTP {outcome.status}" if isinstance(outcome, HttpReply) else outcome.in_words)
         if pause:
             clock.sleep(pause)
 

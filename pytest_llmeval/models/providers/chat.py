@@ -118,9 +118,10 @@ class ChatProvider:
             yield
         except HttpFailed as exc:
             message = f"{name} gave no reply: {_status(exc.reply, key=self._vendor.key())}"
-            raise ProviderFailed(message, failure=exc.failure, reason=exc.reason) from exc
+            raise ProviderFailed(message, lost=exc.lost, lost_for=exc.lost_for) from exc
         except NetworkFailed as exc:
-            raise ProviderFailed(f"{name} gave no reply: {exc}", reason=exc.reason) from exc
+            message = f"{name} gave no reply: {exc}"
+            raise ProviderFailed(message, lost=exc.lost, lost_for=exc.lost_for) from exc
 
     def _reply(self, stored: StoredReply, expected: Expected) -> Reply:
         vendor, parsed, facts = self._vendor, expected.plain(stored), sensible(stored.facts)

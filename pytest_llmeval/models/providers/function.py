@@ -184,11 +184,11 @@ class FunctionProvider:
         except TimeIsUp:
             reason = f"{name} gave no reply within {limit.seconds:g} s (--llm-timeout)"
             told = f"{reason}. If it needs longer, raise that"
-            raise ProviderFailed(told, reason=reason) from None
+            raise ProviderFailed(told, lost_for=(reason,)) from None
         except Exception as exc:  # the user's code may raise anything
             reason = f"{name} raised {type(exc).__name__}{_place(exc)}"
             # Its text may quote the prompt: for the eyes of this session only.
-            raise ProviderFailed(f"{reason}: {_first_line(exc)}", reason=reason) from exc
+            raise ProviderFailed(f"{reason}: {_first_line(exc)}", lost_for=(reason,)) from exc
         seconds = Clock.seconds() - started
         if not isinstance(text, str):
             raise ProviderFailed(f"{name} returned {type(text).__name__}, not str")

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_llmeval.engine.schedule.progress import Estimate, ProgressDisplay, WorkersProgress
+from pytest_llmeval.errors import Lost
 from pytest_llmeval.records import Call, CaseResult, Outcome, Progress, Slot, Trial
 from tests.engine.schedule.screen import run_on_terminal, screen
 from tests.forked import run_forked
@@ -242,7 +243,7 @@ def report(result: CaseResult | None = None) -> pytest.TestReport:
 def test_what_workers_report_adds_up_and_a_rerun_replaces() -> None:
     workers = WorkersProgress()
     paid = Call(key="k", slot=Slot(0, 0), draw="1")
-    replayed, failed = replace(paid, replayed=True), replace(paid, failure="content")
+    replayed, failed = replace(paid, replayed=True), replace(paid, lost=Lost.CONTENT)
 
     def trial(*calls: Call) -> Trial:
         return Trial(case="a", index=0, outcome=Outcome.PASSED, calls=calls)

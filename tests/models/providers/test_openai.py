@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from pytest_llmeval.errors import (
-    OWN_DEADLINE_REASON,
+    Lost,
     ProviderFailed,
     ProviderNotInstalled,
     ReplayMiss,
@@ -287,7 +287,7 @@ def test_a_timeout_is_the_vendors_own_error(
         say(session.client(trial).with_options(timeout=0.5))
 
     assert len(server.requests) <= 1  # the client waits no longer: we do not try again for it
-    assert trial.calls[0].reason == OWN_DEADLINE_REASON
+    assert trial.calls[0].lost is Lost.OWN_TIMEOUT
 
 
 def test_a_retry_by_the_application_is_the_same_draw(
@@ -479,7 +479,7 @@ def test_a_refused_question_names_model_status_and_cause(
 
     assert str(caught.value) == f"{NAME} gave no reply: HTTP 400 Bad Request: too long"
     assert caught.value.failure == "content"
-    assert caught.value.reason == "HTTP 400 (long)"
+    assert caught.value.in_words == "HTTP 400 (long)"
 
 
 def test_an_error_page_leaves_the_status(
@@ -543,7 +543,7 @@ def test_a_lost_network_names_the_cause(
         session.model(NAME, trial).ask("Hello")
 
     assert caught.value.failure == "infrastructure"
-    assert caught.value.reason == "network: RemoteDisconnected"
+    assert caught.value.in_words == "network: RemoteDisconnected"
 
 
 def test_a_missing_sdk_says_what_to_install(

@@ -12,6 +12,7 @@ from pytest_llmeval.errors import (
     BaselineNotFound,
     BaselineUnlike,
     BaselineUnreadable,
+    Lost,
     SettingsError,
 )
 from pytest_llmeval.records import Outcome
@@ -414,7 +415,7 @@ def test_the_newest_run_of_other_models_comes_with_a_warning(project):
 
 REPLAYED = make_trials(5, calls=[make_call(replayed=True)])
 PAID = make_trials(10, calls=[make_call()])
-DOWN = make_trials(300, errored=300, calls=[make_call(draw=None, failure="infrastructure")])
+DOWN = make_trials(300, errored=300, calls=[make_call(draw=None, lost=Lost.STATUS)])
 CANNOT_JUDGE = "the gate may not be able to judge"
 
 
