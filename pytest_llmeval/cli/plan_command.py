@@ -248,5 +248,7 @@ def _check_drop(drop: float, mean: float) -> None:
     if drop >= mean:
         raise SettingsError(
             f"--drop={drop:g}: must be below the mean pass rate, {decimals(mean)}, "
-            "which cannot fall by as much. Ask for a smaller one, as in --drop=0.01"
+            f"which cannot fall by as much. Ask for a smaller one, as in --drop={mean / 2:.2g}"
+            if mean
+            else f"--drop={drop:g}: the mean pass rate is 0, and cannot fall"
         )

@@ -62,6 +62,8 @@ class BaseRun:
         submodules: folders that are empty in the worktree.
         opened: the files that this process opens, of which some may be ignored by git.
         relocation: of the worktree, which is gone.
+        root: rootdir of this session.
+        copied: what the ini file had copied into the worktree.
     """
 
     found: FoundRun | None
@@ -70,10 +72,16 @@ class BaseRun:
     submodules: tuple[str, ...]
     opened: OpenedFiles
     relocation: Relocation
+    root: Path
+    copied: tuple[Path, ...]
 
     def ignored(self) -> tuple[str, ...]:
-        """Name the files that were read here up to now, and that git ignores."""
-        return self.opened.ignored(self.relocation)
+        """Name what was read here up to now and git ignores, but for copies, as seen from root."""
+        root = os.path.realpath(self.root)
+        files = (self.relocation.checkout / name for name in self.opened.ignored(self.relocation))
+        copied = [os.path.realpath(file) for file in self.copied]
+        alone = [file for file in files if not any(map(file.is_relative_to, copied))]
+        return tuple(os.path.relpath(file, root) for file in alone)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +136,7 @@ class Rerun:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _run_in(self, relocation: Relocation, scratch: Path, commit: str) -> BaseRun:
-        files = [self.config.rootpath / name for name in self.settings.base_files]
+        files = tuple(self.config.rootpath / name for name in self.settings.base_files)
         prepare(relocation, files, self.repository.filters)
         given = base_arguments(
             self.config, self.parser, relocation, directory=self.settings.directory, scratch=scratch
@@ -149,6 +157,8 @@ class Rerun:
             submodules=empty_submodules(relocation),
             opened=opened_files(self.config),
             relocation=relocation,
+            root=self.config.rootpath,
+            copied=files,
         )
 
     def _check_nothing_ran(self, relocation: Relocation, commit: str) -> None:

@@ -370,7 +370,7 @@ def rerun_notes(made: BaseRun) -> Iterator[str]:
 def ignored_note(made: BaseRun) -> Iterator[str]:
     """Name what the session read here, and what the run that was made for it had not."""
     if ignored := made.ignored():
-        yield (
-            f"this run read {first_of(ignored)}, which git ignores and the baseline's had not: "
-            f"llm_base_files = {ignored[0]}  in the ini file copies it"
+        inside = [name for name in ignored if not name.startswith("..")]
+        yield f"this run read {first_of(ignored)}, which git ignores and the baseline's had not" + (
+            f": llm_base_files = {inside[0]}  in the ini file copies it" if inside else ""
         )

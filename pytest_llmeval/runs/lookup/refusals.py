@@ -21,8 +21,9 @@ from pytest_llmeval.runs.store import first_of
 
 _RERUN = "Run its evals now, in a worktree:  add --llm-on-missing=rerun\n       "
 _DEEPEN = (
-    "Fetch the history:  git fetch --unshallow  (in GitHub's actions/checkout: fetch-depth: 0, at "
-    "GitLab: GIT_DEPTH: 0)  or let it be fetched:  add"
+    "Fetch the history:  git fetch --unshallow origin '+refs/heads/*:refs/remotes/origin/*'  (in "
+    "GitHub's actions/checkout: fetch-depth: 0, at GitLab: GIT_DEPTH: 0)  or let it be fetched:  "
+    "add"
 )
 _REQUEST = "refs/pull/${{ github.event.number }}/merge"
 _REQUESTS = {
@@ -75,10 +76,11 @@ class Refusals:
                 todo="Name a run file, a run id, a full commit hash, or:  "
                 f"{self._command} {self.option}=last",
             )
-        what = "no file, run id, commit, branch or tag has that name, here or at origin."
+        what = "no file, run id, commit, branch or tag has that name"
         if git.shallow and not self.refs.history.has_asked:
-            what = f"{what} This clone is shallow."
+            what = f"{what} here. This clone is shallow."
             return self._leads_nowhere(what, todo=self._deepen, notes=self._said(wanted))
+        what = f"{what}, here or at origin."
         near = near_names(self.reference, top=git.top)
         todo = "List them:  git branch --all && git tag"
         default = default_of_origin(git.top) or self.refs.ci.default_branch

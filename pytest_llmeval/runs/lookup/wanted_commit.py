@@ -93,7 +93,7 @@ def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
     found = _as_on_a_laptop(name, head=git.commit, top=git.top, in_ci=in_ci)
     notes = [f"{problem}: the baseline is looked up as on a laptop" for problem in problems]
     if reference == AUTO and not name:
-        typed = "--llm-baseline=main"
+        typed = "--llm-baseline=BRANCH"
         notes.append(f"the default branch is not known here. Name it:  pytest {typed}")
     if reference == AUTO and name and _lacks_target(ci):
         typed = f"if not into {name}, name it:  pytest --llm-baseline=BRANCH"

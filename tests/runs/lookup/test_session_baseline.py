@@ -236,7 +236,7 @@ def test_an_unknown_branch_names_the_default_one(project):
 def test_auto_without_a_default_branch_says_what_to_type(project):
     project.git("remote", "add", "origin", "nowhere")
     *_, said, _ = refusal(BaselineError, project, "auto")
-    assert said.strip().endswith("Name it:  pytest --llm-baseline=main")
+    assert said.strip().endswith("Name it:  pytest --llm-baseline=BRANCH")
 
 
 def test_a_stale_local_branch_is_named(project):

@@ -84,7 +84,7 @@ def test_without_a_default_branch_auto_says_what_to_type(project: Project) -> No
     project.git("remote", "add", "origin", "nowhere")
     found = find(project, "auto")
     assert (found.commit, found.is_known) == (None, False)
-    assert found.notes[0].endswith("Name it:  pytest --llm-baseline=main")
+    assert found.notes[0].endswith("Name it:  pytest --llm-baseline=BRANCH")
 
 
 def test_without_a_remote_auto_is_the_usual_branch(project: Project, begun: str) -> None:

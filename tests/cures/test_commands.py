@@ -1,0 +1,200 @@
+"""Cures of what the commands say work where they are printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ci.origin import run_git
+from tests.cures.bench import Bench, taken
+
+RUNS = ".llmeval/runs"
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "cure"),
+    [
+        (("show",), "no run in", r"Record one: (pytest)"),
+        (("list",), "no run is recorded", r"Record one: (pytest)"),
+        (("plan",), "no run in", r"Record one: (pytest)"),
+        (("plan",), "no run in", r"pass rates: (llmeval plan --rates 0\.5,0\.9)"),
+        (("show", "main"), "recorded for", r"Record one: (git switch .*? && pytest)"),
+        (("history",), "no complete run", r"Record one: (pytest)"),
+    ],
+    ids=lambda one: "-".join(one) if isinstance(one, tuple) else None,
+)
+def test_nothing_is_recorded(bench: Bench, command: tuple[str, ...], said: str, cure: str) -> None:
+    printed = bench.llmeval(*command)
+    assert said in printed, printed
+
+    printed = bench.type(taken(printed, cure))
+
+    assert said not in printed
+    assert bench.exit == 0
+
+
+def test_a_run_has_too_little_to_plan_from(bench: Bench) -> None:
+    bench.project.run("-q", "--llm-repeats=1", "-k", "case-3")
+    printed = bench.llmeval("plan")
+    assert "Record with more" in printed, printed
+
+    bench.type(taken(printed, r"with more: (pytest --llm-repeats=5)"))
+    assert bench.exit == 0
+
+
+def test_one_case_of_a_run_that_is_like_its_baseline_is_named(bench: Bench) -> None:
+    bench.session()
+    bench.topic()
+    bench.session("--llm-baseline=main")
+    printed = bench.llmeval("diff")
+    assert "every case scored the same" in printed
+
+    typed = taken(printed, r"name one: (llmeval diff CASE)").replace("CASE", "case-0")
+    printed = bench.llmeval(*typed.split()[1:])
+    assert bench.exit == 0
+
+
+def test_a_run_without_its_baseline_is_compared_with_a_named_one(bench: Bench) -> None:
+    bench.session()
+    (first,) = bench.project.runs()
+    bench.topic(app='PROMPT = "Say yes to {case}. rate=0.3"\n')
+    bench.session("--llm-baseline=main")
+    first.rename(first.with_name("away"))
+    printed = bench.llmeval("diff")
+    assert "was compared with no run that is here" in printed, printed
+    first.with_name("away").rename(first)
+
+    typed = taken(printed, r"Name two: (llmeval diff A B)")
+    bench.llmeval(*typed.replace("A", "main").replace("B", "last").split()[1:])
+    assert bench.exit == 0
+
+
+def test_a_name_that_no_run_has(bench: Bench) -> None:
+    bench.session()
+    printed = bench.llmeval("show", "nothing")
+    assert "has that name" in printed
+
+    printed = bench.type(taken(printed, r"List them: (llmeval list)"))
+    assert (bench.exit, printed.startswith("run commit")) == (0, True), printed
+
+
+def test_a_drop_that_cannot_be(bench: Bench) -> None:
+    bench.session()
+    printed = bench.llmeval("plan", "--rates=0.03,0.05")
+    assert "Ask for a smaller one" in printed, printed
+
+    printed = bench.type(taken(printed, r"as in (--drop=\S+)"))
+    assert bench.exit == 0, printed
+
+
+def test_outside_git_init_wants_a_repository(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    printed = bench.llmeval("init")
+    assert bench.exit != 0
+    run_git(tmp_path, *taken(printed, r"commits: (git init)").split()[1:])
+    bench.last()
+    assert bench.exit == 0
+
+
+def test_what_init_prints_next_can_be_typed(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    monkeypatch.chdir(tmp_path)
+    printed = bench.llmeval("init")
+    first = taken(printed, r"next: (git add \. && git commit -m evals)")
+    for command in first.split(" && "):
+        run_git(tmp_path, *command.split()[1:])
+    assert taken(printed, r"(pytest evals) records a run")
+    assert taken(printed, r"(git switch -c shorter) then")
+    assert taken(printed, r"(pytest evals --llm-baseline=main) is it")
+
+
+def with_origin(bench: Bench) -> Path:
+    origin = bench.project.path.with_name(f"{bench.project.path.name}-origin")
+    run_git(bench.project.path, "clone", "--quiet", "--bare", ".", str(origin))
+    bench.project.git("remote", "add", "origin", str(origin))
+    bench.project.git("fetch", "-q", "origin")
+    return origin
+
+
+def test_a_laptop_vouches_for_its_run_and_another_fetches_it(bench: Bench) -> None:
+    with_origin(bench)
+    bench.session()
+    printed = bench.llmeval("fetch")
+    assert taken(printed, r"sends them: (llmeval push)") == "llmeval push"
+    printed = bench.llmeval("push")
+    assert bench.exit == 4
+
+    bench.type(taken(printed, r"type (llmeval push --from-laptop)"))
+    assert bench.exit == 0
+    bench.llmeval("fetch")
+    assert bench.exit == 0
+
+
+def test_shards_of_other_paths_are_joined_by_union(bench: Bench) -> None:
+    source = (bench.project.path / "test_evals.py").read_text()
+    bench.commit(test_other=source.replace("test_says", "test_tells"))
+    for file in ("test_evals.py", "test_other.py"):
+        bench.session(file)
+    printed = bench.llmeval("merge", RUNS)
+    assert "different paths" in printed, printed
+
+    bench.type(taken(printed, r"say (--union)"))
+    assert bench.exit == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "cure"),
+    [
+        (("until", "--width=0.9", "--", "--llm-repeats=3"), r"say (--max-repeats)"),
+        (("until",), r"as in (--width=0\.05)"),
+    ],
+)
+def test_until(bench: Bench, command: tuple[str, ...], cure: str) -> None:
+    printed = bench.llmeval(*command)
+    assert bench.exit != 0
+    option = taken(printed, cure).replace("--max-repeats", "--max-repeats=2")
+
+    printed = bench.llmeval("until", option, "--width=0.9", "--", "-p", "no:cacheprovider")
+
+    assert "Usage" not in printed, printed
+
+
+def test_a_folder_without_replies_is_named_otherwise(bench: Bench, tmp_path: Path) -> None:
+    bench.session()
+    printed = bench.llmeval("cache", "export", str(tmp_path / "x"), f"--dir={tmp_path}")
+    assert "with --dir" in printed, printed
+
+    option = taken(printed, r"with (--dir)")
+    bench.llmeval("cache", "export", str(tmp_path / "x"), f"{option}=.llmeval")
+    assert bench.exit == 0
+
+
+def table(folder: Path, name: str, rows: list[str]) -> str:
+    path = folder / f"{name}.csv"
+    path.write_text("\n".join(["case_id,repeat,score", *rows, ""]))
+    return str(path)
+
+
+FULL = [f"c{i},0,{i % 2}" for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("other", "option"),
+    [([f"c{i},0," for i in range(4)] + FULL[4:], "--max-errored"), (FULL[4:], "--max-gone")],
+)
+def test_tables_that_lack_scores(
+    bench: Bench, tmp_path: Path, other: list[str], option: str
+) -> None:
+    printed = bench.llmeval("compare", table(tmp_path, "a", FULL), table(tmp_path, "b", other))
+    typed = taken(printed, rf"type ({option}=SHARE)").replace("SHARE", "0.5")
+
+    again = bench.type(typed)
+
+    assert f"type {option}" not in again
+    assert "not comparable" not in again
