@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import click
 
+from pytest_llmeval.cache.contents import Pruning
 from pytest_llmeval.cache.contents import plan_pruning as plan_of_replies
 from pytest_llmeval.cache.disk import DBNAME
+from pytest_llmeval.cache.queries import Plan
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cli.arguments import Home, home_option
 from pytest_llmeval.cli.cache_commands import opened, yes_option
@@ -18,7 +21,7 @@ from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.reports.terminal import stored
 from pytest_llmeval.runs.lookup.for_commands import draws_of_every_run, needed_runs
 from pytest_llmeval.runs.pruning import plan_pruning
-from pytest_llmeval.runs.store import refuse_tracked
+from pytest_llmeval.runs.store import StoredRun, refuse_tracked
 
 AGE = re.compile(r"(0|[1-9][0-9]{0,4})d", re.ASCII)
 
@@ -62,14 +65,7 @@ def prune_command(
         needed=needed_runs(reference, home.refs),
     )
     echo(stored.pruned_runs(planned))
-    plan = None
-    if replies and (home.path / "cache" / DBNAME).is_file():
-        before = (now - whole).strftime(TIME)
-        kept = draws_of_every_run(home.store, besides={run.path for run in planned.going})
-        plan = partial(plan_of_replies, before=before, kept=kept)
-        with opened(home) as cache:
-            echo(stored.pruning(old := plan(cache.rows()), before=before))
-        plan = plan if old.replies else None
+    plan = _replies_to_go(home, now - whole, planned.going) if replies else None
     if dry_run or not (planned.going or plan):
         return
     if not yes:
@@ -81,6 +77,20 @@ def prune_command(
     if plan is not None:
         with opened(home) as cache:
             cache.rewrite(plan)
+
+
+def _replies_to_go(
+    home: Home, before: datetime, going: Iterable[StoredRun]
+) -> Plan[Pruning] | None:
+    """Say which replies go with these runs, and how to delete them; None if none does."""
+    if not (home.path / "cache" / DBNAME).is_file():
+        return None
+    kept = draws_of_every_run(home.store, besides={run.path for run in going})
+    plan = partial(plan_of_replies, before=before.strftime(TIME), kept=kept)
+    with opened(home) as cache:
+        planned = plan(cache.rows())
+    echo(stored.pruning(planned, before=before.strftime(TIME)))
+    return plan if planned.replies else None
 
 
 def days(age: str, option: str) -> timedelta:

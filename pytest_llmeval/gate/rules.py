@@ -15,27 +15,12 @@ from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.records import Setting
 from pytest_llmeval.settings import GateRules, checked, options_of
 
-
-def _baselines(theirs: Any, own: Any) -> Any:
-    """Keep what the baseline had: of two tests none is the stricter."""
-    return theirs
-
-
-def _one_of(strict: str) -> Callable[[Any, Any], Any]:
-    return lambda theirs, own: strict if strict in (theirs, own) else own
-
-
 # Which of two values makes a regression easier to find, or a gap in the comparison less welcome.
 _STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
-    "alpha": max,
-    "margin": min,
-    "target": min,
-    "max_gone": min,
-    "strict": max,
-    "test": _baselines,
-    "multiplicity": _one_of("bh"),
-    "edited": _one_of("compare"),
-}
+    "alpha": max, "margin": min, "target": min, "max_gone": min, "strict": max,
+}  # fmt: skip
+# And which word; of two tests none is the stricter, so the baseline's stays.
+_STRICTEST = {"test": None, "multiplicity": "bh", "edited": "compare"}
 
 
 def stricter_rules(
@@ -52,7 +37,7 @@ def stricter_rules(
     options = options_of(GateRules)
     changed: dict[str, Any] = {}
     notes = []
-    for name, stricter in _STRICTER.items():
+    for name in (*_STRICTER, *_STRICTEST):
         if name not in recorded or name in typed:
             continue
         try:
@@ -60,7 +45,10 @@ def stricter_rules(
         except SettingsError:
             continue
         mine = getattr(own, name)
-        chosen = stricter(theirs, mine)
+        if name in _STRICTER:
+            chosen = _STRICTER[name](theirs, mine)
+        else:
+            chosen = mine if mine == _STRICTEST[name] else theirs
         if name == "target" and chosen <= changed.get("margin", own.margin):
             continue  # a margin that was typed is below the target beside it
         if chosen != mine:

@@ -92,8 +92,7 @@ def read_ci(environ: Mapping[str, str]) -> CiFacts:
         be read is a complaint.
     """
     if environ.get("GITHUB_ACTIONS") == "true":
-        event = _read_event(environ.get("GITHUB_EVENT_PATH", ""))
-        return github_facts(environ, event)
+        return github_facts(environ, _read_event(environ.get("GITHUB_EVENT_PATH", "")))
     if environ.get("GITLAB_CI") == "true":
         return gitlab_facts(environ)
     for system in SYSTEMS:
@@ -104,7 +103,7 @@ def read_ci(environ: Mapping[str, str]) -> CiFacts:
     return CiFacts(provider="other" if is_ci else None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class System:
     """A CI service that tells all by variables, whose names these are; empty where it has none.
 
@@ -153,46 +152,27 @@ _NO = ("", "0", "false")
 # From the documentation of each. No variable of CircleCI's requests holds the target; those of
 # Cloud Build are substitutions, which a step has to hand on by these names.
 SYSTEMS = (
-    System(
-        name="appveyor", sign="APPVEYOR", request="APPVEYOR_PULL_REQUEST_NUMBER",
-        target="APPVEYOR_REPO_BRANCH", commit="APPVEYOR_REPO_COMMIT",
-    ),
-    System(
-        name="azure", sign="TF_BUILD", target="SYSTEM_PULLREQUEST_TARGETBRANCH",
-        commit="BUILD_SOURCEVERSION", event="BUILD_REASON", fork="SYSTEM_PULLREQUEST_ISFORK",
-    ),
-    System(
-        name="bitbucket", sign="BITBUCKET_BUILD_NUMBER", target="BITBUCKET_PR_DESTINATION_BRANCH",
-        commit="BITBUCKET_COMMIT",
-    ),
-    System(
-        name="buildkite", sign="BUILDKITE", target="BUILDKITE_PULL_REQUEST_BASE_BRANCH",
-        commit="BUILDKITE_COMMIT", default="BUILDKITE_PIPELINE_DEFAULT_BRANCH",
-        event="BUILDKITE_SOURCE", url="BUILDKITE_BUILD_URL",
-    ),
-    System(
-        name="circleci", sign="CIRCLECI", request="CIRCLE_PULL_REQUEST", commit="CIRCLE_SHA1",
-        url="CIRCLE_BUILD_URL", fork="CIRCLE_PR_USERNAME",
-    ),
-    System(name="cloud-build", sign="_BASE_BRANCH", target="_BASE_BRANCH", commit="COMMIT_SHA"),
-    System(
-        name="drone", sign="DRONE", request="DRONE_PULL_REQUEST", target="DRONE_TARGET_BRANCH",
-        commit="DRONE_COMMIT_SHA", default="DRONE_REPO_BRANCH", event="DRONE_BUILD_EVENT",
-        url="DRONE_BUILD_LINK",
-    ),
-    System(
-        name="jenkins", sign="JENKINS_URL", target="CHANGE_TARGET", url="BUILD_URL",
-        fork="CHANGE_FORK",
-    ),
-    System(
-        name="travis", sign="TRAVIS", request="TRAVIS_PULL_REQUEST", target="TRAVIS_BRANCH",
-        commit="TRAVIS_COMMIT", event="TRAVIS_EVENT_TYPE", url="TRAVIS_BUILD_WEB_URL",
-    ),
-    System(
-        name="woodpecker", sign="CI", value="woodpecker", target="CI_COMMIT_TARGET_BRANCH",
-        request="CI_COMMIT_PULL_REQUEST", commit="CI_COMMIT_SHA", default="CI_REPO_DEFAULT_BRANCH",
-        event="CI_PIPELINE_EVENT", url="CI_PIPELINE_URL",
-    ),
+    System("appveyor", "APPVEYOR", request="APPVEYOR_PULL_REQUEST_NUMBER",
+           target="APPVEYOR_REPO_BRANCH", commit="APPVEYOR_REPO_COMMIT"),
+    System("azure", "TF_BUILD", target="SYSTEM_PULLREQUEST_TARGETBRANCH",
+           commit="BUILD_SOURCEVERSION", event="BUILD_REASON", fork="SYSTEM_PULLREQUEST_ISFORK"),
+    System("bitbucket", "BITBUCKET_BUILD_NUMBER", target="BITBUCKET_PR_DESTINATION_BRANCH",
+           commit="BITBUCKET_COMMIT"),
+    System("buildkite", "BUILDKITE", target="BUILDKITE_PULL_REQUEST_BASE_BRANCH",
+           commit="BUILDKITE_COMMIT", default="BUILDKITE_PIPELINE_DEFAULT_BRANCH",
+           event="BUILDKITE_SOURCE", url="BUILDKITE_BUILD_URL"),
+    System("circleci", "CIRCLECI", request="CIRCLE_PULL_REQUEST", commit="CIRCLE_SHA1",
+           url="CIRCLE_BUILD_URL", fork="CIRCLE_PR_USERNAME"),
+    System("cloud-build", "_BASE_BRANCH", target="_BASE_BRANCH", commit="COMMIT_SHA"),
+    System("drone", "DRONE", request="DRONE_PULL_REQUEST", target="DRONE_TARGET_BRANCH",
+           commit="DRONE_COMMIT_SHA", default="DRONE_REPO_BRANCH", event="DRONE_BUILD_EVENT",
+           url="DRONE_BUILD_LINK"),
+    System("jenkins", "JENKINS_URL", target="CHANGE_TARGET", url="BUILD_URL", fork="CHANGE_FORK"),
+    System("travis", "TRAVIS", request="TRAVIS_PULL_REQUEST", target="TRAVIS_BRANCH",
+           commit="TRAVIS_COMMIT", event="TRAVIS_EVENT_TYPE", url="TRAVIS_BUILD_WEB_URL"),
+    System("woodpecker", "CI", value="woodpecker", request="CI_COMMIT_PULL_REQUEST",
+           target="CI_COMMIT_TARGET_BRANCH", commit="CI_COMMIT_SHA",
+           default="CI_REPO_DEFAULT_BRANCH", event="CI_PIPELINE_EVENT", url="CI_PIPELINE_URL"),
 )  # fmt: skip
 
 
@@ -213,7 +193,9 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
     """
     notes = _Complaints()
     name = environ.get("GITHUB_EVENT_NAME") or None
-    is_over = value_at(event, "action") == "closed" and not _ref(environ).startswith("refs/pull/")
+    is_over = value_at(event, "action") == "closed" and not environ.get(
+        "GITHUB_REF", ""
+    ).startswith("refs/pull/")
     # Reviews have it, too; the name is known without an event file.
     is_request = isinstance(value_at(event, "pull_request"), dict) or "pull_request" in (name or "")
     default = value_at(event, "repository", "default_branch")
@@ -247,7 +229,7 @@ def _with_request(
     facts: CiFacts, environ: Mapping[str, str], event: object, *, notes: _Complaints
 ) -> CiFacts:
     """Add what is known of a pull request at GitHub."""
-    request, ref = value_at(event, "pull_request"), _ref(environ)
+    request, ref = value_at(event, "pull_request"), environ.get("GITHUB_REF", "")
     if isinstance(event, dict):
         merged = notes.commit("pull_request.head.sha", value_at(request, "head", "sha"))
         is_targets = facts.event == "pull_request_target"  # it has its secrets, from forks too
@@ -279,10 +261,6 @@ def _with_distant_request(facts: CiFacts, event: object, *, notes: _Complaints) 
     target = targets.pop() if len(targets) == 1 else None
     merged = notes.commit("workflow_run.head_sha", value_at(run, "head_sha"))
     return replace(facts, of_request=True, target=target, merged=merged)
-
-
-def _ref(environ: Mapping[str, str]) -> str:
-    return environ.get("GITHUB_REF", "")
 
 
 def _comes_from_elsewhere(event: object) -> bool | None:

@@ -214,7 +214,13 @@ class Rerun:
         """Run pytest in the worktree and look at how it ended."""
         settings, file = self.settings, scratch / "outcome.json"
         folder = self.config.invocation_params.dir
-        brief = self._brief(relocation, file)
+        brief = Brief(
+            session=settings.session,
+            checkout=str(relocation.checkout),
+            worktree=str(relocation.worktree),
+            selection=self._node_ids,
+            outcome=str(file),
+        )
         environ = {**self._environ(relocation, installs), **self.repository.filters}
         there = relocation.place(folder) or folder
         there.mkdir(parents=True, exist_ok=True)
@@ -230,15 +236,6 @@ class Rerun:
                 f"with {code}; see above"
             )
         return outcome
-
-    def _brief(self, relocation: Relocation, file: Path) -> Brief:
-        return Brief(
-            session=self.settings.session,
-            checkout=str(relocation.checkout),
-            worktree=str(relocation.worktree),
-            selection=self._node_ids,
-            outcome=str(file),
-        )
 
     def _environ(self, relocation: Relocation, installs: Iterable[Install]) -> dict[str, str]:
         path = python_path(

@@ -33,18 +33,10 @@ _HELPERS = ("__editable__", "_editable_impl_", "__pycache__", "..")
 _MODULES = (".py", ".so", ".pyd")
 PYPROJECT = "pyproject.toml"
 _PATTERNS = (
-    PYPROJECT,
-    "setup.py",
-    "setup.cfg",
-    "*requirements*.txt",
-    "*requirements*.in",
-    "requirements/*.txt",
-    "constraints*.txt",
-    "*.lock",
-    "Pipfile",
-    "environment*.yml",
+    PYPROJECT, "setup.py", "setup.cfg", "*requirements*.txt", "*requirements*.in",
+    "requirements/*.txt", "constraints*.txt", "*.lock", "Pipfile", "environment*.yml",
     "environment*.yaml",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,19 +28,9 @@ NEAREST = 50
 FURTHEST = 5000  # commits along first parents, whether or not they count
 
 How = Literal[
-    "file",
-    "last",
-    "run id",
-    "commit",
-    "merge-base",
-    "named by CI",
-    "equal tree",
-    "earlier commit",
-    "this very commit",
-    "table",
-    "nothing yet",
-    "rerun",
-]
+    "file", "last", "run id", "commit", "merge-base", "named by CI", "equal tree",
+    "earlier commit", "this very commit", "table", "nothing yet", "rerun",
+]  # fmt: skip
 
 _PATH = re.compile(rf"\.{{0,2}}[/\\]|~|[A-Za-z]:[/\\]|.*{re.escape(ENDING)}\Z", re.DOTALL)
 
