@@ -71,6 +71,7 @@ _STATISTICS: Mapping[Method, str] = {
 def scope(comparison: Comparison, settings: Settings) -> Iterator[str]:
     """Say what the figures of a comparison hold for."""
     functions, rules = comparison.functions, settings.gate
+    yield from filter(None, [family_words(comparison, rules)])
     ways = dict.fromkeys((one.metric, one.better) for one in functions if one.metric != PASS_METRIC)
     if ways:
         yield f"better: {', '.join(f'{better} {metric}' for metric, better in ways)}"
@@ -318,7 +319,8 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
 def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
     """Write the line of the ini file by which a drop that is meant passes; "" if none is due."""
     baseline, comparison = judgement.baseline, judgement.comparison
-    is_failing = function.fails and function.verdict is Verdict.REGRESSED
+    # the mean of a part is no bound for that of the whole
+    is_failing = function.fails and function.verdict is Verdict.REGRESSED and not function.partial
     if not is_failing or baseline is None or comparison is None or judgement.is_of_tables:
         return ""
     line = accepting(short(function), function, baseline=baseline.run)

@@ -27,7 +27,7 @@ from pytest_llmeval.reports.formats import (
     mean_with_ends,
     number,
 )
-from pytest_llmeval.reports.remarks import claims, family_words, not_judged, remarks
+from pytest_llmeval.reports.remarks import accepting_line, claims, family_words, not_judged, remarks
 from pytest_llmeval.reports.sentences import (
     count_moved,
     difference_interval,
@@ -230,6 +230,14 @@ def test_a_verdict_that_several_comparisons_prevent_is_named(worse: bool, word: 
         "its interval reaches 0"
     ) in said_of(found)
     assert "share the level" not in said_of(altered(found, p_adjusted=0.2, p=0.1, p_improved=0.2))
+
+
+def test_of_a_part_of_a_function_no_drop_is_offered_to_accept() -> None:
+    judgement = FORMS["regressed"]()
+    assert judgement.comparison is not None
+    regressed = judgement.comparison.functions[0]
+    assert accepting_line(judgement, regressed).startswith("llm_accept = test_label:pass >= ")
+    assert accepting_line(judgement, dataclasses.replace(regressed, partial=True)) == ""
 
 
 def test_a_verdict_that_the_whole_suite_may_not_give_is_said_to_be_of_a_part() -> None:

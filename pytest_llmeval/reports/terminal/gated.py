@@ -19,7 +19,7 @@ from pytest_llmeval.reports.formats import (
     percent,
 )
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.remarks import family_words, not_judged
+from pytest_llmeval.reports.remarks import not_judged
 from pytest_llmeval.reports.report import (
     CaseEntry,
     ComparedFunction,
@@ -71,8 +71,6 @@ def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[
         return
     yield from _ungated(report, page)
     scopes = [*report.scope]
-    if page.verbose and (family := family_words(comparison, rules)):
-        scopes.append(family)
     if page.verbose and any(one.effect.mean_interval for one in comparison.functions):
         scopes.append(
             f"beside a mean: its own {percent(1 - 2 * rules.alpha)} interval, which tests nothing"
