@@ -206,6 +206,8 @@ def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
     ruled_out = f"{drop} or more is ruled out ({percent(1 - rules.alpha)})"
     if comparison.evidence.interval and comparison.evidence.ruled_out_by == "interval":
         worst = max(0.0, -comparison.evidence.interval[0])
+        if not worst:
+            return f"{ruled_out}: the interval has no drop in it"
         if comparison.scale == "log":
             return f"{ruled_out}: at most by a factor of {digits(ratio_of(worst))}"
         fell = verb(comparison.better, improved=False)

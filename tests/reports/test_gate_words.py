@@ -74,6 +74,17 @@ def altered(comparison: FunctionComparison, **changes: object) -> FunctionCompar
     return dataclasses.replace(comparison, **changes)  # type: ignore[arg-type]
 
 
+def test_an_interval_without_a_drop_is_not_said_to_fall_by_nothing() -> None:
+    one = altered(
+        SECONDS,
+        verdict=Verdict.NO_SIGNIFICANT_CHANGE,
+        ruled_out_by="interval",
+        interval=(0.0, 0.35),
+        scale="linear",
+    )
+    assert sentence(one, RULES).endswith("is ruled out (95%): the interval has no drop in it")
+
+
 def test_a_worse_ratio_is_a_factor() -> None:
     assert sentence(SECONDS, RULES) == (
         "test_it (seconds) worsened by a factor of 1.22 (0.5 -> 0.61); "
