@@ -150,7 +150,12 @@ def claims(functions: Sequence[FunctionComparison]) -> list[str]:
             by_function.setdefault(one.function, []).append(one)
     compared = [one for metrics in by_function.values() for one in metrics]
     if compared and not any(one.evidence.wordings for one in compared):
-        cases = sum(metrics[-1].effect.cases for metrics in by_function.values())
+        # of a score table each metric is a function of the same cases
+        counts = {
+            one.function.removesuffix(f"::{one.metric}"): one.effect.cases
+            for one in sorted(compared, key=lambda one: one.effect.cases)
+        }
+        cases = sum(counts.values())
         return [f"holds for {sentences.these_cases(cases)} and this wording"]
     return [f"{short(found[0])} holds for {_wordings(found)}" for found in by_function.values()]
 

@@ -201,6 +201,8 @@ def _undetected_drop(one: FunctionComparison) -> str:
     if drop is None:
         are_tied = 0 < effect.units < effect.changed
         clusters = too_few_clusters(effect.units, effect.effective_units)
+        if effect.method == "same-shift":
+            return "a drop of unknown size, as no score varies"
         return f"any drop, as {clusters if are_tied else 'too few cases moved'}"
     if one.scale == "linear":
         return f"a drop smaller than {number(drop)}"

@@ -224,3 +224,27 @@ def test_clusters_of_one_are_told_as_that(tmp_path: Path) -> None:
     path = written(tmp_path, rows, head)
     text = told("compare", f"{path}::A", f"{path}::B", "--json")
     assert "the 9 cases are a single cluster: no test can tell chance from a drop" in text
+
+
+def test_cases_of_several_metrics_are_counted_once_and_named_whole(tmp_path: Path) -> None:
+    rows = [
+        (f"q{i}", r, int(k == "A" or i > 7 + (name == "f1")), name, k)
+        for i in range(12)
+        for r in range(2)
+        for name in ("acc", "f1")
+        for k in "AB"
+    ]
+    path = written(tmp_path, rows, OF_METRICS)
+    text = told("compare", f"{path}::A", f"{path}::B", "--metric=acc")
+    both = told("compare", f"{path}::A", f"{path}::B")
+    assert "holds for these 12 cases" in text
+    assert "holds for these 12 cases" in both
+    assert "fell too  q3  2/2 -> 0/2" in both
+    assert r"\x3a" not in both
+
+
+def test_a_drop_of_unknown_size_is_not_called_none(tmp_path: Path) -> None:
+    path = written(tmp_path, [(i, 0, 0.5 + i / 100, k) for i in range(20) for k in "AB"])
+    pair = (f"{path}::A", f"{path}::B")
+    assert "could catch none" not in told("compare", *pair)
+    assert "a drop of unknown size, as no score varies" in told("compare", *pair, "--markdown")

@@ -11,6 +11,7 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
+from pytest_llmeval.gate import conclusion
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.settings import GateRules
@@ -94,7 +95,11 @@ def test_random_tables_agree_with_scipy(block: int) -> None:
 
 @pytest.mark.calibration
 @pytest.mark.parametrize("block", range(20))
-def test_ten_thousand_random_tables_agree_with_scipy(block: int) -> None:
+def test_ten_thousand_random_tables_agree_with_scipy(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # advice on more cases takes nine tenths of the time, and is no figure of the table
+    monkeypatch.setattr(conclusion, "remedies", lambda *_, **__: (None, None))
     for seed in range(block * OF_CALIBRATION // 20, (block + 1) * OF_CALIBRATION // 20):
         check(seed)
 

@@ -189,7 +189,7 @@ def _others(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) ->
     if function.of.verdict not in _OPEN or not fell:
         return ""
     others = [
-        moved_case(case.of, function.of).removeprefix(function.name)
+        moved_case(case.of, function.of).removeprefix(function.name).removeprefix("::")
         for case in fell
         if 2 * case.of.difference <= fell[0].of.difference and case not in told
     ]

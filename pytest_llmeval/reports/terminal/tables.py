@@ -154,8 +154,8 @@ def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[s
 
 def _could_catch(function: FunctionComparison) -> str:
     drop = function.evidence.smallest_detectable_drop
-    if drop is None:
-        return _NO_DROP
+    if drop is None:  # where no score varies any drop of all cases alike is seen
+        return "unknown" if function.effect.method == "same-shift" else _NO_DROP
     return drop_as_factor(drop, function.better) if function.scale == "log" else number(drop)
 
 
