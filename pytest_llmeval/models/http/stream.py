@@ -89,7 +89,7 @@ def _add(whole: dict[str, Any], piece: JsonObject, *, in_message: bool) -> None:
         elif isinstance(value, dict):
             whole[name] = known if isinstance(known, dict) else {}
             _add(whole[name], value, in_message=is_within)
-        elif isinstance(value, str) and _is_cut(name, value, known, in_message=in_message):
+        elif isinstance(value, str) and _is_cut(name, value, known, in_message=is_within):
             whole[name] = (known if isinstance(known, str) else "") + value
         elif name not in whole or value not in _EMPTY:
             whole[name] = value

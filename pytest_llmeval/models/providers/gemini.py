@@ -21,7 +21,6 @@ _MODEL = re.compile(r"/models/([^/]+):\w+$")
 # Our names of sampling parameters, and the API's.
 _SAMPLING = {"temperature": "temperature", "seed": "seed", "top_p": "topP"}
 _ROLES = {"assistant": "model"}
-_SPEAKERS = {"model": "assistant"}
 _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 
 
@@ -89,8 +88,8 @@ def _common(value: Any) -> Any:
     if value.get("thought") is True:
         return {"thinking": value.get("text")}
     said = value.get("parts", value.get("content"))
-    named = {"role": _SPEAKERS.get(value["role"], value["role"])} if "role" in value else {}
-    return value if said is None else {**named, "content": _common(said)}
+    speaker = "assistant" if value.get("role") == "model" else value.get("role")
+    return value if said is None else {"role": speaker, "content": _common(said)}
 
 
 def _has_ended(reply: JsonObject) -> bool:
