@@ -16,7 +16,7 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_llmeval.cache.parameters import Parameters
+    from pytest_llmeval.cache.case_parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

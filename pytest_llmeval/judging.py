@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.cache.queries import DATABASE
-from pytest_llmeval.cache.requests import origins_asked
+from pytest_llmeval.cache.why import origins_asked
 from pytest_llmeval.errors import SettingsError, listed_names
 from pytest_llmeval.gate.results import (
     MOST_NAMED,
@@ -27,7 +27,7 @@ from pytest_llmeval.runs.reshaping import renames_to_nothing, under_new_names
 from pytest_llmeval.settings import is_to_be_gated
 
 if TYPE_CHECKING:
-    from pytest_llmeval.cache.parameters import Parameters
+    from pytest_llmeval.cache.case_parameters import Parameters
     from pytest_llmeval.transcripts.transcript import StoredTexts
 
 _GONE = 2  # the row of the decision table

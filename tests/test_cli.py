@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.key import PARTS
 from pytest_llmeval.cache.queries import Change
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.requests import pack_request, row_name
-from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cli import main
 from pytest_llmeval.errors import CacheUnusable
 from pytest_llmeval.records import Slot

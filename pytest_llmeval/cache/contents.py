@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.cache.queries import Change, StoredRow
 from pytest_llmeval.cache.reply import StoredReply, decode_or_none
 from pytest_llmeval.cache.requests import PREFIX, Parts, row_name, stored_requests
-from pytest_llmeval.cache.store import Store
 
 NAME = re.compile(
     r"(?P<place>(?P<key>[0-9a-f]{64})/(?:shared|[0-9]{1,9})/[0-9]{1,9})"

@@ -10,16 +10,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_llmeval.cache.course import (
-    SOME_COURSE,
-    Steps,
-    course_name,
-    decode_course,
-    encode_course,
-)
+from pytest_llmeval.cache.case_parameters import Parameters, keep_parameters
 from pytest_llmeval.cache.flights import SingleFlight
 from pytest_llmeval.cache.locks import fork_safe_lock, lock_awaited_by_forks
-from pytest_llmeval.cache.parameters import Parameters, keep_parameters
 from pytest_llmeval.cache.process_locks import ProcessLocks
 from pytest_llmeval.cache.reply import (
     Accepts,
@@ -30,14 +23,21 @@ from pytest_llmeval.cache.reply import (
     decode,
     encode,
 )
-from pytest_llmeval.cache.requests import explain_miss, request_rows
+from pytest_llmeval.cache.requests import request_rows
+from pytest_llmeval.cache.timed_calls import (
+    SOME_COURSE,
+    Steps,
+    course_name,
+    decode_course,
+    encode_course,
+)
 from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.records import Slot
 from pytest_llmeval.settings import CacheMode
 
 if TYPE_CHECKING:
+    from pytest_llmeval.cache.database import Store
     from pytest_llmeval.cache.queries import NewRow
-    from pytest_llmeval.cache.store import Store
 
 __all__ = ["Answer", "Replies", "StoredReply"]
 
@@ -354,7 +354,7 @@ class Replies:
     def _open(self) -> Store:
         with self._opening:
             if self._store is None:
-                from pytest_llmeval.cache.store import Store
+                from pytest_llmeval.cache.database import Store
 
                 self._store = Store(self._directory, warn=self._warn)
                 with suppress(CacheUnusable):  # a lookup of a reply tells of it
@@ -369,6 +369,8 @@ class Replies:
         elif canonical is None or len(self._explained_keys | {key}) > EXPLAINED:
             why = ""
         else:
+            from pytest_llmeval.cache.why import explain_miss  # sqlite3
+
             self._explained_keys.add(key)
             why = explain_miss(self._open(), key, canonical)
         return (

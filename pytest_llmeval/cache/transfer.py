@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.cache.contents import draws_in, parse_name
-from pytest_llmeval.cache.course import PREFIX as COURSES
+from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cache.queries import Change, NewRow, StoredRow
 from pytest_llmeval.cache.reply import decode, pack, parse_object, unpack
 from pytest_llmeval.cache.requests import PREFIX, pack_request, unpack_request
-from pytest_llmeval.cache.store import Store
+from pytest_llmeval.cache.timed_calls import PREFIX as COURSES
 from pytest_llmeval.errors import CacheError, RowRefused
 
 KIND = "pytest-llm-baseline cache"

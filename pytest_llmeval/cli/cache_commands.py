@@ -10,16 +10,16 @@ from pathlib import Path
 import click
 
 from pytest_llmeval.cache.contents import count_contents
+from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.directory import refuse_link
 from pytest_llmeval.cache.disk import DBNAME
-from pytest_llmeval.cache.requests import explain_calls
-from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cache.transfer import export, merge, read_export, read_folder
+from pytest_llmeval.cache.why import explain_calls
 from pytest_llmeval.cli.arguments import Home, home_option
 from pytest_llmeval.cli.case_names import case_named, lowest
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import CacheError
-from pytest_llmeval.reports.terminal import stored
+from pytest_llmeval.reports.terminal import listing
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.scan import scan_run
 
@@ -40,7 +40,7 @@ file_argument = click.argument(
 def stats(home: Home) -> None:
     """Count requests, draws, generations and bytes, by model and host."""
     with opened(home) as store:
-        echo(stored.contents(count_contents(store), home.path / "cache"))
+        echo(listing.contents(count_contents(store), home.path / "cache"))
 
 
 @cache_command.command()
@@ -61,7 +61,7 @@ def why(nodeid: str, reference: str, home: Home) -> None:
     calls = [call for trial in scanned.trials_of(nodeid)[nodeid] for call in trial.calls]
     echo([f"run {run.id}  {nodeid}", *([] if calls else ["it made no call"])])
     with opened(home) as store:
-        echo(stored.explanation(explain_calls(store, calls)))
+        echo(listing.explanation(explain_calls(store, calls)))
 
 
 @cache_command.command("export")
@@ -70,7 +70,7 @@ def why(nodeid: str, reference: str, home: Home) -> None:
 def export_file(path: Path, home: Home) -> None:
     """Write all replies to a new FILE.jsonl or FILE.jsonl.gz; it holds what was asked and said."""
     with opened(home) as store:
-        echo([stored.exported(export(store, path), path)])
+        echo([listing.exported(export(store, path), path)])
 
 
 @cache_command.command("import")
@@ -90,7 +90,7 @@ def import_file(path: Path, home: Home) -> None:
         _check(home, must_exist=False)
     with closing(Store(home.path, warn=_warn)) as store:
         done = store.rewrite(partial(merge, foreign=foreign))
-    echo([stored.merged(done, path)])
+    echo([listing.merged(done, path)])
 
 
 @cache_command.command()
@@ -101,7 +101,7 @@ def clear(home: Home, *, yes: bool) -> None:
     _check(home)
     folder = home.path / "cache"
     refuse_link(folder)
-    size = stored.size((folder / DBNAME).stat().st_size)
+    size = listing.size((folder / DBNAME).stat().st_size)
     if not yes:
         click.confirm(printable(f"Delete every reply in {folder} ({size}) for good?"), abort=True)
     try:

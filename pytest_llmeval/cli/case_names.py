@@ -80,12 +80,12 @@ def lowest(scanned: ScannedRun, cases: Sequence[str]) -> str:
         (value, place)
         for place, case in enumerate(cases)
         if case in known
-        for value in figures(known[case], means.get(case, {})).values()
+        for value in turned_means(known[case], means.get(case, {})).values()
     ]
     return cases[min(found, default=(0.0, 0))[1]]
 
 
-def figures(case: Case, means: Mapping[str, float]) -> dict[str, float]:
+def turned_means(case: Case, means: Mapping[str, float]) -> dict[str, float]:
     """Pick the means of a case that tell how it does, turned so that larger ones are better."""
     metrics = case.gate or (SCORE_METRIC if SCORE_METRIC in means else PASS_METRIC,)
     return {

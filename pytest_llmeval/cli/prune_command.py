@@ -10,17 +10,16 @@ from functools import partial
 
 import click
 
-from pytest_llmeval.cache.contents import Pruning
-from pytest_llmeval.cache.contents import plan_pruning as plan_of_replies
+from pytest_llmeval.cache.contents import Pruning, plan_pruning
 from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cache.queries import Plan
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cli.arguments import Home, home_option
 from pytest_llmeval.cli.cache_commands import opened, yes_option
 from pytest_llmeval.cli.pages import echo, warn
-from pytest_llmeval.reports.terminal import stored
+from pytest_llmeval.reports.terminal import listing
 from pytest_llmeval.runs.lookup.for_commands import draws_of_every_run, needed_runs
-from pytest_llmeval.runs.pruning import plan_pruning
+from pytest_llmeval.runs.pruning import runs_to_prune
 from pytest_llmeval.runs.store import StoredRun, refuse_tracked
 
 AGE = re.compile(r"(0|[1-9][0-9]{0,4})d", re.ASCII)
@@ -56,15 +55,15 @@ def prune_command(
     """
     refuse_tracked(home.path, git=home.refs.git)
     now, whole = datetime.now(UTC), days(age, "--older-than")
-    listing = home.store.every()
-    warn(listing.notes)
-    planned = plan_pruning(
-        listing.runs,
+    every = home.store.every()
+    warn(every.notes)
+    planned = runs_to_prune(
+        every.runs,
         before=now - whole,
         dirty_before=now - min(whole, days(dirty, "--dirty-older-than")),
         needed=needed_runs(reference, home.refs),
     )
-    echo(stored.pruned_runs(planned))
+    echo(listing.pruned_runs(planned))
     plan = _replies_to_go(home, now - whole, planned.going) if replies else None
     if dry_run or not (planned.going or plan):
         return
@@ -86,10 +85,10 @@ def _replies_to_go(
     if not (home.path / "cache" / DBNAME).is_file():
         return None
     kept = draws_of_every_run(home.store, besides={run.path for run in going})
-    plan = partial(plan_of_replies, before=before.strftime(TIME), kept=kept)
+    plan = partial(plan_pruning, before=before.strftime(TIME), kept=kept)
     with opened(home) as cache:
         planned = plan(cache.rows())
-    echo(stored.pruning(planned, before=before.strftime(TIME)))
+    echo(listing.pruning(planned, before=before.strftime(TIME)))
     return plan if planned.replies else None
 
 

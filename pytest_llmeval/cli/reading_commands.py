@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import click
 
 from pytest_llmeval.cli.arguments import Home, home_option, ini_renames
-from pytest_llmeval.cli.case_names import case_named, figures, lowest
+from pytest_llmeval.cli.case_names import case_named, lowest, turned_means
 from pytest_llmeval.cli.pages import has_colours, page_of_output, warn
 from pytest_llmeval.errors import BaselineError
-from pytest_llmeval.reports.terminal.fitting import Page, StyledLine
-from pytest_llmeval.reports.terminal.reading import (
+from pytest_llmeval.reports.terminal.diff import (
     CaseSide,
     alike_in_others,
     case_lines,
     not_here,
 )
+from pytest_llmeval.reports.terminal.fitting import Page, StyledLine
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import under_new_names
@@ -159,8 +159,8 @@ def _fell_most(pair: _Pair, among: Sequence[str] | None = None) -> str | None:
     old, new = pair.before.means, pair.after.means
     moved: list[tuple[float, str]] = []
     for case in pair.after.header.run.cases:
-        then = figures(case, old.get(pair.old_names.get(case.id, ""), {}))
-        now = figures(case, new.get(case.id, {}))
+        then = turned_means(case, old.get(pair.old_names.get(case.id, ""), {}))
+        now = turned_means(case, new.get(case.id, {}))
         common = then.keys() & now.keys() if among is None or case.id in among else ()
         moved += [
             (now[metric] - then[metric], case.id)

@@ -30,12 +30,12 @@ from pytest_llmeval.reports.formats import percent
 from pytest_llmeval.reports.json_report import history_entries, run_entry
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.of_tables import in_words_of_tables
-from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
-from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
-from pytest_llmeval.reports.terminal.stored import (
+from pytest_llmeval.reports.terminal.listing import (
     history_lines,
     listed_runs,
 )
+from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
+from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
 from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.runs.lookup.refs import Baseline

@@ -17,7 +17,7 @@ from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import MakeRun, find_baseline
-from pytest_llmeval.runs.lookup.standing import draws_of, draws_of_line
+from pytest_llmeval.runs.lookup.standing import draws_of_line, draws_of_run
 from pytest_llmeval.runs.own_repository import SECONDS, OwnRepository
 from pytest_llmeval.runs.sharing.shared_store import open_store
 from pytest_llmeval.runs.store import RunStore, refuse_tracked
@@ -113,7 +113,7 @@ def draws_to_replay(
     worker: dict[str, list[str]] = getattr(config, "workerinput", {})
     runs = [*earlier, *(store.load(Path(path)) for path in worker.get(COMPARED_KEY, ()))]
     if runs:
-        return list(map(draws_of, runs))
+        return list(map(draws_of_run, runs))
     git = git_state(config)
     return [draws_of_line(Refs(store, git), root=relative_root(config.rootpath, top=git.top))]
 

@@ -92,7 +92,7 @@ def _keep_from_fakes() -> None:
     faker = sys.modules.get("pyfakefs.fake_filesystem_unittest")
     passed_over = getattr(getattr(faker, "Patcher", None), "RUNTIME_SKIPMODULES", None)
     if isinstance(passed_over, dict):
-        import_module("pytest_llmeval.cache.store")  # while it can see what is real
+        import_module("pytest_llmeval.cache.database")  # while it can see what is real
         passed_over["pytest_llmeval"] = ["pytest_llmeval", "diskcache"]
 
 

@@ -14,7 +14,7 @@ from pytest_llmeval.gate.conclusion import (
     describe_ungated,
     examine,
 )
-from pytest_llmeval.gate.edited import edits_of
+from pytest_llmeval.gate.edited import find_edits
 from pytest_llmeval.gate.family import Name, adjusted_together
 from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.pairing import Pairing
@@ -131,7 +131,7 @@ class _BothRuns:
         }
         of_main = {} if main is None else sides_of(main)
         self._edits = {
-            name: edits_of(
+            name: find_edits(
                 self.sides[name], self.current[name], rule=rules.edited, main=of_main.get(name)
             )
             for name in self._calls

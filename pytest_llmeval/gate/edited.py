@@ -48,7 +48,7 @@ class Edits:
         return {**self.own, **{name: name for name in self.asked}}
 
 
-def edits_of(
+def find_edits(
     baseline: Side, current: Side, *, rule: EditedCases, main: Side | None = None
 ) -> Edits:
     """Find the edited cases of a function, and say what becomes of each.

@@ -17,8 +17,8 @@ from math import inf
 from time import monotonic  # by name: a test may mock those of the module
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.cache.course import Step, Steps
 from pytest_llmeval.cache.locks import fork_safe_lock
+from pytest_llmeval.cache.timed_calls import Steps, TimedCall
 from pytest_llmeval.errors import Lost
 from pytest_llmeval.models.strands import strands_of
 
@@ -80,7 +80,7 @@ class OpenCall:
     expired: int
     recorded: Sequence[Steps]
     leave: Leave
-    given_up: Step | None = None
+    given_up: TimedCall | None = None
     draw: str = ""
     is_paid: bool = False
     miss: ReplayMiss | None = None
@@ -131,7 +131,7 @@ class Course:
     _rang: list[float] = field(default_factory=list)  # for each that ran out, when its timer did
     _begun: set[str] = field(default_factory=set)
     _open: dict[str, OpenCall] = field(default_factory=dict)
-    _ended: dict[str, Step] = field(default_factory=dict)
+    _ended: dict[str, TimedCall] = field(default_factory=dict)
     _before: dict[str, str] = field(default_factory=dict)  # by place what the same code asked
 
     def begin(self, key: str, slot: Slot, replies: Replies, leave: Leave) -> OpenCall:
@@ -283,7 +283,7 @@ class Course:
         expired = len(rang) - late
         self._is_plain = self._is_plain and not expired
         self._happen()
-        self._ended[call.place] = Step(draw, call.begun, self._last, expired, given_up)
+        self._ended[call.place] = TimedCall(draw, call.begun, self._last, expired, given_up)
 
     def _happen(self) -> None:
         self._last = self._now()
@@ -316,7 +316,7 @@ class Course:
             seconds = max((step.ended for step in steps), default=0.0) + GRACE
         return min(seconds, self._most)
 
-    def _has_happened(self, steps: Steps, step: Step, call: OpenCall) -> bool:
+    def _has_happened(self, steps: Steps, step: TimedCall, call: OpenCall) -> bool:
         """Whether all has happened that happened while a recorded call was open."""
         if self.expired - call.expired < step.expired:
             return False
@@ -327,5 +327,5 @@ class Course:
         )
 
 
-def _alike(one: Step, other: Step) -> bool:
+def _alike(one: TimedCall, other: TimedCall) -> bool:
     return one.draw == other.draw and one.given_up == other.given_up

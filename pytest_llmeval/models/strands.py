@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
-from pytest_llmeval.cache.course import Steps
+from pytest_llmeval.cache.timed_calls import Steps
 from pytest_llmeval.records import Strand
 
 

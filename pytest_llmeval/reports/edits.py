@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_llmeval.cache.parameters import Parameters
-from pytest_llmeval.cache.requests import shown_apart
+from pytest_llmeval.cache.case_parameters import Parameters
+from pytest_llmeval.cache.why import shown_apart
 from pytest_llmeval.gate.results import EditedCase, FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.http.masking import masked_keys

@@ -36,7 +36,7 @@ from pytest_llmeval.reports.report import (
     Side,
     UnknownCost,
 )
-from pytest_llmeval.reports.unseen import unseen, unseen_cases, unseen_connections
+from pytest_llmeval.reports.unseen_connections import unseen, unseen_cases, unseen_connections
 from pytest_llmeval.runs.lookup.refs import Baseline
 
 

@@ -24,7 +24,7 @@ class RunPruning:
     left: int
 
 
-def plan_pruning(
+def runs_to_prune(
     runs: Sequence[StoredRun],
     *,
     before: datetime,

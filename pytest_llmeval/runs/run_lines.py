@@ -31,8 +31,8 @@ from typing import (
 
 import msgspec
 
+from pytest_llmeval.cache.case_parameters import plain_value
 from pytest_llmeval.cache.key import parse_json
-from pytest_llmeval.cache.parameters import plain
 from pytest_llmeval.errors import Failure, Lost
 from pytest_llmeval.records import (
     Call,
@@ -229,7 +229,7 @@ def parameters_digest(parameters: Mapping[str, object]) -> str | None:
     try:
         canonical = json.dumps(
             dict(parameters),
-            default=plain,
+            default=plain_value,
             sort_keys=True,
             ensure_ascii=True,
             allow_nan=False,

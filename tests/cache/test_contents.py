@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache.contents import count_contents
+from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.cache.store import Store
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, asks, overtaken, says, wanted
 

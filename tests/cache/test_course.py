@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.cache.course import Step, Steps, decode_course, encode_course
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import MAX_HEADER, deflate
+from pytest_llmeval.cache.timed_calls import Steps, TimedCall, decode_course, encode_course
 from pytest_llmeval.errors import Lost, RowRefused
 from tests.cache.calls import KEY, SLOT, answered, says
 
 Make = Callable[..., Replies]
 STEPS: Steps = {
-    f"{KEY}/0/0": Step("d1", 0.0, 2.0, 1),
-    f"{KEY}/0/1": Step("d2", 0.5, 1.0, 0, Lost.CANCELLED),
+    f"{KEY}/0/0": TimedCall("d1", 0.0, 2.0, 1),
+    f"{KEY}/0/1": TimedCall("d2", 0.5, 1.0, 0, Lost.CANCELLED),
 }
 
 
@@ -27,7 +27,7 @@ def test_a_course_is_read_as_it_was_written() -> None:
 
 
 def test_a_course_that_is_too_long_is_not_kept() -> None:
-    assert encode_course({"p" * MAX_HEADER: Step("d", 0.0, 1.0)}) is None
+    assert encode_course({"p" * MAX_HEADER: TimedCall("d", 0.0, 1.0)}) is None
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_course_is_stored_beside_the_next_reply(make_replies: Make) -> None:
 
 
 def test_a_trial_has_a_course_for_each_version_of_it(make_replies: Make) -> None:
-    other = {f"{KEY}/0/0": Step("d3", 0.0, 1.0, 0, Lost.CANCELLED)}
+    other = {f"{KEY}/0/0": TimedCall("d3", 0.0, 1.0, 0, Lost.CANCELLED)}
     for mode, steps in (("auto", STEPS), ("refresh", other)):
         replies = make_replies(mode)
         answered(replies, KEY, SLOT, says("yes"))
@@ -108,7 +108,7 @@ def test_no_course_is_kept_where_nothing_is_stored(
 
 def test_a_course_that_is_too_long_leaves_no_row(make_replies: Make) -> None:
     replies = make_replies()
-    replies.keep_course("trial 0", {"p" * MAX_HEADER: Step("d", 0.0, 1.0)})
+    replies.keep_course("trial 0", {"p" * MAX_HEADER: TimedCall("d", 0.0, 1.0)})
     answered(replies, KEY, SLOT, says("yes"))
     replies.close()
 

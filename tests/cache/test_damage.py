@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import disk, store
+from pytest_llmeval.cache import database as store_module
+from pytest_llmeval.cache import disk
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Slot
@@ -263,7 +264,7 @@ def test_damage_that_another_process_claimed_and_left_is_told_with_the_command_t
     warned: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(store, "PAUSE", 0)
+    monkeypatch.setattr(store_module, "PAUSE", 0)
     zero(database)
     inodes = database.parent.stat().st_ino, database.stat().st_ino
     (database.parent / f"set-aside-{inodes[0]}-{inodes[1]}").touch()
@@ -539,7 +540,7 @@ def test_an_opening_that_a_lock_prevents_is_not_repeated(
         error.sqlite_errorcode = sqlite3.SQLITE_BUSY
         raise error
 
-    monkeypatch.setattr(store, "open_cache", locked)
+    monkeypatch.setattr(store_module, "open_cache", locked)
     replies = make_replies()
     for _ in range(3):
         answered(replies, KEY, SLOT, says("Lima"))

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import requests
+from pytest_llmeval.cache import why
+from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.replies import EXPLAINED, Replies
-from pytest_llmeval.cache.requests import Nearest, explain_calls, parts_to_keep
-from pytest_llmeval.cache.store import Store
+from pytest_llmeval.cache.requests import parts_to_keep
+from pytest_llmeval.cache.why import Nearest, explain_calls
 from pytest_llmeval.errors import CacheError, Lost, ReplayMiss
 from pytest_llmeval.records import Call, Slot
 from tests.cache.calls import SLOT, asks, says, wanted
@@ -161,7 +162,7 @@ def test_a_cache_that_cannot_be_looked_through_explains_nothing(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(requests, "stored_requests", fail)
+    monkeypatch.setattr(why, "stored_requests", fail)
     assert "no reply is stored" in missed(make_replies("replay"), "Chad?")
 
 
@@ -237,13 +238,13 @@ def test_a_request_of_an_older_version_is_not_kept(
 def test_equal_requests_are_looked_for_once(ask: Ask, home: Path, monkeypatch: Any) -> None:
     calls = [ask("Peru?", session="s1", slot=Slot(trial, 0)) for trial in range(3)]
     looked: list[Call] = []
-    original = requests._cause
+    original = why._cause
 
     def look(call: Call, *arguments: Any) -> str:
         looked.append(call)
         return original(call, *arguments)
 
-    monkeypatch.setattr(requests, "_cause", look)
+    monkeypatch.setattr(why, "_cause", look)
     with contextlib.closing(Store(home, warn=print)) as store:
         assert len(list(explain_calls(store, calls))) == 3
     assert len(looked) == 1

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache import process_locks
+from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.process_locks import FILE, ProcessLocks, file_lock, lack_of_locks
-from pytest_llmeval.cache.store import Store
 from pytest_llmeval.errors import CacheUnusable
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pytest_llmeval.cache import locks, store
+from pytest_llmeval.cache import database, locks
 from pytest_llmeval.cache.disk import SharedCache, open_cache
 from pytest_llmeval.cache.queries import ReadConnections
 from pytest_llmeval.cache.replies import Replies
@@ -228,9 +228,9 @@ def test_a_forked_child_leaves_the_connections_of_its_parent_alone(
         reading.append(ReadConnections(*arguments))
         return reading[-1]
 
-    monkeypatch.setattr(store, "open_cache", open_and_remember)
-    monkeypatch.setattr(store, "ReadConnections", read_and_remember)
-    monkeypatch.setattr(store, "call_in_forked_children", in_child.append)
+    monkeypatch.setattr(database, "open_cache", open_and_remember)
+    monkeypatch.setattr(database, "ReadConnections", read_and_remember)
+    monkeypatch.setattr(database, "call_in_forked_children", in_child.append)
     replies = make_replies()
     paid = answered(replies, KEY, Slot(0, 0), says("Lima"))
     parent = opened[0]._con
@@ -249,7 +249,7 @@ def test_a_forked_child_leaves_the_connections_of_its_parent_alone(
 FORK_WITHIN = """
 import os, pathlib, sys, threading, time
 from pytest_llmeval.cache.queries import Change
-from pytest_llmeval.cache.store import Store
+from pytest_llmeval.cache.database import Store
 store = Store(pathlib.Path(sys.argv[1]), warn=print)
 store.add("name", b"value")
 begun = threading.Event()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache.contents import Pruning, plan_pruning
+from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.replies import Replies, StoredReply
-from pytest_llmeval.cache.store import Store
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, asks, never, overtaken, says, wanted
 

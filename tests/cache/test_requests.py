@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache import requests as module
+from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.requests import (
     pack_request,
@@ -17,7 +18,6 @@ from pytest_llmeval.cache.requests import (
     stored_requests,
     unpack_request,
 )
-from pytest_llmeval.cache.store import Store
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, asks, never, says, wanted

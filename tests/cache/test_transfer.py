@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache import requests as request_module
+from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.replies import Answer, Replies
-from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cache.transfer import (
     ImportRefused,
     Merging,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_llmeval.gate.changes import CallsOfBoth
-from pytest_llmeval.gate.edited import edits_of
+from pytest_llmeval.gate.edited import find_edits
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.scoring import sides_of
 from pytest_llmeval.records import Call, Run
@@ -18,7 +18,7 @@ from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared, o
 def paired(baseline: Run, run: Run, *, metric: str = "pass") -> Pairing:
     (before,), (after,) = sides_of(baseline).values(), sides_of(run).values()
     calls = CallsOfBoth(before.trials, after.trials)
-    edits = edits_of(before, after, rule="leave_out")
+    edits = find_edits(before, after, rule="leave_out")
     return Pairing(before, after, metric, calls=calls, better=after.better(metric), edits=edits)
 
 

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 import pytest
 
-from pytest_llmeval.cache.course import Steps
 from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.cache.timed_calls import Steps
 from pytest_llmeval.errors import CacheError, Lost, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.records import Slot

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_llmeval.cache.course import Step
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.cache.timed_calls import TimedCall
 from pytest_llmeval.errors import (
     CallAbandoned,
     Lost,
@@ -281,7 +281,7 @@ def replayed(
 ) -> tuple[Ticking, Course, OpenCall]:
     """Begin a call that was given up when its trial was 5 s old, at once as it began."""
     replies = begin().replies
-    replies.keep_course("trial 0", {f"{SLOW}/0/0": Step("d", 5.0, 5.0, 0, Lost.CANCELLED)})
+    replies.keep_course("trial 0", {f"{SLOW}/0/0": TimedCall("d", 5.0, 5.0, 0, Lost.CANCELLED)})
     time = Ticking()
     monkeypatch.setattr("pytest_llmeval.models.course.monotonic", lambda: time.now)
     course = Course("trial 0", _changed=time, **attributes)

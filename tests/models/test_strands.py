@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmeval.cache.course import Step
+from pytest_llmeval.cache.timed_calls import TimedCall
 from pytest_llmeval.models.attribution import (
     charging,
     inherited_by_threads,
@@ -31,14 +31,14 @@ class Clock:
 
     def __init__(self, seconds: dict[str, float]) -> None:
         self.seconds = seconds
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, TimedCall] = {}
         self.before: dict[str, str] = {}
 
     def run(self, plan: Plan, at: float, asked: str) -> tuple[float, str]:
         """Return when it ends, and what this code asked last: not what it waited for."""
         if isinstance(plan, str):
             end = at + self.seconds.get(plan, 1.0)
-            self.steps[plan], self.before[plan] = Step(plan, at, end), asked
+            self.steps[plan], self.before[plan] = TimedCall(plan, at, end), asked
             return end, plan
         way, parts = plan
         if way == "gather":
@@ -79,7 +79,7 @@ def test_a_chain_is_beside_what_was_gathered_with_it() -> None:
 
 
 def test_a_call_that_another_trial_asked_is_no_call_before() -> None:
-    steps = {"a": Step("a", 0.0, 1.0), "b": Step("b", 0.5, 2.0)}
+    steps = {"a": TimedCall("a", 0.0, 1.0), "b": TimedCall("b", 0.5, 2.0)}
 
     assert strands_of(steps, {"a": "elsewhere", "b": "a"}) == {"a": (0, 0), "b": (0, 1)}
 

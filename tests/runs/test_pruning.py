@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.runs.lookup.for_commands import needed_runs
-from pytest_llmeval.runs.pruning import plan_pruning
+from pytest_llmeval.runs.pruning import runs_to_prune
 
 if TYPE_CHECKING:
     from tests.runs.conftest import Project
@@ -27,7 +27,7 @@ def test_those_that_can_be_no_baseline_go_first_and_sooner(project: Project) -> 
     dirty, part = record(20, dirty=True), record(20, complete=False)
     newest = record(50, dirty=True)
 
-    planned = plan_pruning(
+    planned = runs_to_prune(
         project.store.every().runs,
         before=NOW - timedelta(days=30),
         dirty_before=NOW - timedelta(days=10),

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.reply import Answer, StoredReply, encode
 from pytest_llmeval.cache.requests import request_rows
-from pytest_llmeval.cache.store import Store
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial, Usage, bare_run
 
 FUNCTION = "evals/test_shop.py::test_label"

@@ -47,7 +47,7 @@ from pytest_llmeval.reports.terminal.headline import (
     place,
 )
 from pytest_llmeval.reports.terminal.tables import described_table
-from pytest_llmeval.reports.unseen import unseen, unseen_connections
+from pytest_llmeval.reports.unseen_connections import unseen, unseen_connections
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import peculiarities, unusable_trials
 from pytest_llmeval.runs.lookup.refs import Baseline

@@ -96,7 +96,7 @@ class Search:
             self.passed_over += listing.notes
             runs = tuple(r for r in listing.runs if r.header.run.id not in self.excluding)
             eligible += self._eligible(runs, commit=commit)
-        for stored in in_order(eligible, models=self.models, typed=self.typed_model):
+        for stored in best_first(eligible, models=self.models, typed=self.typed_model):
             try:
                 run = self.store.load(stored.path)
             except BaselineUnreadable as exc:
@@ -142,7 +142,7 @@ class Search:
         return (f"other models: it asked {_listed(asked)}, this session asks {own}",)
 
 
-def in_order(
+def best_first(
     runs: Iterable[StoredRun], *, models: frozenset[str] | None = None, typed: str | None = None
 ) -> list[StoredRun]:
     """Sort runs of one commit, the best one first, and the newest first within a rank.

@@ -13,13 +13,13 @@ from pytest_llmeval.runs.git import ResolvedRef, near_names, relative_root, reso
 from pytest_llmeval.runs.lookup.best_run import (
     MENTIONED,
     Search,
+    best_first,
     covers,
-    in_order,
     peculiarities,
     unfitness,
 )
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.standing import draws_of, standing_runs
+from pytest_llmeval.runs.lookup.standing import draws_of_run, standing_runs
 from pytest_llmeval.runs.lookup.wanted_commit import (
     AUTO,
     ORIGIN,
@@ -71,7 +71,7 @@ def find_candidate(reference: str, refs: Refs, *, exact: bool = False) -> Baseli
         judged = [(one, unfitness(one.header)) for listing in runs for one in listing.runs]
         fit = [one for one, bars in judged if not bars]
         passed_over += [f"run {one.header.run.id}, {bars[0]}" for one, bars in judged if bars]
-        for stored in in_order(fit):
+        for stored in best_first(fit):
             if not any(_is_part(stored, of=other) for other in fit):
                 found = FoundRun(stored.path, refs.store.load(stored.path), tuple(notes))
                 found_at = refs.standing_for(wanted, found, step, reference=reference)
@@ -215,7 +215,7 @@ def draws_of_every_run(store: RunStore, *, besides: Collection[Path] = ()) -> fr
     """
     folders = (store.folder, store.directory / BORROWED)
     paths = {path for folder in folders for path in folder.glob(f"*/*{ENDING}")}.difference(besides)
-    return frozenset[str]().union(*(draws_of(store.load(path)) for path in sorted(paths)))
+    return frozenset[str]().union(*(draws_of_run(store.load(path)) for path in sorted(paths)))
 
 
 def needed_runs(reference: str | None, refs: Refs) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run, only_functions
-from pytest_llmeval.runs.lookup.best_run import in_order, unfitness
+from pytest_llmeval.runs.lookup.best_run import best_first, unfitness
 from pytest_llmeval.runs.lookup.refs import Refs
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit
 from pytest_llmeval.runs.store import RunStore, StoredRun
@@ -19,7 +19,7 @@ def standing(runs: Iterable[StoredRun]) -> dict[str, StoredRun]:
         runs: of one state of the files, complete ones.
     """
     found: dict[str, StoredRun] = {}
-    for stored in in_order(runs):
+    for stored in best_first(runs):
         run = stored.header.run
         for function in dict.fromkeys(case.function for case in run.cases):
             if function not in run.partial:
@@ -68,13 +68,13 @@ def draws_of_line(refs: Refs, *, root: str) -> frozenset[str]:
         listed = [one for commit in step.commits for one in refs.store.at_commit(commit).runs]
         fit = [one for one in listed if one.header.run.root == root and not unfitness(one.header)]
         for run in standing_runs(refs.store, fit):
-            draws.append(draws_of(only_functions(run, _functions(run) - known)))
+            draws.append(draws_of_run(only_functions(run, _functions(run) - known)))
         known.update(*(_functions(one.header.run) for one in fit))
         if any(not one.header.run.selection for one in fit):
             break
     return frozenset[str]().union(*draws)
 
 
-def draws_of(run: Run) -> frozenset[str]:
+def draws_of_run(run: Run) -> frozenset[str]:
     """Collect the draws that a run names."""
     return frozenset(call.draw for trial in run.trials for call in trial.calls if call.draw)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pytest_llmeval.errors import TableError
 from pytest_llmeval.runs.readers import inspect_log, lm_eval, promptfoo
-from pytest_llmeval.runs.readers.results import Results, load, mapping
+from pytest_llmeval.runs.readers.result_file import Results, load_json, mapping
 from pytest_llmeval.runs.table_rows import JSONL, has_ending, read_objects
 
 ENDINGS = (".eval", ".json")
@@ -30,16 +30,16 @@ def results_of(path: Path, *, metric: str | None) -> Results | None:
         first = next(lines, None)
         if first is None or not lm_eval.is_line(first[1]):
             return None
-        return lm_eval.read(path, read_objects(path))
+        return lm_eval.read_lm_eval(path, read_objects(path))
     if not has_ending(path, ENDINGS):
         return None
     if path.suffix.lower() == ".eval":
         return inspect_log.read_packed(path)
-    content = mapping(load(path))
+    content = mapping(load_json(path))
     if "eval" in content and "samples" in content:
-        return inspect_log.read(path, content)
+        return inspect_log.read_inspect_log(path, content)
     if "results" in content:
-        return promptfoo.read(path, content, metric=metric)
+        return promptfoo.read_promptfoo(path, content, metric=metric)
     raise TableError(
         f"{path}: neither a log of Inspect with samples nor what promptfoo writes with --output; "
         "a score table ends in .csv or .jsonl"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.errors import TableError
-from pytest_llmeval.runs.readers.results import LARGEST, Results, mapping, mappings, parse
+from pytest_llmeval.runs.readers.result_file import LARGEST, Results, mapping, mappings, parse
 
 SUMMARIES = "summaries.json"  # of all samples, without their messages
 JOURNAL = "_journal/summaries/"  # the same, of a log that was not finished
@@ -48,7 +48,7 @@ def read_packed(path: Path) -> Results:
     return _results(path, mapping(content.get(header or "")), samples)
 
 
-def read(path: Path, content: Mapping[str, Any]) -> Results:
+def read_inspect_log(path: Path, content: Mapping[str, Any]) -> Results:
     """Read a log that is JSON.
 
     Raises:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.errors import TableError
-from pytest_llmeval.runs.readers.results import Results
+from pytest_llmeval.runs.readers.result_file import Results
 
 CASE = "doc_id"
 # What else stands in a line; of files before 0.4.5, which do not list their metrics.
@@ -22,7 +22,7 @@ def is_line(columns: Iterable[str]) -> bool:
     return {CASE, "resps"} <= set(columns)
 
 
-def read(path: Path, lines: Iterable[tuple[int, Mapping[str, Any]]]) -> Results:
+def read_lm_eval(path: Path, lines: Iterable[tuple[int, Mapping[str, Any]]]) -> Results:
     """Read the lines of a file.
 
     Args:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, SECONDS_METRIC
-from pytest_llmeval.runs.readers.results import Results, mapping, mappings
+from pytest_llmeval.runs.readers.result_file import Results, mapping, mappings
 
 ERROR = 2  # of failureReason: no assertion judged the reply
 UNNAMED = "the test without vars"
 
 
-def read(path: Path, content: Mapping[str, Any], *, metric: str | None) -> Results:
+def read_promptfoo(path: Path, content: Mapping[str, Any], *, metric: str | None) -> Results:
     """Read the results.
 
     Args:

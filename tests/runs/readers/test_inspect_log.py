@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.errors import TableError
-from pytest_llmeval.runs.readers import inspect_log, results
+from pytest_llmeval.runs.readers import inspect_log, result_file
 from pytest_llmeval.runs.score_table import ScoreTable, read_table
 
 HEADER: dict[str, Any] = {
@@ -197,7 +197,7 @@ def test_what_inflates_without_end_is_refused_before_it_is_read(
 def test_a_large_file_of_json_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results, "LARGEST", 1000)
+    monkeypatch.setattr(result_file, "LARGEST", 1000)
     path = tmp_path / "tickets.json"
     path.write_text(" " * 1001)
 
@@ -207,4 +207,4 @@ def test_a_large_file_of_json_is_refused_before_it_is_read(
 
 def test_a_folder_of_that_name_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="cannot be read"):
-        results.load(tmp_path)
+        result_file.load_json(tmp_path)

@@ -27,7 +27,7 @@ _GIVEN_UP = {
 }
 
 
-class Step(NamedTuple):
+class TimedCall(NamedTuple):
     """A call of a trial, from when it was asked to when the application had what came of it.
 
     Attributes:
@@ -45,7 +45,7 @@ class Step(NamedTuple):
 
 
 # By place: key and slot, with a ``~`` for each time that the slot was given back before.
-Steps = Mapping[str, Step]
+Steps = Mapping[str, TimedCall]
 
 
 def course_name(trial: str) -> str:
@@ -61,7 +61,7 @@ def encode_course(steps: Steps) -> bytes | None:
     return deflate(text) if len(text) <= MAX_HEADER else None
 
 
-def decode_course(value: bytes | RowRefused) -> dict[str, Step]:
+def decode_course(value: bytes | RowRefused) -> dict[str, TimedCall]:
     """Read what ``encode_course`` wrote.
 
     Raises:
@@ -74,7 +74,7 @@ def decode_course(value: bytes | RowRefused) -> dict[str, Step]:
     if line.get("schema") != SCHEMA or not isinstance(steps, list) or not all(map(_fits, steps)):
         raise RowRefused("it is no course of a known schema")
     return {
-        place: Step(draw, begun, ended, expired, _GIVEN_UP.get(how, Lost.CANCELLED))
+        place: TimedCall(draw, begun, ended, expired, _GIVEN_UP.get(how, Lost.CANCELLED))
         for place, draw, begun, ended, expired, how in steps
     }
 

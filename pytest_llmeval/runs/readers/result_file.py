@@ -76,7 +76,7 @@ def number_of(value: object) -> float | None:
     return None if math.isnan(number) else number
 
 
-def load(path: Path) -> object:
+def load_json(path: Path) -> object:
     """Read a file of JSON.
 
     Raises:

@@ -18,15 +18,15 @@ from pytest_llmeval.cache.requests import trimmed
 from pytest_llmeval.errors import RowRefused
 
 if TYPE_CHECKING:
+    from pytest_llmeval.cache.database import Store
     from pytest_llmeval.cache.queries import NewRow
-    from pytest_llmeval.cache.store import Store
 
 _AT_A_TIME = 100  # rows of a query
 
 Parameters = Mapping[str, Any]  # by the names of the arguments
 
 
-def plain(value: object) -> object:
+def plain_value(value: object) -> object:
     """Write what JSON has no form of: a record by its fields, a member of an enum by its value.
 
     Raises:
@@ -66,7 +66,7 @@ def keep_parameters(store: Store, by_digest: Mapping[str, Parameters]) -> None:
 def _rows(by_digest: Mapping[str, Parameters]) -> Iterator[NewRow]:
     for digest, parameters in by_digest.items():
         with suppress(TypeError, ValueError, RecursionError):  # a test has changed them since
-            known = json.loads(json.dumps(dict(parameters), default=plain))
+            known = json.loads(json.dumps(dict(parameters), default=plain_value))
             text = json.dumps(trimmed(known), separators=(",", ":")).encode("ascii")
             if len(text) <= MAX_HEADER:
                 yield parameters_name(digest), deflate(text)

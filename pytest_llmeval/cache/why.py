@@ -1,0 +1,202 @@
+"""Why a request was asked anew or is not stored: where the stored one most like it differs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_llmeval.cache.key import Canonical, value_at
+from pytest_llmeval.cache.queries import RowReader
+from pytest_llmeval.cache.reply import decode_or_none
+from pytest_llmeval.cache.requests import (
+    PREFIX,
+    Parts,
+    StoredRequest,
+    flat_fields,
+    parts_to_keep,
+    row_name,
+    stored_requests,
+)
+from pytest_llmeval.errors import CacheError
+
+if TYPE_CHECKING:
+    from pytest_llmeval.cache.database import Store
+    from pytest_llmeval.records import Call
+
+LOOKED_THROUGH = 2_000  # requests, the newest: some 0.2 s
+WORDS = re.compile(r"\w+|[^\w\s]")
+ABSENT = "nothing"
+SHOWN = 60  # characters of a text
+LEAD = 20  # of these before the place where it differs
+
+
+def explain_miss(store: Store, key: str, request: Canonical) -> str:
+    """Say what is most like a request without a reply; "" if nothing can be said."""
+    try:
+        if store.get(row_name(key)) is not None:
+            return "; the request is stored, but not this draw of it"
+        newest = islice(store.rows(f"{PREFIX}*"), LOOKED_THROUGH)
+        others = [stored.parts for stored in stored_requests(newest)]
+        difference = Nearest(parts_to_keep(request)).difference(others)
+    except (CacheError, RecursionError):  # the miss must be reported all the same
+        return ""
+    return "" if difference is None else f"; the nearest stored one differs in {difference}"
+
+
+def origins_asked(database: Path) -> Iterator[tuple[str, str]]:
+    """Read provider and origin of each stored request, the newest first."""
+    with closing(RowReader(database)) as rows:
+        for stored in stored_requests(rows.below(PREFIX)):
+            yield str(stored.parts.get("provider")), str(stored.parts.get("origin"))
+
+
+def explain_calls(store: Store, calls: Iterable[Call]) -> Iterator[tuple[Call, str]]:
+    """Say of each call of a run whether it was replayed, and why it was asked anew.
+
+    Raises:
+        CacheUnusable: the cache cannot be read.
+    """
+    requests = list(stored_requests(store.rows(f"{PREFIX}*")))
+    causes: dict[str, str] = {}
+    for call in calls:
+        if call.replayed:
+            yield call, "replayed"
+        elif call.draw is None:
+            yield call, f"got no reply ({call.reason}); such a request is not kept"
+        else:
+            if call.key not in causes:
+                causes[call.key] = _cause(call, store, requests)
+            yield call, f"asked anew: {causes[call.key]}"
+
+
+def _cause(call: Call, store: Store, requests: Sequence[StoredRequest]) -> str:
+    """Say why a call was asked anew.
+
+    Args:
+        call: with a draw.
+        store: where its draw lies.
+        requests: all that are stored, the newest first.
+    """
+    keys = [request.key for request in requests]
+    if call.key not in keys:
+        return "nothing is kept of this request (pruned, or stored by an older version)"
+    place = keys.index(call.key)
+    asked = requests[place]
+    if _session_of(call, store) != asked.session:
+        return "the same request was stored before, but not this draw of it, or it was refreshed"
+    older = [request for request in requests[place + 1 :] if request.session != asked.session]
+    difference = Nearest(asked.parts).difference(request.parts for request in older)
+    return difference or "no older request is stored"
+
+
+def _session_of(call: Call, store: Store) -> str | None:
+    replies = (decode_or_none(row.value) for row in store.rows(f"{call.key}/{call.slot}/*"))
+    return next((reply.session for reply in replies if reply and reply.draw == call.draw), None)
+
+
+class _Difference(NamedTuple):
+    """A field that two requests do not share.
+
+    Attributes:
+        field: such as ``messages[0].content``.
+        asked: its value in the request that was asked; None if that has no such field.
+        stored: likewise, in the stored one.
+    """
+
+    field: str
+    asked: str | None
+    stored: str | None
+
+
+class Nearest:
+    """Looks for what is most like one request.
+
+    Args:
+        parts: of the request.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._model = _model(parts)
+        self._fields = dict(_fields(parts))
+        self._words = {field: _words(text) for field, text in self._fields.items()}
+
+    def difference(self, others: Iterable[Parts]) -> str | None:
+        """Say in one line where the request differs from the nearest; None if there is no other.
+
+        Args:
+            others: stored requests; the first of equally near ones is taken.
+        """
+        nearest = min(others, key=self._distance, default=None)
+        return None if nearest is None else _sentence(self._differences(nearest))
+
+    def _distance(self, other: Parts) -> tuple[bool, int]:
+        """Those of the same model and path are nearer, then those of more common words."""
+        differing = self._differences(other)
+        return _model(other) != self._model, sum(self._weight(each) for each in differing)
+
+    def _differences(self, other: Parts) -> list[_Difference]:
+        """List the fields that differ, in the order of the request."""
+        stored = dict(_fields(other))
+        fields = [*self._fields, *(field for field in stored if field not in self._fields)]
+        both = [_Difference(each, self._fields.get(each), stored.get(each)) for each in fields]
+        return [each for each in both if each.asked != each.stored]
+
+    def _weight(self, difference: _Difference) -> int:
+        asked = self._words.get(difference.field, Counter[str]())
+        stored = _words(difference.stored or "")
+        return 1 + (asked - stored).total() + (stored - asked).total()
+
+
+def _model(parts: Parts) -> tuple[object, object, object]:
+    return parts["provider"], parts["path"], value_at(parts["body"], "model")
+
+
+def _fields(parts: Parts) -> Iterator[tuple[str, str]]:
+    for part, value in parts.items():
+        if part == "body":
+            yield from flat_fields("", value)
+        elif value:
+            yield {"source": "code of the model"}.get(part, part), json.dumps(value)
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(WORDS.findall(text))
+
+
+def _sentence(differences: Sequence[_Difference]) -> str:
+    if not differences:
+        return "they differ only in what is not kept (a value that goes by the name of a secret)"
+    first, *others = differences
+    text = f"{first.field}: {_sides(first)}"
+    if not others:
+        return text
+    fields = ", ".join(each.field for each in others[:2])
+    more = f" and {len(others) - 2} more" if len(others) > 2 else ""  # noqa: PLR2004
+    return f"{text}; also {fields}{more}"
+
+
+def _sides(difference: _Difference) -> str:
+    asked, stored = shown_apart(difference.asked, difference.stored)
+    return f"{asked} here, {stored} stored"
+
+
+def shown_apart(one: str | None, other: str | None) -> tuple[str, str]:
+    """Write two texts in one line, shortened to the place where they part; None is ``nothing``."""
+    pairs = enumerate(zip(one or "", other or "", strict=False))
+    start = next((i for i, (a, b) in pairs if a != b), min(len(one or ""), len(other or "")))
+    return _shown(one, start), _shown(other, start)
+
+
+def _shown(text: str | None, differs_at: int) -> str:
+    if text is None:
+        return ABSENT
+    begin = 0 if len(text) <= SHOWN else min(max(0, differs_at - LEAD), len(text) - SHOWN)
+    # What is stored may hold anything, a terminal's escape codes too.
+    cut = "".join(c if c.isprintable() else "?" for c in text[begin : begin + SHOWN])
+    return f"{'...' * (begin > 0)}{cut}{'...' * (begin + SHOWN < len(text))}"
