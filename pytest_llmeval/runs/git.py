@@ -28,10 +28,13 @@ _PATHSPEC_VARIABLES = tuple(
 # Set for some hooks, too. They would put objects, or cut history, in another place.
 _OBJECT_VARIABLES = (
     "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_SHALLOW_FILE",
+    "GIT_GRAFT_FILE",
 )  # fmt: skip
 _UNWANTED = frozenset((*_HOOK_VARIABLES, *_PATHSPEC_VARIABLES, *_OBJECT_VARIABLES))
 # In a partial clone a question about what is not there would ask origin. Old gits do not know it.
 _HERE_ALONE = {"GIT_NO_LAZY_FETCH": "1"}
+# A commit means itself, whatever refs/replace says here: our own repository has no such refs.
+_ALWAYS = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
 _SECONDS_TO_TIDY = 2.0  # for a git that is told to stop
 # No option, no negation, no range, no path in a commit, no search in messages, no blank.
 _NAME = re.compile(r"(?![-^])(?!.*\.\.)[^\s\x00-\x1f\x7f:?*\[\\\ud800-\udfff]+")
@@ -455,7 +458,7 @@ def _git(
     ours = {key: value for key, value in os.environ.items() if key not in _UNWANTED}
     process = subprocess.Popen(  # noqa: S603 - no shell, and no argument can become an option
         [program, "-C", str(folder), *arguments],
-        env={**ours, **(environ or {}), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+        env={**ours, **(environ or {}), **_ALWAYS},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pytest_llmeval.errors import Lost
 from pytest_llmeval.records import Call, Outcome, Run, Trial, only_cases
@@ -84,11 +85,7 @@ def find_keyless(
     calls = [call for name in cases for call in refused[name]]
     keyless = [call for call in calls if _has_no_key(call)]
     others = (call for call in calls if not _has_no_key(call))
-
-    def before() -> Iterable[tuple[str, str]]:
-        known = () if baseline is None else (call for one in baseline.trials for call in one.calls)
-        return stored() if stored else ((_provider(call), call.host or "") for call in known)
-
+    before = stored or partial(_origins_of, baseline)
     return Keyless(
         cases=cases,
         variables=tuple(dict.fromkeys(name for call in keyless for name in call.lost_for[:1])),
@@ -157,6 +154,11 @@ def _refusal(call: Call) -> str:
 
 def _provider(call: Call) -> str:
     return (call.model or "").partition("/")[0]
+
+
+def _origins_of(run: Run | None) -> Iterator[tuple[str, str]]:
+    for trial in () if run is None else run.trials:
+        yield from ((_provider(call), call.host or "") for call in trial.calls)
 
 
 def _asked_elsewhere(

@@ -9,9 +9,10 @@ import pytest
 
 from pytest_llmeval.cache import why
 from pytest_llmeval.cache.database import Store
+from pytest_llmeval.cache.queries import DATABASE
 from pytest_llmeval.cache.replies import EXPLAINED, Replies
 from pytest_llmeval.cache.requests import parts_to_keep
-from pytest_llmeval.cache.why import Nearest, explain_calls
+from pytest_llmeval.cache.why import Nearest, explain_calls, origins_asked
 from pytest_llmeval.errors import CacheError, Lost, ReplayMiss
 from pytest_llmeval.records import Call, Slot
 from tests.cache.calls import SLOT, asks, says, wanted
@@ -248,3 +249,16 @@ def test_equal_requests_are_looked_for_once(ask: Ask, home: Path, monkeypatch: A
     with contextlib.closing(Store(home, warn=print)) as store:
         assert len(list(explain_calls(store, calls))) == 3
     assert len(looked) == 1
+
+
+def test_the_origins_that_were_asked_are_read_from_what_is_stored(
+    home: Path, make_replies: Make
+) -> None:
+    database = home / "cache" / DATABASE
+    assert list(origins_asked(database)) == []
+    for request in (asks(), asks(provider="anthropic", origin="https://api.example.com")):
+        make_replies().pay(wanted(request.key(), says("Lima"), canonical=request), SLOT)
+    assert list(origins_asked(database)) == [
+        ("anthropic", "https://api.example.com"),
+        ("openai", "http://127.0.0.1:8000"),
+    ]

@@ -15,6 +15,7 @@ from pytest_llmeval.runs.git import (
     first_parents,
     lacks_text,
     near_names,
+    parents,
     read_state,
     relative_root,
     resolve,
@@ -331,6 +332,13 @@ def test_a_blob_is_no_commit(project):
 
 
 # --- history -----------------------------------------------------------------------------
+
+
+def test_a_commit_that_another_one_replaces_is_still_itself(project):
+    first, second, third = project.head, project.commit(), project.commit()
+    project.git("replace", "--graft", third, first)
+    assert first_parents(third, top=project.top, at_most=50) == (second, first)
+    assert parents(third, top=project.top) == (second,)
 
 
 def test_first_parents_leave_out_what_was_merged(project):
