@@ -223,8 +223,9 @@ class GithubRun:
             }
             assert "${{" not in step["run"]
             environ["RUNNER_TEMP"] = temp
+            folder = _top(job) / step.get("working-directory", ".")
             ended = self.shell.run(
-                step["run"], "-e", folder=job.path, environ={**job.environ, **environ}
+                step["run"], "-e", folder=folder, environ={**job.environ, **environ}
             )
             code = code or ended.exit
             outputs.append(ended.output)
@@ -234,10 +235,10 @@ class GithubRun:
         ref = job.environ["GITHUB_REF"]
         if action == "actions/cache/restore":
             scopes, key = (ref, "refs/heads/main"), self._filled(given["key"], job)
-            self.caches.restore(job.path, scopes, key, given["restore-keys"])
+            self.caches.restore(_top(job), scopes, key, given["restore-keys"])
         elif action == "actions/cache/save":
             key, paths = self._filled(given["key"], job), given["path"].split()
-            self.caches.save(ref, key, job.path, paths=paths)
+            self.caches.save(ref, key, _top(job), paths=paths)
         elif action == "actions/upload-artifact":
             for path in self._filled(given["path"], job).splitlines():
                 if given.get("include-hidden-files") or not path.startswith("."):
@@ -269,6 +270,11 @@ class GithubRun:
         filled = re.sub(r"\$\{\{ (\S+)(?: \|\| '([^']*)')? \}\}", value, text)
         assert "${{" not in filled or filled != text, text
         return self._filled(filled, job) if "${{" in filled else filled
+
+
+def _top(job: Job) -> Path:
+    """Return the top of a checkout, of which a job of this repository may have a folder."""
+    return next(path for path in (job.path, *job.path.parents) if (path / ".git").exists())
 
 
 def _holds(definition: Mapping[str, Any], *, failed: bool, job: Job) -> bool:
@@ -327,7 +333,8 @@ class GitlabPipeline:
                 [job.environ.get(side.removeprefix("$"), side.strip('"')) for side in equal]
                 for equal in (one.split(" == ") for one in rule["if"].split(" && "))
             ]
-            if all(one == other for one, other in sides):
+            # A variable alone is whether it is set, and then it is no name any more.
+            if all(len(set(one)) == 1 and not one[0].startswith("$") for one in sides):
                 return rule
         return {}
 
@@ -350,7 +357,8 @@ class GitlabPipeline:
 
     def _scope(self, cache: Mapping[str, Any], job: Job) -> str:
         """Protected branches have a cache of their own."""
-        is_apart = "CI_MERGE_REQUEST_IID" not in job.environ and not cache.get("unprotect")
+        is_main = job.environ.get("CI_COMMIT_BRANCH") == job.environ["CI_DEFAULT_BRANCH"]
+        is_apart = is_main and not cache.get("unprotect")
         return "protected" if is_apart else "non_protected"
 
     def _key(self, cache: Mapping[str, Any], job: Job) -> str:
