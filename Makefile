@@ -38,7 +38,7 @@ test: $(VENV)/.ready lint
 # The daily loop: what needs no session in a process of its own, and a few whole stories. On a machine
 # with a load of 15 all but its last 28 tests took 128 s of CPU time. Left out are most rooms of
 # engine, models and plugin, the commands, jobs of CI, and what is calibrated or built.
-FAST := tests/stats tests/gate tests/transcripts tests/github tests/reports tests/runs tests/cache \
+FAST := tests/stats tests/gate tests/transcripts tests/reports tests/runs tests/cache \
 	$(wildcard tests/test_s*.py) tests/engine/test_case_sources.py tests/engine/test_folding.py \
 	tests/plugin/test_gating.py
 

@@ -1,0 +1,66 @@
+"""docs/design.md names every module; CONTRIBUTING.md says what is true."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from shutil import which
+
+import pytest
+
+from tests.docs.pages import ROOT, chapter, text_of
+
+PACKAGE = ROOT / "pytest_llmeval"
+DESIGN = "docs/design.md"
+CONTRIBUTING = "CONTRIBUTING.md"
+
+
+def modules_there() -> set[str]:
+    """List the rooms and modules of the package; an `__init__.py` of a docstring is none."""
+    rooms = {path.parent for path in PACKAGE.rglob("__init__.py")} - {PACKAGE}
+    files = {
+        path
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py" or len(ast.parse(path.read_text(encoding="utf-8")).body) > 1
+    }
+    return {f"{path.relative_to(PACKAGE).as_posix()}/" for path in rooms} | {
+        path.relative_to(PACKAGE).as_posix() for path in files
+    }
+
+
+def modules_named() -> list[str]:
+    """List what stands in the tree of design.md, each by its path from the package."""
+    _, tree, _ = chapter(DESIGN, "3. The house").split("```")
+    named, rooms = [], [""]
+    for indent, name in re.findall(r"^((?:  ){0,3})(\w+(?:\.py|/))(?: |$)", tree, re.MULTILINE):
+        del rooms[len(indent) // 2 + 1 :]
+        named.append(rooms[-1] + name)
+        rooms.append(rooms[-1] + name)
+    assert named[0] == "pytest_llmeval/"
+    return named[1:]
+
+
+def test_the_tree_names_every_module_and_nothing_else() -> None:
+    named = modules_named()
+
+    assert sorted(modules_there() - set(named)) == [], "docs/design.md, section 3, lacks these"
+    assert sorted(set(named) - modules_there()) == [], "docs/design.md, section 3: these are gone"
+    assert len(named) == len(set(named))
+
+
+@pytest.mark.skipif(which("make") is None, reason="needs make")
+def test_every_target_exists_and_runs_files_that_exist() -> None:
+    targets = re.findall(r"\bmake ([a-z][a-z-]+)(?=`| +#)", text_of(CONTRIBUTING))
+    done = subprocess.run(
+        ["make", "--dry-run", "--always-make", *targets],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    named = set(re.findall(r"(?<= )(?:tests|benchmarks|demo|docs)/[\w/.]*\w", done.stdout))
+
+    assert done.returncode == 0, done.stderr
+    assert len(named) > 50
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
