@@ -1,6 +1,6 @@
 """The registry of vendors, a line each: all that is known of one before its module is imported.
 
-To add a vendor, write a module that makes its ``VENDOR`` (see ``models/providers/vendor.py``) and
+To add a vendor, write a module that makes its ``VENDOR`` (see ``models/vendors/vendor.py``) and
 add its line. Fixtures, names of models, recognition, prices and the header of a run follow. A
 service that speaks the dialect of a vendor is a line of ``SERVICES``.
 """
@@ -43,14 +43,14 @@ class ServiceLine(NamedTuple):
     hosts: tuple[str, ...]
 
 
-_PROVIDERS = "pytest_llmeval.models.providers"
+_ROOM = "pytest_llmeval.models.vendors"
 VENDORS = {
-    "openai": VendorLine(f"{_PROVIDERS}.openai", "openai", "OpenAI", "AsyncOpenAI"),
-    "anthropic": VendorLine(f"{_PROVIDERS}.anthropic", "anthropic", "Anthropic", "AsyncAnthropic"),
-    "ollama": VendorLine(f"{_PROVIDERS}.ollama", "ollama", "Client", "AsyncClient", is_free=True),
-    "gemini": VendorLine(f"{_PROVIDERS}.gemini"),
-    "cohere": VendorLine(f"{_PROVIDERS}.cohere"),
-    "bedrock": VendorLine(f"{_PROVIDERS}.bedrock"),
+    "openai": VendorLine(f"{_ROOM}.openai", "openai", "OpenAI", "AsyncOpenAI"),
+    "anthropic": VendorLine(f"{_ROOM}.anthropic", "anthropic", "Anthropic", "AsyncAnthropic"),
+    "ollama": VendorLine(f"{_ROOM}.ollama", "ollama", "Client", "AsyncClient", is_free=True),
+    "gemini": VendorLine(f"{_ROOM}.gemini"),
+    "cohere": VendorLine(f"{_ROOM}.cohere"),
+    "bedrock": VendorLine(f"{_ROOM}.bedrock"),
 }
 # Fixtures of ours that ask a model.
 MODEL_FIXTURES = frozenset(

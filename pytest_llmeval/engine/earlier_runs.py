@@ -131,7 +131,7 @@ def may_defer(settings: Settings, ci: CiFacts, environ: Mapping[str, str]) -> bo
     """
     if settings.gate.keyless != "defer" or ci.fork is not True or ci.is_queued:
         return False
-    from pytest_llmeval.models.providers.vendor import any_key_is_set
+    from pytest_llmeval.models.vendors.recognition import any_key_is_set
 
     return not any_key_is_set(environ)
 

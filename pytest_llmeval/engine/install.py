@@ -120,7 +120,7 @@ def _check_keys(evals: Iterable[Eval]) -> None:
     can_be_sent = all(key.strip().isascii() and key.strip().isprintable() for key in keys)
     # Else the vendors say whose key it is: to import them all takes 30 ms.
     if not can_be_sent and any(spec.intercept for spec in evals):
-        from pytest_llmeval.models.providers.vendor import check_keys
+        from pytest_llmeval.models.vendors.recognition import check_keys
 
         check_keys()
 

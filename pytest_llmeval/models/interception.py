@@ -31,7 +31,7 @@ from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.prepared import sending_by_botocore, sending_by_requests
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.http.sender import Sender, is_as_shipped, is_stubbed
-from pytest_llmeval.models.providers.vendor import Certainty, Recognition
+from pytest_llmeval.models.vendors.recognition import Certainty, Recognition
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

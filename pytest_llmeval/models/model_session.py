@@ -34,11 +34,11 @@ from pytest_llmeval.settings import Settings
 from pytest_llmeval.vendors import VENDORS
 
 if TYPE_CHECKING:
+    from pytest_llmeval.models.function import LoadedFunction
     from pytest_llmeval.models.http.plain_http import PlainHttp
     from pytest_llmeval.models.http.sender import Sender
     from pytest_llmeval.models.interception import Interception
-    from pytest_llmeval.models.providers.function import LoadedFunction
-    from pytest_llmeval.models.providers.vendor import Recognition
+    from pytest_llmeval.models.vendors.recognition import Recognition
 
 
 class ModelSession:
@@ -127,7 +127,7 @@ class ModelSession:
         """
         from pytest_llmeval.models.http.exchange import Exchange
         from pytest_llmeval.models.http.trial_transport import AsyncTrialTransport, TrialTransport
-        from pytest_llmeval.models.providers.vendor import (
+        from pytest_llmeval.models.vendors.vendor import (
             vendor_named,
             with_known_platform,
             without_blank_keys,
@@ -156,7 +156,7 @@ class ModelSession:
             return
         parsed = parse_model_name(model)
         if parsed.provider == "function":
-            from pytest_llmeval.models.providers.function import load_function
+            from pytest_llmeval.models.function import load_function
 
             load_function(parsed.model)  # not kept: a fixture may yet put another in its place
         if cap is not None:
@@ -199,7 +199,7 @@ class ModelSession:
 
     @cached_property
     def _recognition(self) -> Recognition:
-        from pytest_llmeval.models.providers.vendor import Recognition
+        from pytest_llmeval.models.vendors.recognition import Recognition
 
         return Recognition(self.settings.intercept_hosts)
 
@@ -251,13 +251,13 @@ class ModelSession:
     def _provider(self, name: ModelName, calls: CachedCalls) -> Provider:
         """Build what speaks to the provider of a model, for one trial."""
         if name.provider == "function":
-            from pytest_llmeval.models.providers.function import FunctionProvider, load_function
+            from pytest_llmeval.models.function import FunctionProvider, load_function
 
             if name.model not in self._functions:
                 self._functions[name.model] = load_function(name.model)
             return FunctionProvider(calls, self._functions[name.model], retries=self.retries)
-        from pytest_llmeval.models.providers.chat import ChatProvider
-        from pytest_llmeval.models.providers.vendor import vendor_named
+        from pytest_llmeval.models.chat import ChatProvider
+        from pytest_llmeval.models.vendors.vendor import vendor_named
 
         vendor = vendor_named(name.provider)
         return ChatProvider(vendor, calls, post=self.post, retries=self.retries)

@@ -40,7 +40,7 @@ def unseen(judgement: Judgement) -> Iterator[str]:
 
 def _cures(judgement: Judgement) -> Iterator[str]:
     """Name the hosts that the ini file may name, and the libraries that are not seen."""
-    from pytest_llmeval.models.providers.vendor import Recognition
+    from pytest_llmeval.models.vendors.recognition import Recognition
 
     known = Recognition(judgement.settings.intercept_hosts)
     hosts: dict[str, dict[str, None]] = {}  # in order, by library

@@ -23,7 +23,7 @@ from pytest_llmeval.models.message import (
     embeddings_in,
     messages_in,
 )
-from pytest_llmeval.models.providers.vendor import vendor_named
+from pytest_llmeval.models.vendors.vendor import vendor_named
 from pytest_llmeval.vendors import VENDORS
 
 # Of a function model, and of a vendor that is not known any more.

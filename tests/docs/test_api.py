@@ -10,8 +10,8 @@ import pytest
 
 import pytest_llmeval
 from pytest_llmeval import errors, fixtures
+from pytest_llmeval.models.function import Draw
 from pytest_llmeval.models.llm import Usage
-from pytest_llmeval.models.providers.function import Draw
 from tests.docs.pages import chapter, text_of
 from tests.docs.test_site import site
 

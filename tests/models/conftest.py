@@ -28,8 +28,8 @@ from pytest_llmeval.models.imported import SEEN, once_imported
 from pytest_llmeval.models.interception import Interception, take_over
 from pytest_llmeval.models.llm import AsyncModel, Model
 from pytest_llmeval.models.model_session import ModelSession
-from pytest_llmeval.models.providers.vendor import Recognition
 from pytest_llmeval.models.throttle import Clock
+from pytest_llmeval.models.vendors.recognition import Recognition
 from pytest_llmeval.records import Call, Slot
 from pytest_llmeval.settings import CacheMode, Settings
 from tests.servers.openai_server import OpenAIServer

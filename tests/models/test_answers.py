@@ -13,9 +13,9 @@ from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
 from pytest_llmeval.models.http.answers import AnswerCheck
 from pytest_llmeval.models.http.exchange import RequestFacts
-from pytest_llmeval.models.providers.anthropic import VENDOR as ANTHROPIC_DIALECT
-from pytest_llmeval.models.providers.ollama import VENDOR as OLLAMA_DIALECT
-from pytest_llmeval.models.providers.openai import VENDOR as OPENAI_DIALECT
+from pytest_llmeval.models.vendors.anthropic import VENDOR as ANTHROPIC_DIALECT
+from pytest_llmeval.models.vendors.ollama import VENDOR as OLLAMA_DIALECT
+from pytest_llmeval.models.vendors.openai import VENDOR as OPENAI_DIALECT
 from tests.cache.calls import wanted
 from tests.models.conftest import CountingTrial, Session
 from tests.models.vendors import ANTHROPIC, MESSAGES, OLLAMA, OPENAI, Vendor, done, every_chunk

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.models.http.client_hook import json_object
 from pytest_llmeval.models.http.exchange import Dialect, HttpRequest
-from pytest_llmeval.models.providers import anthropic, ollama, openai
+from pytest_llmeval.models.vendors import anthropic, ollama, openai
 
 DIALECTS = [openai.VENDOR, anthropic.VENDOR, ollama.VENDOR]
 EVERY_DIALECT = pytest.mark.parametrize("dialect", DIALECTS, ids=[d.provider for d in DIALECTS])

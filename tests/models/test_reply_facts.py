@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.cache.reply import Answer
 from pytest_llmeval.models.calls import CachedCalls, Request
-from pytest_llmeval.models.providers import anthropic, gemini, ollama, openai
+from pytest_llmeval.models.vendors import anthropic, gemini, ollama, openai
 from tests.models.conftest import CountingTrial, Session
 from tests.models.vendors import ANTHROPIC, MESSAGES, OLLAMA, OPENAI, Vendor
 from tests.servers.openai_server import Scripted

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pytest_llmeval.models.http.sender import library_of, newest
-from pytest_llmeval.models.providers.vendor import (
+from pytest_llmeval.models.vendors.vendor import (
     vendor_named,
     with_known_platform,
     without_blank_keys,

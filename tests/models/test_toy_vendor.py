@@ -18,7 +18,7 @@ from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.llm import parse_model_name
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.models.prices import Prices
-from pytest_llmeval.models.providers.vendor import Recognition, check_keys
+from pytest_llmeval.models.vendors.recognition import Recognition, check_keys
 from pytest_llmeval.records import TokenPrice, Usage
 from pytest_llmeval.transcripts.transcript import StoredTexts
 from pytest_llmeval.vendors import VENDORS

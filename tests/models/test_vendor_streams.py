@@ -13,8 +13,8 @@ from pytest_llmeval.models.http.exchange import Dialect, Exchange, as_it_is
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.http.sender import newest
 from pytest_llmeval.models.http.trial_transport import TrialTransport
-from pytest_llmeval.models.providers.anthropic import part_of_message
-from pytest_llmeval.models.providers.openai import VENDOR
+from pytest_llmeval.models.vendors.anthropic import part_of_message
+from pytest_llmeval.models.vendors.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
 from tests.servers.openai_streams import event

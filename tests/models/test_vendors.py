@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.errors import Lost, ProviderFailed, ReplayMiss
-from pytest_llmeval.models.providers import ollama as ollama_vendor
+from pytest_llmeval.models.vendors import ollama as ollama_vendor
 from tests.leaks import files_with
 from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.models.vendors import VENDORS, Vendor, Way, done

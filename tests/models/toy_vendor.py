@@ -12,7 +12,7 @@ from typing import Any
 from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.message import USER
-from pytest_llmeval.models.providers.vendor import Vendor, from_environment
+from pytest_llmeval.models.vendors.vendor import Vendor, from_environment
 from pytest_llmeval.vendors import VendorLine
 
 # Its SDK is a plain HTTP client.

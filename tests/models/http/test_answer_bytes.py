@@ -17,8 +17,8 @@ from pytest_llmeval.models.http.answers import (
 )
 from pytest_llmeval.models.http.answers import settled as settle
 from pytest_llmeval.models.http.http_reply import HttpReply, Reading
-from pytest_llmeval.models.providers import anthropic, ollama
-from pytest_llmeval.models.providers.openai import VENDOR
+from pytest_llmeval.models.vendors import anthropic, ollama
+from pytest_llmeval.models.vendors.openai import VENDOR
 from tests.servers.openai_streams import (
     DONE,
     chat_stream,

@@ -18,7 +18,7 @@ from pytest_llmeval.models.http.exchange import (
 )
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, RetryPolicy
-from pytest_llmeval.models.providers.openai import VENDOR
+from pytest_llmeval.models.vendors.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
 
 BODY: dict[str, object] = {"model": "gpt", "messages": []}

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.trial_transport import AsyncTrialTransport, TrialTransport
-from pytest_llmeval.models.providers.ollama import VENDOR
+from pytest_llmeval.models.vendors.ollama import VENDOR
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
 

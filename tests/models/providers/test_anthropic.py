@@ -288,7 +288,7 @@ def test_a_key_given_to_the_client_is_used(
 
 
 def test_without_a_base_url_the_vendor_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_llmeval.models.providers.anthropic import VENDOR
+    from pytest_llmeval.models.vendors.anthropic import VENDOR
 
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
     assert VENDOR.chat_url("any") == "https://api.anthropic.com/v1/messages"

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.models.http.answers import NoAnswer, read_stream
-from pytest_llmeval.models.providers.bedrock import VENDOR
+from pytest_llmeval.models.vendors.bedrock import VENDOR
 from pytest_llmeval.transcripts.messages import read_reply
 from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.models.providers.test_services import AnyModelServer, Place, lead_to

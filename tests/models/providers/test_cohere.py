@@ -11,8 +11,8 @@ import pytest
 
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.prices import Prices
-from pytest_llmeval.models.providers.cohere import VENDOR
-from pytest_llmeval.models.providers.vendor import any_key_is_set
+from pytest_llmeval.models.vendors.cohere import VENDOR
+from pytest_llmeval.models.vendors.recognition import any_key_is_set
 from tests.leaks import files_with
 from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.models.test_interception import Place, post, posts

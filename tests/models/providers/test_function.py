@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss, SettingsError
+from pytest_llmeval.models.function import load_function
 from pytest_llmeval.models.llm import Reply, Usage
-from pytest_llmeval.models.providers.function import load_function
 from tests.models.conftest import CountingTrial, Session
 
 

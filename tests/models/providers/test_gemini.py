@@ -13,8 +13,8 @@ import pytest
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss, SettingsError
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY
 from pytest_llmeval.models.prices import Prices, most_input_tokens
-from pytest_llmeval.models.providers.gemini import VENDOR
-from pytest_llmeval.models.providers.vendor import any_key_is_set
+from pytest_llmeval.models.vendors.gemini import VENDOR
+from pytest_llmeval.models.vendors.recognition import any_key_is_set
 from tests.leaks import files_with
 from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.models.test_interception import Place, libraries, post, posts

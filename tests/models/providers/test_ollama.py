@@ -11,7 +11,7 @@ import ollama
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed, ProviderNotInstalled, SettingsError
-from pytest_llmeval.models.providers.ollama import VENDOR
+from pytest_llmeval.models.vendors.ollama import VENDOR
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.ollama_server import OllamaServer, chat_reply
 from tests.servers.openai_server import Scripted

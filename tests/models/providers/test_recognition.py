@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_llmeval.models.providers.vendor import Recognition, vendor_named
+from pytest_llmeval.models.vendors.recognition import Recognition
+from pytest_llmeval.models.vendors.vendor import vendor_named
 from pytest_llmeval.vendors import SERVICES, VENDORS, ServiceLine
 
 JSON = {"content-type": "application/json"}

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY
 from pytest_llmeval.models.prices import Prices
-from pytest_llmeval.models.providers.vendor import any_key_is_set, services
+from pytest_llmeval.models.vendors.recognition import any_key_is_set, services
 from pytest_llmeval.records import Usage
 from pytest_llmeval.vendors import SERVICES
 from tests.leaks import files_with

@@ -17,8 +17,8 @@ from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.answers import ANSWER_FIELDS
 from pytest_llmeval.models.http.exchange import RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
-from pytest_llmeval.models.providers.anthropic import part_of_message
-from pytest_llmeval.models.providers.vendor import Headers, Vendor, facts_of_usage, text_of
+from pytest_llmeval.models.vendors.anthropic import part_of_message
+from pytest_llmeval.models.vendors.vendor import Headers, Vendor, facts_of_usage, text_of
 
 BASE_VARIABLE = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
 _MODEL = re.compile(r"/model/([^/]+)/[\w-]+$")

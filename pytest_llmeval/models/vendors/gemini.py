@@ -12,7 +12,7 @@ from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.exchange import RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import SYSTEM, USER, as_json
-from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
+from pytest_llmeval.models.vendors.vendor import Headers, Vendor, from_environment, text_of
 
 _ASK, _STREAM = ":generateContent", ":streamGenerateContent"
 _EMBED, _EMBED_ALL = ":embedContent", ":batchEmbedContents"

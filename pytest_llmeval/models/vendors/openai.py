@@ -14,7 +14,7 @@ from pytest_llmeval.models.http.answers import ANSWER_FIELDS
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import objects
-from pytest_llmeval.models.providers.vendor import (
+from pytest_llmeval.models.vendors.vendor import (
     Headers,
     Transport,
     Vendor,

@@ -15,7 +15,7 @@ from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.exchange import RequestFacts, read_body
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
 from pytest_llmeval.models.http.stream import JsonObject
-from pytest_llmeval.models.providers.vendor import Headers, Transport, Vendor, text_of
+from pytest_llmeval.models.vendors.vendor import Headers, Transport, Vendor, text_of
 
 HOST_VARIABLE = "OLLAMA_HOST"
 DEFAULT_HOST = "127.0.0.1"

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts, read_body
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.stream import JsonObject
-from pytest_llmeval.models.providers.vendor import (
+from pytest_llmeval.models.vendors.vendor import (
     Headers,
     Transport,
     Vendor,

@@ -10,7 +10,7 @@ from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.exchange import RequestFacts, read_body
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import ASKING, USER
-from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
+from pytest_llmeval.models.vendors.vendor import Headers, Vendor, from_environment, text_of
 
 # Reasons why a chat ended that the provider is to blame for.
 _FAILED = ("ERROR", "TIMEOUT")

@@ -31,7 +31,7 @@ from pytest_llmeval.models.http.exchange import (
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import NetworkFailed, RetryPolicy
 from pytest_llmeval.models.llm import Messages, Reply
-from pytest_llmeval.models.providers.vendor import Vendor
+from pytest_llmeval.models.vendors.vendor import Vendor
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.vendors import VENDORS
 

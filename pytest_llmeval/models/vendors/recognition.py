@@ -1,0 +1,144 @@
+"""Recognition of questions to models among all traffic, and of the keys that go with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+from urllib.parse import SplitResult, urlsplit
+
+from pytest_llmeval.cache.key import DEFAULT_PORTS
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, ending_in
+from pytest_llmeval.models.http.masking import key_of_environment
+from pytest_llmeval.models.vendors.vendor import Headers, Vendor, vendor_named
+from pytest_llmeval.vendors import OTHER_HOSTS, SERVICES, VENDORS, ServiceLine
+
+OLLAMA_HERE = "localhost:11434"
+_THIS_MACHINE = re.compile(r"^(?:127\.0\.0\.1|\[?::1\]?)(?=:\d+$|$)")
+
+
+def any_key_is_set(environ: Mapping[str, str]) -> bool:
+    """Tell whether there is a key of any vendor; secrets that CI keeps from a fork are empty."""
+    names = (name for line in services() for name in line.keys)
+    return any(environ.get(name, "").strip() not in ("", PLACEHOLDER_KEY) for name in names)
+
+
+Certainty = Literal["known", "if it names a model", "no"]
+
+
+def check_keys() -> None:
+    """Find out whether the keys can be sent that clients of the application read themselves.
+
+    One that cannot fails as the client builds its request, where nothing of ours stands between,
+    with an error that quotes it.
+
+    Raises:
+        SettingsError: a key cannot be sent; names its variable.
+    """
+    for line in services():
+        for variable in line.keys:
+            key_of_environment(variable)
+
+
+def services() -> Iterator[ServiceLine]:
+    """List whom clients of the application may ask: the vendors themselves first."""
+    for vendor in map(vendor_named, VENDORS):
+        yield ServiceLine(vendor.provider, (vendor.key_variable, *vendor.more_keys), vendor.hosts)
+    yield from SERVICES
+
+
+class Recognition:
+    """Tells questions to models from all other traffic.
+
+    Args:
+        hosts: others that speak a vendor's dialect: ``host`` or ``host:port``.
+    """
+
+    def __init__(self, hosts: Sequence[str] = ()) -> None:
+        self._named = frozenset(map(_one_name, (OLLAMA_HERE, *hosts)))
+        lines = [(host, line) for line in services() for host in line.hosts]
+        self._lines = [line for _, line in lines]
+        self._host = _one_of_hosts([host for host, _ in lines])
+        self._other_host = _one_of_hosts(OTHER_HOSTS)
+        vendors = list(map(vendor_named, VENDORS))
+        ends = [(end, one) for one in vendors for end in (*one.paths, *one.uploads)]
+        self._speakers = [vendor for _, vendor in ends]
+        self._end = ending_in(tuple(end for end, _ in ends))
+
+    def recognize(
+        self, method: str, url: SplitResult, headers: Headers
+    ) -> tuple[Vendor | None, Certainty]:
+        """Find the vendor in whose dialect a request is, by all but its body.
+
+        Returns:
+            None where the request is in no dialect. And whether it goes to, or comes from, somebody
+            who speaks that dialect: "if it names a model" where the body has the last word.
+        """
+        end = self._end.search(url.path)
+        vendor = self._speakers[end.lastindex - 1] if end and end.lastindex else None
+        if vendor is None or not vendor.keeps(method, url.path, headers):
+            return None, "no"
+        host, port = url.hostname or "", url.port or DEFAULT_PORTS.get(url.scheme)
+        if self._is_named(host, port) or _is_below_base_url(url, port, vendor):
+            return vendor, "known"
+        service = self.service_at(host)
+        if service is not None:
+            is_own = service.name == vendor.provider
+            return vendor if is_own else vendor.served_by(service), "known"
+        if vendor.is_marked(headers):
+            return vendor, "known"
+        return vendor, "if it names a model" if vendor.may_be_meant(url, headers) else "no"
+
+    def is_model_host(self, host: str, port: int) -> bool:
+        """Tell whether somebody who speaks a dialect is known to be at a host in lower case."""
+        return (
+            self._is_named(host, port)
+            or self.service_at(host) is not None
+            or self._other_host.search(host) is not None
+            or any(
+                (_one_name(host), port) == _base_of(one)[1:] for one in map(vendor_named, VENDORS)
+            )
+        )
+
+    def _is_named(self, host: str, port: int | None) -> bool:
+        return not self._named.isdisjoint((_one_name(host), f"{_one_name(host)}:{port}"))
+
+    def service_at(self, host: str) -> ServiceLine | None:
+        """Find the service, or the vendor itself, that has a host; None for any other host."""
+        found = self._host.search(host)
+        return self._lines[found.lastindex - 1] if found and found.lastindex else None
+
+
+def _one_name(host: str) -> str:
+    """Give this machine one name, whichever of its own somebody wrote; a port may follow it."""
+    return _THIS_MACHINE.sub("localhost", host.lower())
+
+
+def _one_of_hosts(hosts: Sequence[str]) -> re.Pattern[str]:
+    """Compile names of hosts as a ``ServiceLine`` has them; each has a numbered group."""
+    patterns = (re.escape(host).replace(r"\*", "[^.]+") for host in hosts)
+    whole = (
+        one if host[0] == "." else f"^{one}" for host, one in zip(hosts, patterns, strict=True)
+    )
+    return re.compile(f"(?:{'|'.join(f'({one})' for one in whole)})$")
+
+
+def _is_below_base_url(url: SplitResult, port: int | None, vendor: Vendor) -> bool:
+    base, *host_and_port = _base_of(vendor)
+    is_same = (base.scheme, *host_and_port) == (url.scheme, _one_name(url.hostname or ""), port)
+    is_below = url.path.startswith(base.path.rstrip("/") + "/")
+    return bool(base.hostname) and is_same and is_below
+
+
+def _base_of(vendor: Vendor) -> tuple[SplitResult, str | None, int | None]:
+    """Read the base URL of a vendor, with its host and port; an empty one if it is none.
+
+    The host has the one name that ``_one_name`` gives it.
+    """
+    try:
+        base = urlsplit(vendor.base_url())
+        host = base.hostname and _one_name(base.hostname)
+        return base, host, base.port or DEFAULT_PORTS.get(base.scheme)
+    except (SettingsError, ValueError):  # the client that reads it will say so
+        return urlsplit(""), None, None
