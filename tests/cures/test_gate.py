@@ -45,7 +45,7 @@ OTHER_IDS = SIX.replace('f"case-{i}"', 'f"ticket-{i}"')
         (
             WITH_IDS,
             WITH_IDS.replace('f"case-{i}"', '("case-%s", "other-%s")[i < 3] % i'),
-            "edited so that they ask otherwise",
+            "and ask otherwise than there",
             r"type (--llm-max-gone=\S+)",
         ),
     ],
