@@ -81,7 +81,9 @@ def test_a_folder_without_a_cache_is_refused(
         (["stat"], "No such command 'stat'"),
         (["why"], "NODEID"),
         (["stats", "--hosts"], "--hosts"),
-        (["prune"], "llmeval prune --replies"),
+        (["prune"], "--older-than"),
+        (["prune", "--older-than=3"], "--older-than=3: write a number of days, such as 90d"),
+        (["prune", "--older-than=1d", "--keep-baseline=mian"], "'mian'"),
         (["import", "missing.jsonl"], "missing.jsonl: No such file"),
         (["why", "test_it", "--run=last"], "last: no run in "),
     ],
@@ -120,6 +122,28 @@ def test_prune_asks_nothing_where_nothing_goes(home: Path) -> None:
 
     assert result.exit_code == 0
     assert "0 replies" in result.stdout
+
+
+def test_prune_of_the_cache_keeps_what_runs_need_unless_told_whose_are_enough(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datetime import timedelta
+
+    monkeypatch.setattr("pytest_llmeval.cli.cache_commands.days", lambda *_: timedelta(days=-1))
+    monkeypatch.chdir(project.path)
+    project.run()
+    project.git("switch", "-qc", "side")
+    project.write(app='PROMPT = "Please say yes to {case}. rate=0.8"')
+    project.commit()
+    project.run()
+
+    asked = llmeval("cache", "prune", "--older-than=1d", "--keep-baseline=main", answers="n\n")
+    every = llmeval("cache", "prune", "--older-than=1d", "--yes")
+    of_main = llmeval("cache", "prune", "--older-than=1d", "--yes", "--keep-baseline=main")
+
+    assert (asked.exit_code, "nothing was changed" in asked.stderr) == (4, True)
+    assert "200 replies stay, 200 of them as old but needed" in every.stdout
+    assert "100 replies stay, 100 of them as old but needed" in of_main.stdout
 
 
 def test_prune_keeps_the_replies_of_runs_that_stay(
@@ -200,7 +224,12 @@ def test_clear_asks_first(home: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("cache", "clear", "--yes"), ("prune", "--replies", "--yes"), ("cache", "stats")],
+    [
+        ("cache", "clear", "--yes"),
+        ("cache", "prune", "--older-than=1d", "--yes"),
+        ("prune", "--replies", "--yes"),
+        ("cache", "stats"),
+    ],
     ids=lambda command: command[1],
 )
 def test_a_cache_that_is_a_link_is_left_alone(home: Path, command: tuple[str, ...]) -> None:

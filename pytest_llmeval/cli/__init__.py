@@ -36,7 +36,6 @@ _MODULES = {
 _REMOVED = {
     "comment": "gh pr comment NUMBER --body-file evals.md --edit-last --create-if-none writes what "
     "--llm-report=evals.md left (docs/ci.md)",
-    "cache prune": "llmeval prune --replies deletes them with the runs that needed them",
 }
 
 
@@ -61,9 +60,8 @@ class _Door(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is typed; of one that was removed say what to type instead."""
-        for typed in (args[0], " ".join(args[:2])):
-            if typed in _REMOVED:
-                raise click.UsageError(f"llmeval {typed} was removed: {_REMOVED[typed]}")
+        if args[0] in _REMOVED:
+            raise click.UsageError(f"llmeval {args[0]} was removed: {_REMOVED[args[0]]}")
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:

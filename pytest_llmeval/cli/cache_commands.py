@@ -1,18 +1,21 @@
-"""``llmeval cache``: look into the replies that were paid for, carry and clear them."""
+"""``llmeval cache``: look into the replies that were paid for, carry and prune them."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import click
 
-from pytest_llmeval.cache.contents import count_contents
+from pytest_llmeval.cache.contents import count_contents, plan_pruning
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.directory import refuse_link
 from pytest_llmeval.cache.disk import DBNAME
+from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.transfer import export, merge, read_export, read_folder
 from pytest_llmeval.cache.why import explain_calls
 from pytest_llmeval.cli.arguments import Home, home_option
@@ -20,13 +23,16 @@ from pytest_llmeval.cli.case_names import case_named, lowest
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.reports.terminal import listing
+from pytest_llmeval.runs.lookup.for_commands import draws_of_baselines, draws_of_every_run
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.scan import scan_run
+
+AGE = re.compile(r"(0|[1-9][0-9]{0,4})d", re.ASCII)
 
 
 @click.group("cache")
 def cache_command() -> None:
-    """Look into the replies that were paid for, and carry or clear them."""
+    """Look into the replies that were paid for, and carry, prune or clear them."""
 
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
@@ -62,6 +68,32 @@ def why(nodeid: str, reference: str, home: Home) -> None:
     echo([f"run {run.id}  {nodeid}", *([] if calls else ["it made no call"])])
     with opened(home) as store:
         echo(listing.explanation(explain_calls(store, calls)))
+
+
+@cache_command.command()
+@click.option("--older-than", "age", required=True, metavar="DAYS", help="Such as 90d.")
+@click.option(
+    "--keep-baseline", "references", multiple=True, metavar="REF",
+    help="Keep the draws of these baselines alone; else those of every recorded run. Repeatable.",
+)  # fmt: skip
+@yes_option
+@home_option
+def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> None:
+    """Delete replies that are old and that no run, or no named baseline, needs."""
+    before = (datetime.now(UTC) - days(age, "--older-than")).strftime(TIME)
+    _check(home)
+    kept = draws_of_every_run(home.store)
+    if references:
+        kept = draws_of_baselines(references, home.refs)
+    plan = partial(plan_pruning, before=before, kept=kept)
+    with opened(home) as store:
+        planned = plan(store.rows())
+        echo(listing.pruning(planned, before=before))
+        if not planned.replies:
+            return
+        if not yes:
+            click.confirm("Delete them for good?", abort=True)
+        store.rewrite(plan)
 
 
 @cache_command.command("export")
@@ -132,3 +164,15 @@ def opened(home: Home) -> closing[Store]:
 
 def _warn(text: str) -> None:
     warn([text])
+
+
+def days(age: str, option: str) -> timedelta:
+    """Read a number of days.
+
+    Raises:
+        click.UsageError: it is none.
+    """
+    match = AGE.fullmatch(age)
+    if match is None:
+        raise click.UsageError(f"{option}={age}: write a number of days, such as 90d")
+    return timedelta(days=int(match[1]))

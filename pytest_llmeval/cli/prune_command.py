@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 import click
@@ -15,14 +14,12 @@ from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cache.queries import Plan
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cli.arguments import Home, home_option
-from pytest_llmeval.cli.cache_commands import opened, yes_option
+from pytest_llmeval.cli.cache_commands import days, opened, yes_option
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.reports.terminal import listing
 from pytest_llmeval.runs.lookup.for_commands import draws_of_every_run, needed_runs
 from pytest_llmeval.runs.pruning import runs_to_prune
 from pytest_llmeval.runs.store import StoredRun, refuse_tracked
-
-AGE = re.compile(r"(0|[1-9][0-9]{0,4})d", re.ASCII)
 
 
 @click.command("prune")
@@ -90,15 +87,3 @@ def _replies_to_go(
         planned = plan(cache.rows())
     echo(listing.pruning(planned, before=before.strftime(TIME)))
     return plan if planned.replies else None
-
-
-def days(age: str, option: str) -> timedelta:
-    """Read a number of days.
-
-    Raises:
-        click.UsageError: it is none.
-    """
-    match = AGE.fullmatch(age)
-    if match is None:
-        raise click.UsageError(f"{option}={age}: write a number of days, such as 90d")
-    return timedelta(days=int(match[1]))

@@ -218,6 +218,45 @@ def draws_of_every_run(store: RunStore, *, besides: Collection[Path] = ()) -> fr
     return frozenset[str]().union(*(draws_of_run(store.load(path)) for path in sorted(paths)))
 
 
+def draws_of_baselines(references: Sequence[str], refs: Refs) -> frozenset[str]:
+    """Collect the ids of all draws that the baselines of these names may need.
+
+    Args:
+        references: run files, ``last``, run ids, or names of commits. Such a name stands for
+            every run of that commit, of others with its files, and of the ancestors that a
+            lookup goes back to.
+        refs: resolves names.
+
+    Raises:
+        BaselineError: a name leads nowhere, or no run is recorded there.
+        BaselineUnreadable: a run cannot be read.
+    """
+    runs = (run for name in references for run in _runs_behind(name, refs))
+    return frozenset[str]().union(*map(draws_of_run, runs))
+
+
+def _runs_behind(reference: str, refs: Refs) -> list[Run]:
+    store, git = refs.store, refs.git
+    named = refs.by_name(reference)
+    if named is not None:
+        return [named.run]
+    if git.top is None:
+        raise BaselineError(f"no run {reference!r} in {store.folder}, and {git.absent}")
+    ref = resolve(reference, top=git.top)  # a commit that is not here has no ancestors to keep
+    if ref is None:
+        raise BaselineError(f"{reference!r} is no run file, run id, commit, branch or tag here")
+    line = list(refs.steps(WantedCommit(commit=ref.commit), head=None, root=_root(refs)))
+    commits = [commit for step in line for commit in step.commits]
+    paths = [path for c in commits for path in sorted((store.folder / c).glob(f"*{ENDING}"))]
+    if not paths:
+        ancestors = sum(step.is_substitute for step in line)
+        raise BaselineNotFound(
+            f"no run is recorded for {reference} nor its {ancestors} nearest ancestors in "
+            f"{store.folder}, so nothing would be kept for it"
+        )
+    return [store.load(path) for path in paths]
+
+
 def needed_runs(reference: str | None, refs: Refs) -> frozenset[str]:
     """Find the ids of the runs that a comparison with a branch may need.
 

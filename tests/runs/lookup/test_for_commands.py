@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState
 from pytest_llmeval.runs.lookup.for_commands import (
     commits_meant,
+    draws_of_baselines,
     draws_of_every_run,
     find_candidate,
     find_reference,
@@ -258,3 +260,56 @@ def test_a_damaged_run_is_no_run_without_draws(project: Project) -> None:
     file.write_bytes(b"noise")
     with pytest.raises(BaselineUnreadable):
         draws_of_every_run(project.store)
+
+
+def test_a_ref_keeps_every_run_of_its_commit_and_of_its_ancestors(project: Project) -> None:
+    record(project, 1)
+    project.commit()
+    record(project, 2)
+    record(project, 3)
+    project.git("switch", "--quiet", "--create", "side")
+    project.commit()
+    record(project, 4)
+    found = draws_of_baselines(["main"], project.refs)
+    assert found == {draw(1), draw(2), draw(3)}
+
+    found = draws_of_baselines(["main"], replace(project.refs, reach=0))
+    assert found == {draw(2), draw(3)}
+
+
+def test_no_file_takes_the_place_of_a_ref(project: Project) -> None:
+    file = project.store.by_id(record(project, 1))
+    assert file is not None
+    file.rename(project.top / "main")
+    record(project, 2)
+    found = draws_of_baselines(["main"], project.refs)
+    assert found == {draw(2)}
+
+
+def test_several_names_keep_what_each_keeps(project: Project) -> None:
+    first = record(project, 1)
+    project.commit()
+    second = record(project, 2)
+    record(project, 3)
+    found = draws_of_baselines([first, second], project.refs)
+    assert found == {draw(1), draw(2)}
+
+
+def test_a_ref_without_a_run_is_refused(project: Project) -> None:
+    with pytest.raises(BaselineNotFound, match="nothing would be kept"):
+        draws_of_baselines(["main"], project.refs)
+
+
+def test_a_name_that_leads_nowhere_is_refused(project: Project) -> None:
+    with pytest.raises(BaselineError, match="'mian' is no run file"):
+        draws_of_baselines(["mian"], project.refs)
+
+
+def test_a_commit_that_is_not_in_this_clone_is_refused(project: Project) -> None:
+    with pytest.raises(BaselineError, match=r"'b{40}' is no run file"):
+        draws_of_baselines(["b" * 40], project.refs)
+
+
+def test_a_ref_outside_git_is_refused(project: Project) -> None:
+    with pytest.raises(BaselineError, match="no git here"):
+        draws_of_baselines(["main"], Refs(project.store, GitState(top=None, absent="no git here")))
