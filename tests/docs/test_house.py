@@ -1,10 +1,11 @@
-"""docs/design.md names every module; CONTRIBUTING.md says what is true."""
+"""docs/design.md names every module in short sentences; CONTRIBUTING.md says what is true."""
 
 from __future__ import annotations
 
 import ast
 import re
 import subprocess
+from collections.abc import Iterator
 from shutil import which
 
 import pytest
@@ -64,3 +65,17 @@ def test_every_target_exists_and_runs_files_that_exist() -> None:
     assert done.returncode == 0, done.stderr
     assert len(named) > 50
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def sentences(page: str) -> Iterator[str]:
+    """Yield the sentences of a page: of paragraphs, of items of lists and of cells of tables."""
+    text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^#.*|^\s*(?:-|\d+\.) |(?<!\\)\|", "\n\n", text, flags=re.MULTILINE)
+    for paragraph in re.split(r"\n\s*\n", text):
+        yield from re.split(r"(?<=[.!?])[)*]* +(?=[^a-z])", " ".join(paragraph.split()))
+
+
+def test_no_sentence_of_the_design_is_longer_than_thirty_words() -> None:
+    long = {one: len(one.split()) for one in sentences(DESIGN) if len(one.split()) > 30}
+
+    assert long == {}
