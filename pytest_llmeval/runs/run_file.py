@@ -8,13 +8,14 @@ import io
 import os
 import secrets
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from io import BufferedIOBase
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_llmeval.cache.directory import open_plain
 from pytest_llmeval.errors import BaselineUnreadable
@@ -38,8 +39,21 @@ from pytest_llmeval.runs.run_lines import (
 LARGEST = 2**30
 LONGEST_LINE = 2**26
 
-CHANGED = "the sha256 is not that of the lines before: they were changed"
 _AGAIN = "Record the run again (pytest), or name another one with --llm-baseline."
+
+
+class RunLines(NamedTuple):
+    """A run file in memory.
+
+    Attributes:
+        header: its first line.
+        trials: the lines of its trials.
+        counts: how many ``cases``, ``trials`` and ``calls`` it has by its last line.
+    """
+
+    header: RunHeader
+    trials: list[bytes]
+    counts: dict[str, int]
 
 
 def write_run(run: Run, path: Path) -> None:
@@ -56,12 +70,12 @@ def write_run(run: Run, path: Path) -> None:
             not as ``records.Run`` says.
         OSError: the file cannot be written.
     """
+    lines = [*_encode(run)]
+    _run_of(_taken_apart(_bounded(lines)))  # nothing is kept that could not be read
     packed = io.BytesIO()
     # No name and no time in the gzip header.
     with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file:
-        lines = _bounded(_written(_encode(run), file))
-        for _ in _trials(*_header(lines), lines):
-            pass  # nothing is kept that could not be read
+        file.writelines(lines)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_durably(path, packed.getvalue())
 
@@ -74,19 +88,12 @@ def _encode(run: Run) -> Iterator[bytes]:
     for line in chain([header_line(run)], trials):
         digest.update(line)
         yield line
+    yield dump_line({"counts": _counts(run), "sha256": digest.hexdigest()})
+
+
+def _counts(run: Run) -> dict[str, int]:
     calls = sum(len(trial.calls) for trial in run.trials)
-    counts = _counts(run, trials=len(run.trials), calls=calls)
-    yield dump_line({"counts": counts, "sha256": digest.hexdigest()})
-
-
-def _written(lines: Iterator[bytes], file: BufferedIOBase) -> Iterator[bytes]:
-    for line in lines:
-        file.write(line)
-        yield line
-
-
-def _counts(run: Run, *, trials: int, calls: int) -> dict[str, int]:
-    return {"cases": len(run.cases), "trials": trials, "calls": calls}
+    return {"cases": len(run.cases), "trials": len(run.trials), "calls": calls}
 
 
 def write_durably(path: Path, data: bytes) -> None:
@@ -115,10 +122,18 @@ def read_run(path: Path) -> Run:
         BaselineUnreadable: it cannot be opened, or is not, or no longer, what
             ``write_run`` wrote.
     """
-    with opened_run(path) as file:
-        lines = read_lines(file)
-        header, line = _header(lines)
-        return replace(header.run, trials=tuple(_trials(header, line, lines)))
+    with faults_explained(path):
+        return _run_of(read_run_lines(path))
+
+
+def read_run_lines(path: Path) -> RunLines:
+    """Read a run file, of whose trials no record is made; its bytes are those that were written.
+
+    Raises:
+        BaselineUnreadable: as ``read_run``, but for the lines of trials.
+    """
+    with _opened(path) as file:
+        return _taken_apart(_lines(file))
 
 
 def read_run_header(path: Path) -> RunHeader:
@@ -127,13 +142,12 @@ def read_run_header(path: Path) -> RunHeader:
     Raises:
         BaselineUnreadable: it cannot be opened, or its first line is no header.
     """
-    with opened_run(path) as file:
-        header, _ = _header(read_lines(file))
-    return header
+    with _opened(path) as file:
+        return _header(next(_lines(file), b""))
 
 
 @contextmanager
-def opened_run(path: Path) -> Iterator[BufferedIOBase]:
+def _opened(path: Path) -> Iterator[BufferedIOBase]:
     """Open a run file, and turn every fault of it into a ``BaselineUnreadable``."""
     with faults_explained(path), open_plain(path) as plain, gzip.GzipFile(fileobj=plain) as file:
         yield file
@@ -157,87 +171,62 @@ def faults_explained(path: Path) -> Iterator[None]:
         raise BaselineUnreadable(f"{path} cannot be read: {exc.strerror or exc}. {_AGAIN}") from exc
 
 
-def read_lines(file: BufferedIOBase) -> Iterator[bytes]:
-    """Read the lines of a run file, as long as they and their number stay within bounds."""
+def _lines(file: BufferedIOBase) -> Iterator[bytes]:
     return _bounded(iter(partial(file.readline, LONGEST_LINE + 1), b""))
 
 
-def _bounded(lines: Iterator[bytes]) -> Iterator[bytes]:
+def _bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Give lines as long as they and their number stay within bounds."""
     left = LARGEST
     for line in lines:
         left -= len(line)
         if left < 0 or len(line) > LONGEST_LINE:
-            raise _too_large()
+            raise Malformed(f"unpacks to more than {LARGEST} bytes, or {LONGEST_LINE} in a line")
         yield line
 
 
-def _too_large() -> Malformed:
-    return Malformed(f"unpacks to more than {LARGEST} bytes, or {LONGEST_LINE} in a line")
-
-
-def _header(lines: Iterator[bytes]) -> tuple[RunHeader, bytes]:
-    line = next(lines, b"")
+def _header(line: bytes) -> RunHeader:
     try:
-        return read_header(line), line
+        return read_header(line)
     except Malformed as exc:
         raise type(exc)(f"line 1: {exc}") from exc
 
 
-def _trials(header: RunHeader, line: bytes, lines: Iterator[bytes]) -> Iterator[Trial]:
-    """Read one trial after the other, and check the run to the last byte.
-
-    Args:
-        header: the first line.
-        line: its bytes.
-        lines: that follow it.
-    """
-    functions = {case.id: case.function for case in header.run.cases}
-    places = {case: place for place, case in enumerate(functions)}
-    digest = hashlib.sha256(line)
-    trials = calls = 0
-    latest, in_order = (0, -1), True
-    line = next(lines, b"")
+def _taken_apart(lines: Iterable[bytes]) -> RunLines:
+    """Read the first line and the last one, and check that nothing between them was changed."""
+    first, *trials = [*lines] or [b""]
+    header, end = _header(first), trials.pop() if trials else b""
+    digest = hashlib.sha256(b"".join((first, *trials))).hexdigest()
     try:
-        for following in lines:
-            trial = read_trial(line, functions=functions)
-            digest.update(line)
-            place = places[trial.case], trial.index
-            latest, in_order = place, in_order and latest < place
-            trials, calls = trials + 1, calls + len(trial.calls)
-            yield trial
-            line = following
-        counts = _counts(header.run, trials=trials, calls=calls)
-        check_end(line, counts=counts, digest=digest.hexdigest())
+        closing: EndLine = read_line(end, EndLine)
     except Malformed as exc:
-        raise type(exc)(f"line {trials + 2}: {exc}") from exc
-    _check_order(header, trials=trials, in_order=in_order)
-
-
-def check_end(data: bytes, *, counts: dict[str, int], digest: str) -> None:
-    """Check the closing line of a run file.
-
-    Args:
-        data: the line.
-        counts: that it must hold.
-        digest: of all lines before it.
-
-    Raises:
-        Malformed: it does not close these lines.
-    """
-    line: EndLine = read_line(data, EndLine)
-    if "sha256" not in line:
+        raise Malformed(f"line {len(trials) + 2}: {exc}") from exc
+    if "sha256" not in closing:
         raise Malformed("the closing line is missing")
-    if line["sha256"] != digest:
-        raise Malformed(CHANGED)
-    told = line.get("counts", {})
-    if told | counts != told:
-        raise Malformed("the counts are not those of the lines before")
+    if closing["sha256"] != digest:
+        raise Malformed("the sha256 is not that of the lines before: they were changed")
+    if len(trials) != header.trials:
+        raise Malformed(f"{len(trials)} trials, but the first line says {header.trials}")
+    return RunLines(header, trials, closing.get("counts", {}))
 
 
-def _check_order(header: RunHeader, *, trials: int, in_order: bool) -> None:
-    if len({case.id for case in header.run.cases}) < len(header.run.cases):
+def _run_of(lines: RunLines) -> Run:
+    """Make the records of all trials, and check them."""
+    run = lines.header.run
+    functions = {case.id: case.function for case in run.cases}
+    trials: list[Trial] = []
+    try:
+        for line in lines.trials:
+            trials.append(read_trial(line, functions=functions))
+    except Malformed as exc:
+        raise Malformed(f"line {len(trials) + 2}: {exc}") from exc
+    run = replace(run, trials=tuple(trials))
+    if lines.counts | _counts(run) != lines.counts:
+        raise Malformed("the counts of the last line are not those of the lines before")
+    if len(functions) < len(run.cases):
         raise Malformed("two cases have the same id")
-    if trials != header.trials:
-        raise Malformed(f"{trials} trials, but the first line says {header.trials}")
-    if not in_order:
+    places = {case: place for place, case in enumerate(functions)}
+    order = [(places[trial.case], trial.index) for trial in trials]
+    if any(latest >= place for latest, place in pairwise(order)):
         raise Malformed("the trials are not in the order of the cases, or one is there twice")
+    return run

@@ -6,7 +6,6 @@ here. The file is checked to the last byte all the same, and each line of a tria
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,21 +13,8 @@ from math import fsum
 from pathlib import Path
 
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.runs.run_file import (
-    check_end,
-    faults_explained,
-    opened_run,
-    read_lines,
-    read_run_header,
-)
-from pytest_llmeval.runs.run_lines import (
-    Beginning,
-    Malformed,
-    RunHeader,
-    read_header,
-    read_line,
-    read_trial,
-)
+from pytest_llmeval.runs.run_file import faults_explained, read_run_header, read_run_lines
+from pytest_llmeval.runs.run_lines import Beginning, RunHeader, read_line, read_trial
 from pytest_llmeval.runs.store import RunStore
 
 
@@ -87,22 +73,16 @@ def scan_run(path: Path) -> ScannedRun:
     Raises:
         BaselineUnreadable: it cannot be opened, or is damaged.
     """
-    with opened_run(path) as file:
-        first, *trials = [*read_lines(file)] or [b""]
-        end = trials.pop() if trials else b""
-        header = read_header(first)
-        check_end(end, counts={}, digest=hashlib.sha256(b"".join((first, *trials))).hexdigest())
-        if len(trials) != header.trials:
-            raise Malformed(f"{len(trials)} trials, not {header.trials}")
-        lines: defaultdict[str, list[bytes]] = defaultdict(list)
-        scores: defaultdict[str, defaultdict[str, list[float]]]
-        scores = defaultdict(lambda: defaultdict(list))
+    header, trials, _ = read_run_lines(path)
+    lines: defaultdict[str, list[bytes]] = defaultdict(list)
+    scores: defaultdict[str, defaultdict[str, list[float]]]
+    scores = defaultdict(lambda: defaultdict(list))
+    with faults_explained(path):
         for line in trials:
             begin: Beginning = read_line(line, Beginning)
             lines[begin["case"]].append(line)
-            for metric, score in (
-                begin.get("scores", {}).items() if begin["outcome"].is_scored else ()
-            ):
+            told = begin.get("scores", {}) if begin["outcome"].is_scored else {}
+            for metric, score in told.items():
                 scores[begin["case"]][metric].append(score)
     means = {
         # The sum of as many numbers is the same in whatever order they come.

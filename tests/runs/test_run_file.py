@@ -417,9 +417,8 @@ def test_a_slot_is_two_plain_numbers(slot, stored):
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_a_score_that_is_not_finite_is_refused(number, stored):
     lines = lines_of(stored)
-    data = json.dumps(lines[1]).replace('"pass": 1.0', f'"pass": {number}')
-    stored.write_bytes(gzip.compress(f"{json.dumps(lines[0])}\n{data}\n{{}}\n".encode()))
-    assert "line 2" in refusal(stored)
+    lines[1]["scores"]["pass"] = 12345.5
+    assert "line 2" in refusal(write_lines(stored, lines, written={"12345.5": number}))
 
 
 def test_nan_is_no_json_even_in_an_unknown_field(stored):
