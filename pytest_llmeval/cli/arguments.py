@@ -18,6 +18,7 @@ import click
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.cli.case_names import functions_named
 from pytest_llmeval.errors import SettingsError, TableError
+from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.runs.directions import NONE_TYPED, Directions
@@ -415,8 +416,6 @@ def chosen(run: Run, name: str | None) -> list[FunctionScores]:
     Raises:
         click.UsageError: there is none of that name, or none at all.
     """
-    from pytest_llmeval.gate.scoring import scores_of
-
     found = scores_of(run, cost_of=pricing({}))
     names = functions_named(name, (case.id for case in run.cases)) if name else set()
     like = [each for each in found if name in (None, each.name) or each.function in names]

@@ -21,16 +21,27 @@ from pytest_llmeval.cli.arguments import (
 )
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.gate.compare import changed_cases
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.formats import decimals, label
+from pytest_llmeval.reports.html.plots import plan_charts
+from pytest_llmeval.reports.html.rendering import render_charts
 from pytest_llmeval.reports.remarks import off_scale
 from pytest_llmeval.reports.terminal.planning import PlannedFunction
 from pytest_llmeval.reports.terminal.tables import odd_trials
 from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import chance, positive, share
+from pytest_llmeval.stats.suite_size import (
+    Design,
+    assumed_components,
+    estimated_components,
+    fallen,
+    plan,
+    recorded_components,
+)
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.sample import CaseScores
@@ -59,8 +70,6 @@ class _Wanted:
 
     def plan(self, components: Components, *, drop: float, cases: int, repeats: int) -> Plan:
         """Plan the suite that was typed, with so many cases and repeats where none were."""
-        from pytest_llmeval.stats.suite_size import Design, plan
-
         design = Design(
             cases=self.cases or cases,
             baseline=self.baseline_repeats or repeats,
@@ -129,8 +138,6 @@ def plan_command(
         _check_drop(wanted.drop, _mean(functions[0].gains))
     acted = None
     if changed is not None:
-        from pytest_llmeval.gate.compare import changed_cases
-
         acted = changed_cases(run, changed, cost_of=pricing({}))
     planned = [_recorded(function, wanted, acted, record=record) for function in functions]
     _show(planned, as_html=as_html, heading=found.named)
@@ -145,9 +152,6 @@ def _show(planned: Sequence[PlannedFunction | str], *, as_html: bool, heading: s
             echo([one] if isinstance(one, str) else one.lines())
         echo([more] if len(planned) > 1 else [])
         return
-    from pytest_llmeval.reports.html.plots import plan_charts
-    from pytest_llmeval.reports.html.rendering import render_charts
-
     plans = [one for one in planned if isinstance(one, PlannedFunction)]
     hints = [one for one in planned if isinstance(one, str)] + ([more] if plans[1:] else [])
     hints += [note for one in plans for note in one.notes]
@@ -174,8 +178,6 @@ def _runs(
 
 
 def _assumed(rates: list[float], wanted: _Wanted) -> PlannedFunction:
-    from pytest_llmeval.stats.suite_size import assumed_components, fallen
-
     mean = sum(rates) / len(rates)
     _check_drop(wanted.drop, mean)
     components = assumed_components(rates, fallen(rates, wanted.drop))
@@ -218,8 +220,6 @@ def _components(
     function: FunctionScores, drop: float, acted: ChangedCases | None
 ) -> Components | str | None:
     """Estimate the variance of the scores; say why, if that is impossible, None for few repeats."""
-    from pytest_llmeval.stats.suite_size import estimated_components, recorded_components
-
     if not function.samples:
         return "no trial has a score"
     mean = _mean(function.gains)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -115,8 +116,6 @@ def _pair(home: Home, names: Sequence[str]) -> _Pair:
     Raises:
         LLMEvalError: one of them is not here, or cannot be read.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     found = _found(home, HeaderStore(home.path), names)
     with ThreadPoolExecutor(max_workers=2) as pool:  # to unpack a file holds no other up
         before, after = pool.map(scan_run, [each.path for each in found])

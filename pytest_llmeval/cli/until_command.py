@@ -15,12 +15,15 @@ from pytest_llmeval.cli.pages import echo
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.formats import label, percent
+from pytest_llmeval.reports.html.plots import look_chart
+from pytest_llmeval.reports.html.rendering import render_charts
 from pytest_llmeval.reports.terminal.planning import (
     ending,
     look_heading,
     look_lines,
 )
 from pytest_llmeval.settings import chance, positive
+from pytest_llmeval.stats.expected import expect_mean, repeats_for_width
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.expected import ExpectedMean
@@ -93,9 +96,6 @@ def until_command(
 def _write(
     page: Path, looks: Mapping[str, Sequence[tuple[int, ExpectedMean]]], confidence: float
 ) -> None:
-    from pytest_llmeval.reports.html.plots import look_chart
-    from pytest_llmeval.reports.html.rendering import render_charts
-
     hint = f"Lines are where the mean of a later run is expected, {percent(confidence)}."
     charts = [look_chart(name, of_function) for name, of_function in looks.items()]
     page.write_text(render_charts("Means by repeats", hint, charts), encoding="utf-8")
@@ -142,8 +142,6 @@ def _look(repeats: int, arguments: Sequence[str], *, home: Home) -> tuple[str, R
 def _expected(
     run: Run, *, name: str | None, confidence: float
 ) -> Iterator[tuple[FunctionScores, ExpectedMean | None]]:
-    from pytest_llmeval.stats.expected import expect_mean
-
     of_scores = [one for one in chosen(run, name) if not one.compares_ratios]
     if not of_scores:
         raise click.UsageError(
@@ -161,8 +159,6 @@ def _is_narrow(expected: ExpectedMean | None, width: float) -> bool:
 
 def _next(repeats: int, wider: Sequence[ExpectedMean | None], *, width: float, most: int) -> int:
     """Choose the next number of repeats: the predicted one, but at most twice as many."""
-    from pytest_llmeval.stats.expected import repeats_for_width
-
     needed = max(
         repeats_for_width(expected, width=width, limit=most) or most
         for expected in wider

@@ -16,6 +16,7 @@ import pytest
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_text
 from pytest_llmeval.records import PASS_METRIC, CaseOutcome, CaseResult, GateFailure, Outcome, Trial
 from pytest_llmeval.safe_text import printable_lines
+from pytest_llmeval.stats.intervals import wilson_interval
 
 if TYPE_CHECKING:
     from pytest_llmeval.engine.trial.trial import Ended
@@ -189,8 +190,6 @@ def _properties(result: CaseResult, alpha: float) -> Iterator[tuple[str, object]
 
 
 def _interval(trials: Sequence[Trial], alpha: float) -> str:
-    from pytest_llmeval.stats.intervals import wilson_interval
-
     scored = [trial for trial in trials if trial.outcome.is_scored]
     hits = sum(trial.outcome is Outcome.PASSED for trial in scored)
     low, high = wilson_interval(hits, len(scored), alpha=alpha)

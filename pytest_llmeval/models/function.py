@@ -10,6 +10,7 @@ import json
 import random
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError
 from contextvars import copy_context
 from copy import deepcopy
 from dataclasses import dataclass
@@ -219,7 +220,6 @@ def _is_async(function: Callable[..., object]) -> bool:
 def _runner_on_this_loop() -> Run:
     """Return what lets another thread run a coroutine here, as this one's own, and wait for it."""
     import asyncio
-    from concurrent.futures import CancelledError
 
     loop = asyncio.get_running_loop()
     with charging(None):  # what it asks is the model's own affair

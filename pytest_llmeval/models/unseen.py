@@ -7,7 +7,9 @@ before. What connects past Python's own sockets (uvloop, libcurl) is not seen he
 
 from __future__ import annotations
 
+import _socket as lookups
 import os
+import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -85,8 +87,6 @@ class UnseenConnections:
         Args:
             current_trial: returns the trial of this thread or task; None where we send for it.
         """
-        import _socket as lookups  # others put their own lookup into socket, over this one
-
         plain, watchers = lookups.getaddrinfo, _watchers()
 
         @wraps(plain)
@@ -138,8 +138,6 @@ class UnseenConnections:
 
     def _sending(self, trial: WatchedTrial, opened: Any, address: Any, *, connects: bool) -> None:
         """Count a connection; refuse it, or a datagram, that is to go out of a replay."""
-        import socket
-
         is_stream = opened.type == socket.SOCK_STREAM
         if opened.family not in (socket.AF_INET, socket.AF_INET6) or is_stream is not connects:
             return
@@ -238,8 +236,6 @@ def _text(host: str | bytes) -> str:
 
 def _is_here(host: str) -> bool:
     """Whether a host is this machine, where databases and test servers are."""
-    import socket
-
     own = ("localhost", "::1", "0.0.0.0", "::", socket.gethostname().lower())  # noqa: S104
     return host in own or host.startswith("127.") or host.endswith(".localhost")
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from pytest_llmeval.stats.detection import fewest
 from pytest_llmeval.stats.distributions import chi_square_tail, student_quantile
 from pytest_llmeval.stats.intervals import negligible, within_share
 from pytest_llmeval.stats.sample import HITS, in_step
@@ -267,7 +268,6 @@ def repeats_for_width(expected: ExpectedMean, *, width: float, limit: int) -> in
         The smallest number above those at hand; None if even the limit would not do, if
         those at hand do, or if nothing is known.
     """
-    from pytest_llmeval.stats.detection import fewest
 
     def is_enough(repeats: int) -> bool:
         found = expected.width_at(repeats)

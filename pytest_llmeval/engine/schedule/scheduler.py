@@ -27,6 +27,7 @@ from pytest_llmeval.engine.trial.clone import forget_finalizers
 from pytest_llmeval.engine.trial.trial import LONGEST_BLOCK, RunningTrial
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.records import Progress
+from pytest_llmeval.stats.arrays import load
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -352,6 +353,4 @@ def _libraries_of_gate() -> list[Callable[[], object]]:
 
     They take 0.3 s, which a session that waits for a model need not add.
     """
-    from pytest_llmeval.stats.arrays import load
-
     return [load, partial(import_module, "pytest_llmeval.gate.compare")]

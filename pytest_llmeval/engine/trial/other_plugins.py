@@ -19,6 +19,7 @@ trial is a failure of that trial, which is a miss, and has no report of its own.
 from __future__ import annotations
 
 import reprlib
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -100,8 +101,6 @@ def _restricts_sockets(item: pytest.Function) -> bool:
 
 def unguarded_sockets() -> AbstractContextManager[None]:
     """Let a loop open the pair of sockets by which it is woken, where a test may open none."""
-    import socket
-
     guarded: Any = socket.socket
     kinds = getattr(guarded, "__mro__", ())
     plain = next((kind for kind in kinds if kind.__module__ == "socket"), guarded)

@@ -23,6 +23,7 @@ from pytest_llmeval.reports.formats import (
     percent,
 )
 from pytest_llmeval.reports.terminal.tables import odd_trials
+from pytest_llmeval.stats.expected import repeats_for_width
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.expected import ExpectedMean
@@ -220,8 +221,6 @@ def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[s
 
 
 def _not_narrow(expected: ExpectedMean, *, width: float, most: int) -> str:
-    from pytest_llmeval.stats.expected import repeats_for_width
-
     needed = repeats_for_width(expected, width=width, limit=MANY_REPEATS)
     hint = f" About {needed} would do: --max-repeats={needed}" if needed else ""
     return f"{decimals(expected.width or 0.0)} wide, not {width:g}, at --max-repeats={most}.{hint}"
