@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +26,7 @@ _MISSED = ("passed", "m")  # pytest's category, and the letter
 _OF_TRIAL = re.compile(r"\[trial (\d+)\]")
 _DRAW = re.compile(r"(?<=no reply is stored for draw )\d+/\d+")
 _OF_ONE_TRIAL = re.compile(rf"{_DRAW.pattern}|(?:0x|\.\.\.)[0-9a-f]+(?=>)")  # addresses, cut or not
+_common = partial(_OF_ONE_TRIAL.sub, "")
 Section = tuple[str, str]
 Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 _CELL = "</td>"
@@ -91,10 +93,6 @@ def grouped(texts: Iterable[tuple[int, str]]) -> list[tuple[list[int], str]]:
     for index, text in texts:
         groups.setdefault(_common(text), []).append((index, text))
     return [([index for index, _ in alike], _of_all(alike)) for alike in groups.values()]
-
-
-def _common(text: str) -> str:
-    return _OF_ONE_TRIAL.sub("", text)
 
 
 def _of_all(alike: Sequence[tuple[int, str]]) -> str:

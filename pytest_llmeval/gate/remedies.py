@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from pytest_llmeval.gate.decision_table import IMPROVED, OPEN, REGRESSED, judge
@@ -39,12 +40,9 @@ def remedies(pairing: Pairing, *, penalty: int, rules: GateRules) -> tuple[int |
         rules: level, margin and target, on the scale of the comparison.
     """
     cases, repeats = len(pairing.pairs), None
-
     error = _error_within_cases(pairing)
 
-    def settles(imagined: Pairing) -> bool:
-        return _settles(imagined, error=error, penalty=penalty, rules=rules)
-
+    settles = partial(_settles, error=error, penalty=penalty, rules=rules)
     wanted = fewest(
         lambda number: settles(_of_cases(pairing, number)),
         above=cases,

@@ -81,7 +81,7 @@ class SourceFiles:
         """Digest a function by where its code stands, maybe in another file than its test."""
         code: Any = getattr(inspect.unwrap(innermost(function)), "__code__", None)
         found = None if code is None else self._file(Path(code.co_filename))
-        definition = None if found is None else found.at_line(code.co_firstlineno)
+        definition = None if found is None else found.at_line.get(code.co_firstlineno)
         if found is None or definition is None:
             return None
         return _sha256(found.dumps(definition, constants=constants))
@@ -100,7 +100,7 @@ class _SourceFile:
 
     def __init__(self, tree: ast.Module) -> None:
         functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
-        self._at_line: dict[int, list[Definition]] = {_first_line(one): [one] for one in functions}
+        self.at_line: dict[int, list[Definition]] = {_first_line(one): [one] for one in functions}
         drop_docstrings(tree)
         _drop_marks(tree)
         _drop_what_versions_differ_in(tree)
@@ -117,10 +117,6 @@ class _SourceFile:
             found.append(inside[part])
             inside = _definitions(inside[part])
         return found if isinstance(found[-1], Function) else None
-
-    def at_line(self, line: int) -> list[Definition] | None:
-        """Find a function by its first line, that of a decorator if it has any."""
-        return self._at_line.get(line)
 
     def dumps(self, test: list[Definition], *, constants: bool) -> Iterator[str]:
         """Write a function without its name and marks, then what it names in this file."""

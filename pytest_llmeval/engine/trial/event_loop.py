@@ -252,10 +252,7 @@ class TrialRunner:
 
     def _run(self, coroutine: Coroutine[Any, Any, None], context: Context) -> None:
         thread = self._trial.thread
-
-        def begin() -> asyncio.Task[None]:
-            return self._pump.start(self._trial, coroutine, context)
-
+        begin = partial(self._pump.start, self._trial, coroutine, context)
         if not isinstance(thread, TrialThread):
             self._wait_here(begin(), timeout=None)
         elif thread.cancelled:  # it tears its fixtures down, and is waited for
