@@ -283,7 +283,7 @@ def ini_settings(*names: str) -> dict[str, Any]:
             if option.ini == "bool":
                 with suppress(click.BadParameter):  # the check below refuses what is left a text
                     value = click.BOOL(value)
-            found[name] = checked(f"{option.key} in the ini file", option.check, value)
+            found[name] = checked(option.key, option.check, value)
     return found
 
 

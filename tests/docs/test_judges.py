@@ -101,7 +101,7 @@ def test_a_judge_that_gives_no_grade_crashes_the_trial(judged: Project, models: 
     (first, *others) = last_run(judged).trials
     assert first.outcome is Outcome.CRASHED
     assert {trial.outcome for trial in others} == {Outcome.PASSED}
-    result.stdout.fnmatch_lines(["worst*test_support_is_helpful?refund?*0.800*ValueError: *"])
+    result.stdout.fnmatch_lines(["worst*test_support_is_helpful?refund?*4/5*ValueError: *"])
 
 
 def test_a_judge_that_is_away_errs_the_trial_and_can_be_asked_later(
