@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from enum import StrEnum
+from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -76,8 +76,8 @@ def _value(kind: Any, bound: Bound, definitions: dict[str, Schema]) -> Schema:
         found = {"type": "object", "additionalProperties": values}
     elif kind in PLAIN:
         found = {"type": PLAIN[kind]}
-    elif isinstance(kind, type) and issubclass(kind, StrEnum):
-        found = {"enum": [str(one) for one in kind]}
+    elif isinstance(kind, type) and issubclass(kind, Enum):
+        found = {"enum": [one.value for one in kind]}
     else:
         found = _reference(kind, definitions)
     return found

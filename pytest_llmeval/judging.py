@@ -17,6 +17,7 @@ from pytest_llmeval.gate.results import (
     Fact,
     FunctionComparison,
     FunctionDescription,
+    Row,
     Why,
 )
 from pytest_llmeval.judgement import Judgement, pricing
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pytest_llmeval.cache.case_parameters import Parameters
     from pytest_llmeval.transcripts.transcript import StoredTexts
 
-_GONE = 2  # the row of the decision table
 _EXCERPTS = 20  # of the cases of a function that fell most, and that rose most
 _ALL_EXCERPTS = 200
 _LOOKED_FOR = 100  # draws of a function
@@ -248,6 +248,10 @@ class _Judging:
         both = (self.baseline, self.comparison), (self.anchor, self.anchored)
         compared = [(side.run, found) for side, found in both if side and found]
         if self.comparison is not None:
-            missing = {one.function for one in self._functions if one.row == _GONE and one.fails}
+            missing = {
+                one.function
+                for one in self._functions
+                if one.row is Row.ONLY_IN_BASELINE and one.fails
+            }
             yield from renames_to_nothing(sorted(missing), self.settings.renamed)
             yield from notes_on_accepted(self.settings.gate.accept, compared)

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.decision_table import (
-    OPEN,
     VERDICTS,
     Decision,
     cannot_test,
@@ -28,6 +27,7 @@ from pytest_llmeval.gate.results import (
     Fact,
     FunctionComparison,
     Method,
+    Row,
     Verdict,
     ends_off_scale,
     off_scale,
@@ -55,7 +55,7 @@ def conclude_new(side: Side, metric: str, *, partial: bool, rules: GateRules) ->
         metric=metric,
         better=scores.better,
         verdict=Verdict.NOT_COMPARABLE if unrecorded else Verdict.NEW,
-        row=3 if unrecorded else 1,
+        row=Row.NOTHING_IN_COMMON if unrecorded else Row.NEW,
         why=unrecorded,
         fails=bool(unrecorded),
         partial=partial,
@@ -81,7 +81,7 @@ def conclude_gone(side: Side, metric: str, *, why: Fact | None) -> FunctionCompa
         metric=metric,
         better=scores.better,
         verdict=Verdict.NOT_COMPARABLE if why else Verdict.GONE,
-        row=2,
+        row=Row.ONLY_IN_BASELINE,
         why=why,
         fails=bool(why),
         effect=Effect(baseline_cases=len(side.cases)),
@@ -153,7 +153,7 @@ def conclude(
         p_within_case=within.worse if within else None,
         identical_repeats=pairing.identical_repeats,
     )
-    if judged.row == OPEN and method not in WITHOUT_REMEDY:
+    if judged.row == Row.OPEN and method not in WITHOUT_REMEDY:
         cases, repeats = remedies(pairing, penalty=penalty, rules=adapted)
         evidence = replace(evidence, settle_cases=cases, settle_repeats=repeats)
     effect = replace(_effect(pairing, rules), method=method)
@@ -180,7 +180,7 @@ def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:
         better=pairing.baseline.better,
         scale=pairing.scale,
         verdict=Verdict.NOT_GATED,
-        row=0,
+        row=Row.UNGATED,
         effect=_effect(pairing),
         evidence=_with_ratios(pairing, evidence),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_llmeval.gate.describe import never_recorded
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.results import Fact, Interval, Method, RuledOutBy, Verdict, Why
+from pytest_llmeval.gate.results import Fact, Interval, Method, Row, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.gate.significance import Limits, are_enough, least_p, limits_of, sensitivity
 from pytest_llmeval.records import (
@@ -31,23 +31,21 @@ MOST_UNSCORED = 0.10
 # 10 % of 30 is a little more than 3 in floating point
 ROUNDING = 1e-9
 
-# the rows of what was tested
-REGRESSED, IMPROVED, RULED_OUT, OPEN = 8, 9, 10, 11
 VERDICTS = {
-    1: Verdict.NEW,
-    3: Verdict.NOT_COMPARABLE,
-    4: Verdict.NOT_COMPARABLE,
-    5: Verdict.NOT_COMPARABLE,
-    6: Verdict.UNCHANGED,
-    7: Verdict.INCONCLUSIVE,
-    REGRESSED: Verdict.REGRESSED,
-    IMPROVED: Verdict.IMPROVED,
-    RULED_OUT: Verdict.NO_SIGNIFICANT_CHANGE,
-    OPEN: Verdict.INCONCLUSIVE,
+    Row.NEW: Verdict.NEW,
+    Row.NOTHING_IN_COMMON: Verdict.NOT_COMPARABLE,
+    Row.TRIALS_LOST: Verdict.NOT_COMPARABLE,
+    Row.CASES_LOST: Verdict.NOT_COMPARABLE,
+    Row.UNTOUCHED: Verdict.UNCHANGED,
+    Row.ONE_UNIT: Verdict.INCONCLUSIVE,
+    Row.REGRESSED: Verdict.REGRESSED,
+    Row.IMPROVED: Verdict.IMPROVED,
+    Row.RULED_OUT: Verdict.NO_SIGNIFICANT_CHANGE,
+    Row.OPEN: Verdict.INCONCLUSIVE,
 }
 
 # a row of the table, and the reason where its verdict needs one
-Decision = tuple[int, Fact | None]
+Decision = tuple[Row, Fact | None]
 
 
 def turns_red(verdict: Verdict, rules: GateRules) -> bool:
@@ -60,12 +58,12 @@ def nothing_to_compare(pairing: Pairing) -> Decision | None:
     """Go through row 3: does a case have a score on both sides, which the test can take?"""
     unrecorded = never_recorded((pairing.baseline.side, pairing.collected), pairing.metric)
     if unrecorded:
-        return 3, unrecorded
+        return Row.NOTHING_IN_COMMON, unrecorded
     bad = _without_logarithm(pairing)
     if bad:
-        return 4, Fact(Why.NOT_POSITIVE, (pairing.test, bad, pairing.metric))
+        return Row.TRIALS_LOST, Fact(Why.NOT_POSITIVE, (pairing.test, bad, pairing.metric))
     is_known = pairing.pairs or (pairing.edits.own and not pairing.touched)
-    return None if is_known else (3, _why_nothing_in_common(pairing))
+    return None if is_known else (Row.NOTHING_IN_COMMON, _why_nothing_in_common(pairing))
 
 
 def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
@@ -82,9 +80,9 @@ def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
         or _why_trials_skipped(pairing)
     )
     if trials_lost:
-        return 4, trials_lost
+        return Row.TRIALS_LOST, trials_lost
     cases_lost = _why_cases_lost(pairing, rules=rules)
-    return (5, cases_lost) if cases_lost else None
+    return (Row.CASES_LOST, cases_lost) if cases_lost else None
 
 
 def cannot_test(
@@ -99,17 +97,17 @@ def cannot_test(
         rules: the target.
     """
     if not pairing.changed:
-        return 6, None
+        return Row.UNTOUCHED, None
     if pairing.is_one_unit and not are_enough(repeats, alpha=rules.alpha):
         if _too_small_to_matter(pairing, rules=rules):
-            return 10, None
+            return Row.RULED_OUT, None
         cases, fewest = len(pairing.changed), fewest_repeats(rules.alpha)
         if repeats is None:
-            return 7, Fact(Why.ONE_UNIT, (cases,))
-        return 7, Fact(Why.ONE_UNIT_FEW_REPEATS, (cases, fewest))
+            return Row.ONE_UNIT, Fact(Why.ONE_UNIT, (cases,))
+        return Row.ONE_UNIT, Fact(Why.ONE_UNIT_FEW_REPEATS, (cases, fewest))
     if pairing.test not in MARGIN_TESTS:
         unfit = TESTS[pairing.test].why_not(pairing.sample)
-        return (4, Fact(Why.DOES_NOT_FIT, (pairing.test, unfit))) if unfit else None
+        return (Row.TRIALS_LOST, Fact(Why.DOES_NOT_FIT, (pairing.test, unfit))) if unfit else None
     return None
 
 
@@ -117,7 +115,7 @@ def cannot_test(
 class Judged:
     """What rows 8 to 11 make of a tested comparison; but for the row as its record has it."""
 
-    row: int
+    row: Row
     why: Fact | None
     interval: Interval | None
     ruled_out_by: RuledOutBy | None
@@ -150,32 +148,32 @@ def judge(
         is_blunt = is_blunt or penalty * least >= rules.alpha
     seen = sensitivity(pairing, method, found, alpha=rules.alpha)
     drop = None if is_blunt else seen.smallest_drop()
-    row = RULED_OUT
+    row = Row.RULED_OUT
     if adjusted.worse < rules.alpha and _beyond_margin(pairing, rules=rules):
-        row = REGRESSED
+        row = Row.REGRESSED
     elif adjusted.better < rules.alpha:
-        row = IMPROVED
+        row = Row.IMPROVED
     interval = _agreeing(limits_of(pairing, method, found, alpha=rules.alpha), row, rules=rules)
     reason = None
-    if row != REGRESSED:
+    if row != Row.REGRESSED:
         reason = _ruled_out_by(pairing, found, interval, drop, rules=rules)
-    if row == RULED_OUT and reason is None:
-        row = OPEN
+    if row == Row.RULED_OUT and reason is None:
+        row = Row.OPEN
     why = None
-    if row == OPEN and is_blunt and least is not None and method == "exact-within-case":
+    if row == Row.OPEN and is_blunt and least is not None and method == "exact-within-case":
         repeats = max(len(case.current) for case in pairing.samples)
         why = Fact(Why.TOO_FEW_TRIALS, (repeats, len(pairing.changed), round(1 / least), penalty))
     return Judged(row=row, why=why, interval=interval, ruled_out_by=reason, smallest_drop=drop)
 
 
-def _agreeing(limits: Limits | None, row: int, *, rules: GateRules) -> Interval | None:
+def _agreeing(limits: Limits | None, row: Row, *, rules: GateRules) -> Interval | None:
     """Let the interval end where the verdict says that it does: no fall found means 0 is in it."""
     if limits is None:
         return None
     lower, upper = min(limits.lower, 0.0), max(limits.upper, 0.0)
-    if row == REGRESSED:
+    if row == Row.REGRESSED:
         upper = min(limits.upper, 0.0 - rules.margin)
-    elif row == IMPROVED:
+    elif row == Row.IMPROVED:
         lower = max(limits.lower_by_spread, 0.0)
     return lower, upper
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from pytest_llmeval.gate.decision_table import IMPROVED, OPEN, REGRESSED, judge
+from pytest_llmeval.gate.decision_table import judge
 from pytest_llmeval.gate.pairing import Pairing
+from pytest_llmeval.gate.results import Row
 from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.gate.significance import significance
 from pytest_llmeval.settings import GateRules
@@ -70,13 +71,13 @@ def _settles(imagined: Pairing, *, error: float, penalty: int, rules: GateRules)
     worse, better = (min(1.0, penalty * p) for p in (found.tails.worse, found.tails.better))
     adjusted = Tails(worse=worse, better=better)
     judged = judge(imagined, method, found, adjusted, penalty=penalty, rules=rules)
-    if judged.row == OPEN:
+    if judged.row == Row.OPEN:
         return False
     if not found.standard_error or judged.interval is None:
         if judged.ruled_out_by == "smallest_drop" and judged.smallest_drop is not None:
             # few trials tell too little of how the rates scatter
             return rules.margin + judged.smallest_drop <= ROOM_FOR_RATES * rules.target
-        p = {REGRESSED: worse, IMPROVED: better}.get(judged.row)
+        p = {Row.REGRESSED: worse, Row.IMPROVED: better}.get(judged.row)
         if p is None or not imagined.difference:
             return True
         kept = 1 - normal_quantile(1 - POWER) * error / abs(imagined.difference)

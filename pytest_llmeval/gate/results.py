@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Literal
 
 from pytest_llmeval.gate.changes import ChangeKind
@@ -20,8 +20,6 @@ Method = Literal[AnyTest, "crossed", "same-shift", "whole-repeats", "none"]
 RuledOutBy = Literal["interval", "smallest_drop", "share", "ends"]
 MOST_NAMED = 5  # cases in a note
 LARGEST_LOGARITHM = 709.0
-# the rows of the decision table in which something was compared
-COMPARED = range(6, 12)
 
 
 class Verdict(StrEnum):
@@ -36,6 +34,28 @@ class Verdict(StrEnum):
     GONE = "gone"
     NEW = "new"
     NOT_GATED = "not_gated"
+
+
+class Row(IntEnum):
+    """The rows of the decision table, in the order in which they are gone through."""
+
+    UNGATED = 0  # of a metric that is described alone
+    NEW = 1
+    ONLY_IN_BASELINE = 2
+    NOTHING_IN_COMMON = 3
+    TRIALS_LOST = 4
+    CASES_LOST = 5
+    UNTOUCHED = 6
+    ONE_UNIT = 7
+    REGRESSED = 8
+    IMPROVED = 9
+    RULED_OUT = 10
+    OPEN = 11
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether something was compared."""
+        return self >= Row.UNTOUCHED
 
 
 class Why(StrEnum):
@@ -263,8 +283,7 @@ class FunctionComparison:
     Attributes:
         name: as much of the end of ``function`` as no other function of either run has; the
             last name where it is empty.
-        row: the row of the decision table that gave the verdict, 1 to 11; 0 for a metric
-            that is not gated.
+        row: the row of the decision table that gave the verdict.
         why: the reason of the verdicts that need one (rows 2 to 5, 7, at times 11), else None.
         fails: this comparison turns the build red (strictness included).
         accepted: it regressed, and that is meant: it does not fail.
@@ -287,7 +306,7 @@ class FunctionComparison:
     better: Better
     scale: Scale = "linear"
     verdict: Verdict
-    row: int
+    row: Row
     why: Fact | None = None
     fails: bool = False
     accepted: bool = False
@@ -371,7 +390,7 @@ class Comparison:
     @property
     def compared_nothing(self) -> bool:
         """Whether no function could be compared, though one is not new."""
-        if any(one.row in COMPARED for one in self.functions):
+        if any(one.row.is_compared for one in self.functions):
             return False
         return not self.functions or any(one.verdict is not Verdict.NEW for one in self.functions)
 

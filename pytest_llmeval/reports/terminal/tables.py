@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.gate.results import (
-    COMPARED,
     FunctionComparison,
     FunctionDescription,
     Interval,
@@ -270,7 +269,7 @@ def scale_of(
 
 def _ends(function: FunctionComparison) -> Interval | None:
     difference, interval = function.effect.difference, function.evidence.interval
-    if difference is None or not function.effect.changed or function.row not in COMPARED:
+    if difference is None or not function.effect.changed or not function.row.is_compared:
         return None
     if interval is None or scored_otherwise(function) or not all(map(math.isfinite, interval)):
         return difference, difference
