@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.key import PARTS
 from pytest_llmeval.cache.queries import Change
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.cache.reply import paid_reply
 from pytest_llmeval.cache.requests import pack_request, row_name
 from pytest_llmeval.cli import main
 from pytest_llmeval.errors import CacheUnusable
@@ -32,7 +33,7 @@ def llmeval(*arguments: object, answers: str = "") -> Result:
 
 def pay(home: Path, *, trial: int = 0, text: bytes = b"Lima") -> None:
     replies = Replies(home, mode="auto", session="s1", warn=print)
-    answered(replies, KEY, Slot(trial, 0), lambda: Answer(text))
+    answered(replies, KEY, Slot(trial, 0), lambda: paid_reply(text))
     replies.close()
 
 

@@ -16,7 +16,6 @@ from pytest_llmeval.cache.locks import fork_safe_lock, lock_awaited_by_forks
 from pytest_llmeval.cache.process_locks import ProcessLocks
 from pytest_llmeval.cache.reply import (
     Accepts,
-    Answer,
     KeptRequest,
     StoredReply,
     accept_any,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.cache.database import Store
     from pytest_llmeval.cache.queries import NewRow
 
-__all__ = ["Answer", "Replies", "StoredReply"]
+__all__ = ["Replies", "StoredReply"]
 
 T = TypeVar("T")
 
@@ -176,7 +175,7 @@ class Replies:
             TypeError, ValueError: the answer is not 2xx, or its facts are no JSON scalars.
         """
         if self._mode == "off" or self._is_closed:
-            return StoredReply.fresh(request.perform(slot), session=self._session)
+            return replace(request.perform(slot), session=self._session)
         name = f"{request.key}/{slot}"
         session = self._session if self._mode == "refresh" else ""  # it replays its own draws only
         return self._flights.share(
@@ -297,7 +296,7 @@ class Replies:
         stored = self._stored(name, request.accepts)
         if stored is not None:
             return stored
-        reply = StoredReply.fresh(request.perform(slot), session=self._session)
+        reply = replace(request.perform(slot), session=self._session)
         if self._is_closed:
             return reply
         try:

@@ -39,23 +39,6 @@ Fact = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The body of a complete reply, and what is known of its call.
-
-    Attributes:
-        body: decoded bytes of the complete reply.
-        status: of HTTP; only a 2xx answer can be stored.
-        headers: of the reply; only ``content-type`` is kept.
-        facts: what is known about the call (model served, fingerprint, tokens, seconds).
-    """
-
-    body: bytes
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    facts: Mapping[str, Fact] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class StoredReply:
     """One draw of a request.
 
@@ -78,26 +61,40 @@ class StoredReply:
     created: str
     replayed: bool
 
-    @classmethod
-    def fresh(cls, answer: Answer, *, session: str) -> StoredReply:
-        """Give an answer that has just been paid for its draw id.
 
-        Raises:
-            ValueError: it is no success.
-        """
-        if answer.status not in SUCCESS:
-            raise ValueError(f"only a 2xx answer can be a reply, not one of {answer.status}")
-        return cls(
-            draw=secrets.token_hex(16),
-            sha256=hashlib.sha256(answer.body).hexdigest(),
-            body=answer.body,
-            status=answer.status,
-            headers=_kept(answer.headers),
-            facts=dict(answer.facts),
-            session=session,
-            created=Clock.now().strftime(TIME),
-            replayed=False,
-        )
+def paid_reply(
+    body: bytes,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    facts: Mapping[str, Fact] | None = None,
+    *,
+    session: str = "",
+) -> StoredReply:
+    """Give a reply that has just been paid for its draw id.
+
+    Args:
+        body: decoded bytes of the complete reply.
+        status: of HTTP.
+        headers: of the reply; only ``content-type`` is kept.
+        facts: what is known about the call (model served, fingerprint, tokens, seconds).
+        session: the one that paid.
+
+    Raises:
+        ValueError: it is no success.
+    """
+    if status not in SUCCESS:
+        raise ValueError(f"only a 2xx answer can be a reply, not one of {status}")
+    return StoredReply(
+        draw=secrets.token_hex(16),
+        sha256=hashlib.sha256(body).hexdigest(),
+        body=body,
+        status=status,
+        headers=_kept(headers or {}),
+        facts=dict(facts or {}),
+        session=session,
+        created=Clock.now().strftime(TIME),
+        replayed=False,
+    )
 
 
 # Whether a stored reply may be replayed.
@@ -124,7 +121,7 @@ class KeptRequest:
     key: str
     canonical: Canonical | None = field(default=None, repr=False, compare=False)
     accepts: Accepts = field(default=accept_any, repr=False, compare=False)
-    perform: Callable[[Slot], Answer] = field(repr=False, compare=False)
+    perform: Callable[[Slot], StoredReply] = field(repr=False, compare=False)
     awaits: bool = False
 
 

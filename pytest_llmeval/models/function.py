@@ -18,7 +18,8 @@ from functools import partial
 from pathlib import Path
 
 from pytest_llmeval.cache.key import canonical_request, parse_json
-from pytest_llmeval.cache.replies import Answer, StoredReply
+from pytest_llmeval.cache.replies import StoredReply
+from pytest_llmeval.cache.reply import paid_reply
 from pytest_llmeval.errors import BudgetExceeded, CallAbandoned, ProviderFailed, SettingsError
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.budget import Bill
@@ -159,7 +160,7 @@ class FunctionProvider:
 
     def _perform(
         self, key: str, messages: Messages, params: Mapping[str, object], run: Run, slot: Slot
-    ) -> Answer:
+    ) -> StoredReply:
         loaded, limit = self._loaded, self._retries.limit
         name = f"function/{loaded.target}"
         arguments = dict(params)
@@ -194,7 +195,7 @@ class FunctionProvider:
         if not isinstance(text, str):
             raise ProviderFailed(f"{name} returned {type(text).__name__}, not str")
         body = json.dumps({"text": masked_answer(text)}).encode()
-        return Answer(body=body, facts={"seconds": seconds})
+        return paid_reply(body=body, facts={"seconds": seconds})
 
 
 def _reply(stored: StoredReply) -> Reply:

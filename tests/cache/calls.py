@@ -6,40 +6,42 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
-from pytest_llmeval.cache.replies import Answer, Replies, StoredReply
-from pytest_llmeval.cache.reply import KeptRequest
+from pytest_llmeval.cache.replies import Replies, StoredReply
+from pytest_llmeval.cache.reply import KeptRequest, paid_reply
 from pytest_llmeval.records import Slot
 
 KEY = "ab" * 32
 SLOT = Slot(0, 0)
 
 
-def says(text: bytes | str, **answer: Any) -> Callable[[], Answer]:
+def says(text: bytes | str, **answer: Any) -> Callable[[], StoredReply]:
     """A call that brings this text."""
     body = text.encode() if isinstance(text, str) else text
-    return lambda: Answer(body, **answer)
+    return lambda: paid_reply(body, **answer)
 
 
-def overtaken(first: Callable[[], object], text: str) -> Callable[[], Answer]:
+def overtaken(first: Callable[[], object], text: str) -> Callable[[], StoredReply]:
     """A call that brings this text only when somebody else has paid for the draw."""
 
-    def call() -> Answer:
+    def call() -> StoredReply:
         first()
-        return Answer(text.encode())
+        return paid_reply(text.encode())
 
     return call
 
 
-def never() -> Answer:
+def never() -> StoredReply:
     raise AssertionError("a call was made")
 
 
-def wanted(key: str, call: Callable[[], Answer] = never, **more: Any) -> KeptRequest:
+def wanted(key: str, call: Callable[[], StoredReply] = never, **more: Any) -> KeptRequest:
     """A request that this call answers."""
     return KeptRequest(key=key, perform=lambda _slot: call(), **more)
 
 
-def answered(replies: Replies, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
+def answered(
+    replies: Replies, key: str, slot: Slot, call: Callable[[], StoredReply]
+) -> StoredReply:
     """Replay a draw, or pay for it."""
     stored = replies.lookup(wanted(key), slot)
     return replies.pay(wanted(key, call), slot) if stored is None else stored

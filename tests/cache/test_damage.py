@@ -16,7 +16,8 @@ import pytest
 
 from pytest_llmeval.cache import database as store_module
 from pytest_llmeval.cache import disk
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, never, says
@@ -232,9 +233,9 @@ def test_a_session_outlives_the_removal_of_its_cache(
 def test_a_cache_that_vanishes_between_lookup_and_store_leaves_no_gap(
     database: Path, make_replies: Make, home: Path
 ) -> None:
-    def call() -> Answer:
+    def call() -> StoredReply:
         shutil.rmtree(home)
-        return Answer(b"anew")
+        return paid_reply(b"anew")
 
     replies = make_replies("refresh", session="s2")
     paid = answered(replies, KEY, SLOT, call)
@@ -350,13 +351,14 @@ def test_a_store_that_is_interrupted_leaves_no_lock(
 
 FULL_DISK = """
 import pathlib, resource, sys
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
+from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.records import Slot
 from tests.cache.calls import answered
 warned = []
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=warned.append)
-ask = lambda n: answered(replies, "key", Slot(n, 0), lambda: Answer(b"%d" % n)).body
+ask = lambda n: answered(replies, "key", Slot(n, 0), lambda: paid_reply(b"%d" % n)).body
 assert ask(0) == b"0"
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
@@ -385,14 +387,15 @@ def test_a_full_disk_costs_the_replies_that_did_not_fit_and_no_other(
 
 FULL_BEFORE = """
 import pathlib, resource, sys
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
+from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.records import Slot
 from tests.cache.calls import answered
 def begin():
     return Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=warned.append)
 warned = []
 replies = begin()
-ask = lambda n: answered(replies, "key", Slot(n, 0), lambda: Answer(b"%d" % n))
+ask = lambda n: answered(replies, "key", Slot(n, 0), lambda: paid_reply(b"%d" % n))
 ask(0)
 replies.close()
 resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))

@@ -33,14 +33,15 @@ Start = Callable[..., subprocess.Popen[str]]
 # Asks for slots when it is told to, and prints what it got, what it paid for and was warned of.
 ASKER = """
 import json, os, pathlib, sys
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
+from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.records import Slot
 from tests.cache.calls import answered
 home, mode, session, key, first, last = sys.argv[1:]
 paid, warned = [], []
 def call():
     paid.append(f"{os.getpid()} {len(paid)}")
-    return Answer(paid[-1].encode())
+    return paid_reply(paid[-1].encode())
 replies = Replies(pathlib.Path(home), mode=mode, session=session, warn=warned.append)
 sys.stdin.readline()
 draws = {}
@@ -98,12 +99,13 @@ def test_processes_that_find_the_damage_at_once_set_it_aside_once(
 
 WRITER = """
 import pathlib, sys
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
+from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.records import Slot
 from tests.cache.calls import answered
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session=sys.argv[3], warn=print)
 for trial in range(10**6):
-    reply = answered(replies, sys.argv[2], Slot(trial, 0), lambda: Answer(b"x" * trial))
+    reply = answered(replies, sys.argv[2], Slot(trial, 0), lambda: paid_reply(b"x" * trial))
     print(trial, reply.draw, flush=True)
 """
 
@@ -132,7 +134,8 @@ def test_a_killed_writer_loses_no_acknowledged_reply(
 BUYER = """
 import pathlib, sys
 from concurrent.futures import ThreadPoolExecutor
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
+from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.records import Slot
 from tests.cache.calls import answered
 home, key, first = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -141,7 +144,7 @@ def buy(thread):
     left = 3
     for trial in range(first + thread, 10**6, 16):
         is_last = (home.parent / "cleared").exists()
-        draw = answered(replies, key, Slot(trial, 0), lambda: Answer(b"x" * 2000)).draw
+        draw = answered(replies, key, Slot(trial, 0), lambda: paid_reply(b"x" * 2000)).draw
         sys.stdout.write(f"{int(is_last)} {trial} {draw}\\n")
         sys.stdout.flush()
         left -= is_last
@@ -187,11 +190,12 @@ def test_what_sessions_buy_while_all_is_cleared_is_kept_without_an_error(
 
 FORK = """
 import os, pathlib, sys
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
+from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.records import Slot
 from tests.cache.calls import answered
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=print)
-ask = lambda trial: answered(replies, "key", Slot(trial, 0), lambda: Answer(b"")).draw
+ask = lambda trial: answered(replies, "key", Slot(trial, 0), lambda: paid_reply(b"")).draw
 before = ask(0)
 reader, writer = os.pipe()
 child = os.fork()

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.replies import Answer, Replies
-from pytest_llmeval.cache.reply import StoredReply, decode
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.cache.reply import StoredReply, decode, paid_reply
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, never, says, wanted
@@ -113,7 +113,7 @@ def test_a_body_comes_back_byte_for_byte(make_replies: Make, body: bytes) -> Non
 def test_an_exception_of_the_call_passes_and_nothing_is_stored(make_replies: Make) -> None:
     error = TimeoutError("no reply")
 
-    def fail() -> Answer:
+    def fail() -> StoredReply:
         raise error
 
     replies = make_replies()
@@ -192,9 +192,9 @@ def test_a_reply_is_kept_though_all_is_cleared_between_its_payment_and_its_commi
     answered(other, KEY, SLOT, says("Quito"))
     slot = Slot(1, 0)
 
-    def cleared_meanwhile() -> Answer:
+    def cleared_meanwhile() -> StoredReply:
         other._open().clear()
-        return Answer(b"Lima")
+        return paid_reply(b"Lima")
 
     bought = answered(make_replies(), KEY, slot, cleared_meanwhile)
 
@@ -300,9 +300,9 @@ def test_a_reply_that_comes_after_close_is_handed_on_and_opens_nothing(
     replies = make_replies()
     answered(replies, KEY, SLOT, says("Lima"))
 
-    def late() -> Answer:
+    def late() -> StoredReply:
         replies.close()
-        return Answer(b"late")
+        return paid_reply(b"late")
 
     assert answered(replies, KEY, Slot(1, 0), late).body == b"late"
     assert len(sql("SELECT value FROM Cache")) == 1
@@ -311,12 +311,13 @@ def test_a_reply_that_comes_after_close_is_handed_on_and_opens_nothing(
 def test_an_idle_session_loads_neither_diskcache_nor_sqlite(home: Path) -> None:
     script = """
 import pathlib, sys
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
+from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.records import Slot
 from tests.cache.calls import answered
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=print)
 off = Replies(pathlib.Path(sys.argv[1]), mode="off", session="s", warn=print)
-answered(off, "key", Slot(0, 0), lambda: Answer(b""))
+answered(off, "key", Slot(0, 0), lambda: paid_reply(b""))
 replies.close()
 print({"diskcache", "sqlite3"} & sys.modules.keys())
 """
@@ -338,10 +339,10 @@ def overtaken(make_replies: Make, mode: str, session: str, winner: tuple[str, st
     """Let another session pay for and store the same draw while our call is under way."""
     stored = []
 
-    def call() -> Answer:
+    def call() -> StoredReply:
         other = make_replies(winner[0], session=winner[1])
         stored.append(answered(other, KEY, SLOT, says("theirs")))
-        return Answer(b"ours")
+        return paid_reply(b"ours")
 
     ours = make_replies(mode, session=session)
     return answered(ours, KEY, SLOT, call), stored[0]

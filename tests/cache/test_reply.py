@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_llmeval.cache import reply as module
-from pytest_llmeval.cache.reply import Answer, StoredReply, decode, deflate, encode
+from pytest_llmeval.cache.reply import StoredReply, decode, deflate, encode, paid_reply
 from pytest_llmeval.errors import RowRefused
 
 BODY = b'{"text": "Lima"}'
@@ -65,9 +65,7 @@ def test_rows_of_the_first_release_can_be_read() -> None:
 def test_what_is_written_is_read_back(
     body: bytes, status: int, facts: dict[str, Any], session: str
 ) -> None:
-    fresh = StoredReply.fresh(
-        Answer(body, status, {"content-type": "text/plain"}, facts), session=session
-    )
+    fresh = paid_reply(body, status, {"content-type": "text/plain"}, facts, session=session)
     row = decode(encode(fresh))
     assert (row.session, row.created) == (session, fresh.created)
     assert (row.draw, row.sha256, row.body) == (
@@ -99,7 +97,7 @@ def test_a_text_of_any_length_is_packed_as_zlib_packs(length: int) -> None:
 
 
 def test_every_fresh_reply_has_a_draw_of_its_own() -> None:
-    draws = {StoredReply.fresh(Answer(b"same"), session="s1").draw for _ in range(100)}
+    draws = {paid_reply(b"same", session="s1").draw for _ in range(100)}
     assert len(draws) == 100
     assert all(len(draw) == 32 and int(draw, 16) >= 0 for draw in draws)
 
@@ -111,7 +109,7 @@ def test_only_the_content_type_is_kept_of_the_headers() -> None:
         "Authorization": "Bearer hunter2",
         "openai-organization": "acme",
     }
-    assert StoredReply.fresh(Answer(b"", 200, headers), session="s1").headers == {
+    assert paid_reply(b"", 200, headers, session="s1").headers == {
         "content-type": "application/json"
     }
 
@@ -126,14 +124,14 @@ def test_a_header_that_a_row_should_not_hold_is_left_out_when_it_is_read() -> No
 def test_a_content_type_that_no_header_can_have_is_neither_kept_nor_read(text: str) -> None:
     headers = {"content-type": text}
 
-    assert StoredReply.fresh(Answer(b"", headers=headers), session="s1").headers == {}
+    assert paid_reply(b"", headers=headers, session="s1").headers == {}
     with pytest.raises(RowRefused, match="no proper headers"):
         decode(stored({**HEADER, "headers": headers}))
 
 
 @pytest.mark.parametrize("fact", [float("nan"), float("inf"), b"bytes", {1}])
 def test_facts_that_are_no_json_cannot_be_written(fact: Any) -> None:
-    reply = StoredReply.fresh(Answer(b"", facts={"fact": fact}), session="s1")
+    reply = paid_reply(b"", facts={"fact": fact}, session="s1")
     with pytest.raises((TypeError, ValueError)):
         encode(reply)
 
@@ -210,7 +208,7 @@ def test_only_what_can_be_read_back_is_written(
     size: int, *, can_be_read: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_BODY", 1000)
-    reply = StoredReply.fresh(Answer(b"0" * size), session="s1")
+    reply = paid_reply(b"0" * size, session="s1")
     if can_be_read:
         assert decode(encode(reply)).body == reply.body
     else:

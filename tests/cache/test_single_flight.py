@@ -16,8 +16,8 @@ import pytest
 
 from pytest_llmeval.cache import process_locks
 from pytest_llmeval.cache.process_locks import ProcessLocks
-from pytest_llmeval.cache.replies import Answer, Replies
-from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.errors import CallAbandoned
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, never, says, wanted
@@ -37,19 +37,19 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 class Held:
     """A call that ends when the test wants it to, and counts how often it is made."""
 
-    def __init__(self, outcome: Answer | BaseException) -> None:
+    def __init__(self, outcome: bytes | BaseException) -> None:
         self.made = 0
         self.is_under_way = threading.Event()
         self._may_end = threading.Event()
         self._outcome = outcome
 
-    def __call__(self) -> Answer:
+    def __call__(self) -> StoredReply:
         self.made += 1
         self.is_under_way.set()
         assert self._may_end.wait(PATIENCE)
         if isinstance(self._outcome, BaseException):
             raise self._outcome
-        return self._outcome
+        return paid_reply(self._outcome)
 
     def end(self) -> None:
         self._may_end.set()
@@ -81,7 +81,7 @@ def all_at_once(
 def test_of_threads_that_ask_at_once_one_pays_and_the_others_replay(
     make_replies: Make, pool: ThreadPoolExecutor
 ) -> None:
-    call = Held(Answer(b"Lima"))
+    call = Held(b"Lima")
     asked = all_at_once(make_replies(), pool, call)
     first, *others = [future.result(PATIENCE) for future in asked]
     assert call.made == 1
@@ -94,7 +94,7 @@ def test_who_waits_needs_no_cache_to_get_the_reply(
     make_replies: Make, pool: ThreadPoolExecutor, home: Path
 ) -> None:
     home.touch()
-    call = Held(Answer(b"Lima"))
+    call = Held(b"Lima")
     asked = all_at_once(make_replies(), pool, call)
     assert len({future.result(PATIENCE).draw for future in asked}) == call.made == 1
 
@@ -146,7 +146,7 @@ def test_when_a_call_is_interrupted_one_of_those_who_wait_makes_it(
     make_replies: Make, pool: ThreadPoolExecutor, ending: BaseException
 ) -> None:
     replies = make_replies()
-    interrupted, call = Held(ending), Held(Answer(b"Lima"))
+    interrupted, call = Held(ending), Held(b"Lima")
     first = pool.submit(replies.pay, wanted(KEY, interrupted), SLOT)
     assert interrupted.is_under_way.wait(PATIENCE)
     others = [pool.submit(replies.pay, wanted(KEY, call), SLOT) for _ in range(3)]
@@ -164,7 +164,7 @@ def test_nobody_waits_for_another_draw(
     make_replies: Make, pool: ThreadPoolExecutor, other: tuple[str, Slot]
 ) -> None:
     replies = make_replies()
-    call = Held(Answer(b"Lima"))
+    call = Held(b"Lima")
     paying = pool.submit(replies.pay, wanted(KEY, call), SLOT)
     assert call.is_under_way.wait(PATIENCE)
     quito = pool.submit(replies.pay, wanted(other[0], says("Quito")), other[1])
@@ -177,7 +177,7 @@ def test_who_may_hold_a_loop_up_does_not_wait_for_a_call_on_it(
     make_replies: Make, pool: ThreadPoolExecutor
 ) -> None:
     replies = make_replies()
-    call = Held(Answer(b"on the loop"))
+    call = Held(b"on the loop")
     paying = pool.submit(replies.pay, wanted(KEY, call, awaits=True), SLOT)
     assert call.is_under_way.wait(PATIENCE)
     blocking = pool.submit(replies.pay, wanted(KEY, says("in a thread")), SLOT).result(PATIENCE)
@@ -188,7 +188,7 @@ def test_who_may_hold_a_loop_up_does_not_wait_for_a_call_on_it(
 def test_calls_that_are_not_kept_are_not_shared(
     make_replies: Make, pool: ThreadPoolExecutor
 ) -> None:
-    call = Held(Answer(b"Lima"))
+    call = Held(b"Lima")
     replies = make_replies("off")
     asked = [pool.submit(replies.pay, wanted(KEY, call), SLOT) for _ in range(5)]
     call.end()
@@ -197,7 +197,8 @@ def test_calls_that_are_not_kept_are_not_shared(
 
 FORK = """
 import os, pathlib, sys, threading
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
+from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import KeptRequest
 from pytest_llmeval.records import Slot
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=print)
@@ -211,14 +212,14 @@ may_end, is_under_way = threading.Event(), threading.Event()
 def held():
     is_under_way.set()
     may_end.wait()
-    return Answer(b"")
+    return paid_reply(b"")
 paying = threading.Thread(target=replies.pay, args=(asked(held), Slot(0, 0)))
 paying.start()
 is_under_way.wait()
 child = os.fork()
 if child == 0:
     replies._process_locks._is_usable = False  # the parent has locked the draw, and rightly so
-    reply = replies.pay(asked(lambda: Answer(b"of the child")), Slot(0, 0))
+    reply = replies.pay(asked(lambda: paid_reply(b"of the child")), Slot(0, 0))
     os._exit(reply.body != b"of the child")
 assert status(child) == 0
 may_end.set()
@@ -226,9 +227,9 @@ paying.join()
 
 # In the middle of a call
 parent = os.getpid()
-replies.pay(asked(lambda: Answer(b"%d" % os.fork())), Slot(1, 0))
+replies.pay(asked(lambda: paid_reply(b"%d" % os.fork())), Slot(1, 0))
 if os.getpid() != parent:
-    os._exit(replies.pay(asked(lambda: Answer(b"later")), Slot(2, 0)).body != b"later")
+    os._exit(replies.pay(asked(lambda: paid_reply(b"later")), Slot(2, 0)).body != b"later")
 assert status(-1) == 0
 replies.close()
 print("both")
@@ -246,7 +247,8 @@ def test_a_forked_child_waits_for_no_call_of_its_parent(start: Start, home: Path
 # for and which it got.
 ASKER = """
 import json, pathlib, sys, time
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
+from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.records import Slot
 from tests.cache.calls import answered
 home, mode, session, key, seconds, count = sys.argv[1:]
@@ -258,7 +260,7 @@ for trial in range(int(count)):
         while seconds == "told" and not pathlib.Path(home).with_name("told").exists():
             time.sleep(0.01)
         time.sleep(0 if seconds == "told" else float(seconds))
-        return Answer(b"reply")
+        return paid_reply(b"reply")
     print("got", trial, answered(replies, key, Slot(trial, 0), call).draw, flush=True)
 replies.close()
 """

@@ -88,7 +88,8 @@ def test_a_cache_that_cannot_be_used_is_told_to_every_thread(
 # The threads print what was acknowledged; a lock keeps their lines whole.
 WRITER = """
 import itertools, pathlib, sys, threading
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
+from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import KeptRequest
 from pytest_llmeval.records import Slot
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=print)
@@ -96,7 +97,7 @@ trials, printing = itertools.count(), threading.Lock()
 def write():
     while True:
         trial = next(trials)
-        asked = KeptRequest(key=sys.argv[2], perform=lambda _slot: Answer(b"x" * trial))
+        asked = KeptRequest(key=sys.argv[2], perform=lambda _slot: paid_reply(b"x" * trial))
         reply = replies.pay(asked, Slot(trial, 0))
         with printing:
             print(trial, reply.draw, flush=True)

@@ -13,7 +13,8 @@ import pytest
 
 from pytest_llmeval.cache import requests as request_module
 from pytest_llmeval.cache.database import Store
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.cache.transfer import (
     ImportRefused,
     Merging,
@@ -57,7 +58,7 @@ def rows(store: Store) -> dict[str, bytes | None]:
 def fill(make_replies: Make) -> None:
     request = asks()
 
-    def pay(session: str, call: Callable[[], Answer]) -> None:
+    def pay(session: str, call: Callable[[], StoredReply]) -> None:
         replies = make_replies("refresh", session=session)
         replies.pay(wanted(request.key(), call, canonical=request), SLOT)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.cache.reply import paid_reply
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
 from pytest_llmeval.models.http.answers import AnswerCheck
 from pytest_llmeval.models.http.exchange import RequestFacts
@@ -354,7 +354,7 @@ def store(session: Session, trial: CountingTrial, body: object, *, draw: int = 0
     """Put a reply where an earlier version had put it; return the id of its draw."""
     call = trial.calls[0]
     slot = replace(call.slot, occurrence=draw)
-    answer = Answer(body=json.dumps(body).encode())
+    answer = paid_reply(body=json.dumps(body).encode())
     reply = session.replies.pay(wanted(call.key, lambda: answer), slot)
     return reply.draw
 

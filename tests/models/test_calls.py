@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import pytest
 
-from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.cache.timed_calls import Steps
 from pytest_llmeval.errors import CacheError, Lost, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
@@ -18,7 +18,7 @@ T = TypeVar("T")
 KEY = "ab" * 32
 
 
-def asking(perform: Callable[[Slot], Answer]) -> Request:
+def asking(perform: Callable[[Slot], StoredReply]) -> Request:
     return Request(
         key=KEY,
         model="openai/gpt",
@@ -28,8 +28,8 @@ def asking(perform: Callable[[Slot], Answer]) -> Request:
     )
 
 
-def answering(text: str = "yes", **facts: str | int | float | bool | None) -> Answer:
-    return Answer(body=text.encode(), facts=facts)
+def answering(text: str = "yes", **facts: str | int | float | bool | None) -> StoredReply:
+    return paid_reply(body=text.encode(), facts=facts)
 
 
 def test_a_miss_is_called_once_and_then_replayed(
@@ -45,7 +45,7 @@ def test_a_miss_is_called_once_and_then_replayed(
 def test_each_trial_and_each_occurrence_is_a_draw_of_its_own(session: Session) -> None:
     asked: list[Slot] = []
 
-    def perform(slot: Slot) -> Answer:
+    def perform(slot: Slot) -> StoredReply:
         asked.append(slot)
         return answering()
 
@@ -126,7 +126,7 @@ def test_a_failed_call_is_recorded_and_raised(
 ) -> None:
     error = ProviderFailed("no", lost=lost, lost_for=("400",))
 
-    def perform(_slot: Slot) -> Answer:
+    def perform(_slot: Slot) -> StoredReply:
         raise error
 
     with pytest.raises(ProviderFailed) as caught:
@@ -145,7 +145,7 @@ def test_a_retry_by_the_application_asks_for_the_same_draw(
 ) -> None:
     calls = session.calls(trial)
 
-    def refuse(_slot: Slot) -> Answer:
+    def refuse(_slot: Slot) -> StoredReply:
         raise ProviderFailed("HTTP 500")
 
     with pytest.raises(ProviderFailed):

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_llmeval.cache.replies import Answer
-from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.cache.timed_calls import TimedCall
 from pytest_llmeval.errors import (
     CallAbandoned,
@@ -33,11 +32,11 @@ T = TypeVar("T")
 SLOW, QUICK = "ab" * 32, "cd" * 32
 
 
-def asking(key: str, perform: Callable[[Slot], Answer]) -> Request:
+def asking(key: str, perform: Callable[[Slot], StoredReply]) -> Request:
     return Request(key=key, model="openai/gpt", perform=perform)
 
 
-def unwanted(_slot: Slot) -> Answer:
+def unwanted(_slot: Slot) -> StoredReply:
     raise AssertionError("it is stored")
 
 
@@ -54,12 +53,12 @@ class Race:
         self._begin = begin
         self._pool = pool
 
-    def run(self, *keys: str, slow: Callable[[Slot], Answer] = unwanted) -> list[str]:
+    def run(self, *keys: str, slow: Callable[[Slot], StoredReply] = unwanted) -> list[str]:
         session, trial = self._begin(), CountingTrial(0)
         calls, came = session.calls(trial), []
 
         def ask(key: str) -> StoredReply:
-            reply = calls.call(asking(key, slow if key == SLOW else lambda _: Answer(b"quick")))
+            reply = calls.call(asking(key, slow if key == SLOW else lambda _: paid_reply(b"quick")))
             came.append(key)
             return reply
 
@@ -82,15 +81,15 @@ def test_replies_come_back_in_the_order_in_which_they_came(
 ) -> None:
     quick_is_here = threading.Event()
 
-    def slow(_slot: Slot) -> Answer:
+    def slow(_slot: Slot) -> StoredReply:
         assert quick_is_here.wait(300)
-        return Answer(b"slow")
+        return paid_reply(b"slow")
 
     session, trial = begin(), CountingTrial(0)
     calls = session.calls(trial)
     with charging(trial):
         late = pool.submit(calls.call, asking(SLOW, slow))
-        pool.submit(calls.call, asking(QUICK, lambda _: Answer(b"quick"))).result()
+        pool.submit(calls.call, asking(QUICK, lambda _: paid_reply(b"quick"))).result()
     quick_is_here.set()
     late.result()
     trial.course.close()
@@ -105,9 +104,9 @@ def late(begin: Callable[..., Session], pool: ThreadPoolExecutor) -> Iterator[Ca
     """Return what runs a trial that waits for a reply with a deadline: whether it ran out."""
     has_waited = threading.Event()
 
-    def slow(_slot: Slot) -> Answer:
+    def slow(_slot: Slot) -> StoredReply:
         assert has_waited.wait(300)
-        return Answer(b"slow")
+        return paid_reply(b"slow")
 
     def run() -> bool:
         session, trial = begin(), CountingTrial(0)
@@ -155,7 +154,7 @@ def test_a_call_that_a_trial_left_behind_is_given_up_and_not_made_again(
 ) -> None:
     has_ended = threading.Event()
 
-    def fail(_slot: Slot) -> Answer:
+    def fail(_slot: Slot) -> StoredReply:
         assert has_ended.wait(300)
         raise ProviderFailed("HTTP 500")
 
@@ -186,9 +185,9 @@ def test_what_comes_after_its_trial_changes_nothing_that_was_recorded(
 ) -> None:
     has_ended = threading.Event()
 
-    def late(_slot: Slot) -> Answer:
+    def late(_slot: Slot) -> StoredReply:
         assert has_ended.wait(300)
-        return Answer(b"late")
+        return paid_reply(b"late")
 
     recorded = []
     for session in (begin(), begin(), begin(mode="replay")):
@@ -212,9 +211,9 @@ def test_replies_that_come_together_to_threads_come_apart(
 ) -> None:
     both_are_there = threading.Barrier(2)
 
-    def answer(_slot: Slot) -> Answer:
+    def answer(_slot: Slot) -> StoredReply:
         both_are_there.wait(300)
-        return Answer(b"now")
+        return paid_reply(b"now")
 
     trial = CountingTrial(0)
     calls = begin().calls(trial)
@@ -249,7 +248,7 @@ def test_replies_that_come_to_a_loop_in_one_round_come_apart(begin: Callable[...
         trial.both_are_there = asyncio.Barrier(len(keys))
 
         def ask(key: str) -> asyncio.Task[StoredReply]:
-            return asyncio.create_task(calls.call_async(asking(key, lambda _: Answer(b"now"))))
+            return asyncio.create_task(calls.call_async(asking(key, lambda _: paid_reply(b"now"))))
 
         tasks = {ask(key) for key in keys}
         done, late = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -324,7 +323,7 @@ def test_a_call_stays_given_up_while_its_trial_waits_for_its_turn(
 def test_what_a_refresh_gave_up_is_answered_where_a_run_names_the_reply(
     begin: Callable[..., Session],
 ) -> None:
-    def ask(session: Session, perform: Callable[[Slot], Answer] = unwanted) -> StoredReply:
+    def ask(session: Session, perform: Callable[[Slot], StoredReply] = unwanted) -> StoredReply:
         trial = CountingTrial(0)
         try:
             return session.calls(trial).call(replace(asking(SLOW, perform), patience=0.0))
@@ -332,10 +331,10 @@ def test_what_a_refresh_gave_up_is_answered_where_a_run_names_the_reply(
             trial.course.close()
             session.replies.close()
 
-    def late(_slot: Slot) -> Answer:
+    def late(_slot: Slot) -> StoredReply:
         raise ProviderFailed("late", lost=Lost.OWN_TIMEOUT)
 
-    drawn = ask(begin(), lambda _: Answer(b"in time"))
+    drawn = ask(begin(), lambda _: paid_reply(b"in time"))
     with pytest.raises(ProviderFailed):
         ask(begin(mode="refresh"), late)
 
@@ -350,9 +349,9 @@ def test_what_a_run_gave_up_is_given_up_though_a_refresh_was_answered(
 ) -> None:
     may_answer = threading.Event()
 
-    def slow(_slot: Slot) -> Answer:
+    def slow(_slot: Slot) -> StoredReply:
         assert may_answer.wait(300)
-        return Answer(b"slow")
+        return paid_reply(b"slow")
 
     def run(session: Session, *, leaves: bool) -> list[str | None]:
         trial, course = CountingTrial(0), TellingCourse()
@@ -361,7 +360,7 @@ def test_what_a_run_gave_up_is_given_up_though_a_refresh_was_answered(
         with charging(trial):
             work = pool.submit(calls.call, asking(SLOW, slow))
             assert course.has_begun.wait(300)
-            calls.call(asking(QUICK, lambda _: Answer(b"quick")))
+            calls.call(asking(QUICK, lambda _: paid_reply(b"quick")))
         if leaves:
             wait([work], timeout=0.3)  # it shall not end
             course.close()

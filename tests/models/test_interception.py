@@ -20,7 +20,7 @@ import ollama
 import openai
 import pytest
 
-from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.models import interception
 from pytest_llmeval.models.attribution import (
     charging,
@@ -734,8 +734,8 @@ def test_a_loop_in_another_thread_asks_for_who_gave_it_the_work() -> None:
 def test_what_a_model_asks_while_it_answers_is_its_own_business(
     place: Place, session: Session, server: OpenAIServer
 ) -> None:
-    def perform(_slot: Slot) -> Answer:
-        return Answer(body=post(httpx, f"{server.url}/chat/completions", json=ASKED).content)
+    def perform(_slot: Slot) -> StoredReply:
+        return paid_reply(body=post(httpx, f"{server.url}/chat/completions", json=ASKED).content)
 
     with place.trial() as trial:
         session.calls(trial).call(Request(key="0" * 64, perform=perform))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.reply import Answer
+from pytest_llmeval.cache.reply import paid_reply
 from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.vendors import anthropic, gemini, ollama, openai
 from tests.models.conftest import CountingTrial, Session
@@ -258,7 +258,7 @@ def test_a_stored_reply_that_tells_nonsense_is_a_reply(
 ) -> None:
     names = ("input_tokens", "output_tokens", "seconds")
     facts = {**dict.fromkeys(names, said), "model": 7, "fingerprint": "f" * 501}
-    answer = Answer(body=b"{}", facts=facts)
+    answer = paid_reply(body=b"{}", facts=facts)
     CachedCalls(CountingTrial(0), begin().replies).call(
         Request(key=KEY, perform=lambda _slot: answer)
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.key import Canonical, canonical_request
-from pytest_llmeval.cache.reply import Answer, StoredReply, encode
+from pytest_llmeval.cache.reply import StoredReply, encode, paid_reply
 from pytest_llmeval.cache.requests import request_rows
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial, Usage, bare_run
 
@@ -50,7 +50,7 @@ class Recorder:
             provider="openai", method="POST", origin="https://h.example", path="/chat", body=body
         )
         content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
-        stored = StoredReply.fresh(Answer(body=content), session="s")
+        stored = paid_reply(body=content, session="s")
         return self.keep(request, stored, Slot(trial, 0))
 
     def keep(self, request: Canonical, stored: StoredReply, slot: Slot) -> Call:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmeval.cache.key import PARTS
-from pytest_llmeval.cache.reply import Answer, StoredReply
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.transcripts.messages import dialect_of, read_reply, read_request
 from pytest_llmeval.vendors import VENDORS
@@ -21,7 +21,7 @@ from tests.servers.openai_streams import chat_stream, event, response_stream, to
 
 def reply_of(body: bytes | object) -> StoredReply:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return StoredReply.fresh(Answer(body=content), session="s")
+    return paid_reply(body=content, session="s")
 
 
 def said(body: bytes | object, vendor: str = "openai") -> list[tuple[str, str]]:

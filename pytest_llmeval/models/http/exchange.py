@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
-from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.errors import BudgetExceeded, Lost, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.budget import Bill, OwnLimit, no_own_limit
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
@@ -273,7 +273,7 @@ class Exchange:
         model: str | None,
         unset: Sequence[str],
         key: str,
-    ) -> Answer:
+    ) -> StoredReply:
         """Make the call; anything but a complete success is raised."""
         dialect, retries = self.dialect, self.retries
         _check_key(request, dialect.key_variable, unset=unset)
@@ -293,7 +293,7 @@ class Exchange:
             raise HttpFailed(
                 masked(reply, secrets_of(request.headers.items(), query=request.query))
             )
-        return Answer(
+        return paid_reply(
             body=masked_success(
                 reply, secrets_of(request.headers.items(), query=request.query)
             ).body,
