@@ -55,7 +55,7 @@ def connecting(
             except AttributeError as exc:
                 interception.note_unknown(aiohttp, exc)
                 return await plain(connector, sent, traces, timeout)
-            question = interception.question(Library, request, candidate)
+            question = interception.question(HttpxNames, request, candidate)
             if question is not None:
                 request.extensions = {"timeout": {"read": timeout.sock_read or timeout.total}}
                 reply: Any
@@ -94,7 +94,7 @@ def _noted(kind: Any, trial: CurrentTrial, sent: Any) -> type:
     return Noted
 
 
-class Library:
+class HttpxNames:
     """The parts of a library that the hook needs; a response is the bytes that a server sends."""
 
     ByteStream = bytes
