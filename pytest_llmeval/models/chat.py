@@ -90,7 +90,7 @@ class ChatProvider:
         # Read here and not where the call is made: there another trial may have the baton,
         # and the environment be its own.
         url = vendor.chat_url(model)
-        headers = {**vendor.headers(), "content-type": "application/json"}
+        headers = {**vendor.question_headers(), "content-type": "application/json"}
         if vendor.needs_key and not vendor.key():
             headers["authorization"] = PLACEHOLDER_KEY
         parts = urlsplit(url)

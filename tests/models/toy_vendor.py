@@ -39,7 +39,6 @@ VENDOR = Vendor(
     chat_path="/toy/completions",
     headers=lambda: {"authorization": key_of_environment("TOY_KEY")},
     body=lambda model, messages, params: {"model": model, "asked": messages, **params},
-    text=lambda reply: reply["content"],
     rebuild=dict[str, Any],
     client_options=lambda transport: {"transport": transport},
     hosts=(".toy.example",),

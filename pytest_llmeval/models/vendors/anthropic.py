@@ -16,6 +16,7 @@ from pytest_llmeval.models.vendors.vendor import (
     facts_of_usage,
     from_environment,
     stainless_options,
+    system_apart,
     text_of,
 )
 
@@ -92,15 +93,15 @@ def _api_key() -> str:
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
-    """Word a question; the API takes system messages apart from the others."""
-    told = [params["system"]] if "system" in params else []
-    told += [message["content"] for message in messages if message.get("role") == "system"]
+    told, asked = system_apart(messages)
+    texts = [params["system"]] if "system" in params else []
+    texts += [message["content"] for message in told]
     return {
         "model": model,
         "max_tokens": MAX_TOKENS,
-        "messages": [message for message in messages if message.get("role") != "system"],
+        "messages": asked,
         **params,
-        **({"system": told[0] if len(told) == 1 else _blocks(told)} if told else {}),
+        **({"system": texts[0] if len(texts) == 1 else _blocks(texts)} if texts else {}),
     }
 
 
@@ -108,10 +109,6 @@ def _blocks(texts: Sequence[Any]) -> list[Any]:
     """Put several texts, each a string or a list of blocks, into one list of blocks."""
     lists = [[{"type": "text", "text": t}] if isinstance(t, str) else t for t in texts]
     return [block for blocks in lists for block in blocks]
-
-
-def _text(reply: Any) -> str:
-    return text_of(reply["content"])
 
 
 def _rebuild(reply: dict[str, Any]) -> object:
@@ -135,7 +132,6 @@ VENDOR = Vendor(
     chat_path="/v1/messages",
     headers=_headers,
     body=_body,
-    text=_text,
     rebuild=_rebuild,
     client_options=_client_options,
     more_keys=("ANTHROPIC_AUTH_TOKEN",),

@@ -18,7 +18,13 @@ from pytest_llmeval.models.http.answers import ANSWER_FIELDS
 from pytest_llmeval.models.http.exchange import RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.vendors.anthropic import part_of_message
-from pytest_llmeval.models.vendors.vendor import Headers, Vendor, facts_of_usage, text_of
+from pytest_llmeval.models.vendors.vendor import (
+    Vendor,
+    configured,
+    facts_of_usage,
+    system_apart,
+    text_parts,
+)
 
 BASE_VARIABLE = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
 _MODEL = re.compile(r"/model/([^/]+)/[\w-]+$")
@@ -95,37 +101,16 @@ def _base_url() -> str:
     return os.environ.get(BASE_VARIABLE) or usual
 
 
-def _headers() -> Headers:
-    return {"authorization": f"Bearer {VENDOR.key()}"}
-
-
 def _body(_model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
-    """Word a question; the API takes system messages apart from the others."""
-    told = [part for one in messages if one.get("role") == "system" for part in _parts(one)]
-    asked = [
-        {"role": one.get("role"), "content": _parts(one)}
-        for one in messages
-        if one.get("role") != "system"
-    ]
-    sampling = {own: params[name] for name, own in _SAMPLING.items() if name in params}
-    body = {
-        "messages": asked,
-        **({"system": told} if told else {}),
-        **{name: value for name, value in params.items() if name not in _SAMPLING},
+    told, asked = system_apart(messages)
+    system = [part for one in told for part in text_parts(one.get("content"))]
+    return {
+        "messages": [
+            {"role": one.get("role"), "content": text_parts(one.get("content"))} for one in asked
+        ],
+        **({"system": system} if system else {}),
+        **configured(params, "inferenceConfig", _SAMPLING),
     }
-    if sampling:
-        body["inferenceConfig"] = {**(params.get("inferenceConfig") or {}), **sampling}
-    return body
-
-
-def _parts(message: Mapping[str, Any]) -> list[Any]:
-    content = message.get("content")
-    listed = content if isinstance(content, list) else [content]
-    return [{"text": part} if isinstance(part, str) else part for part in listed]
-
-
-def _text(reply: Any) -> str:
-    return text_of(value_at(reply, "output", "message", "content"))
 
 
 VENDOR = Vendor(
@@ -147,9 +132,7 @@ VENDOR = Vendor(
     answers={_CONVERSE: _has_message, _CONVERSE_STREAM: _has_message},
     base_url=_base_url,
     chat_path="/model/{model}/converse",
-    headers=_headers,
     body=_body,
-    text=_text,
     hosts=(
         "bedrock-runtime.*.amazonaws.com",
         "bedrock-runtime-fips.*.amazonaws.com",

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.exchange import RequestFacts, read_body
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import ASKING, USER
-from pytest_llmeval.models.vendors.vendor import Headers, Vendor, from_environment, text_of
+from pytest_llmeval.models.vendors.vendor import Vendor, from_environment
 
 # Reasons why a chat ended that the provider is to blame for.
 _FAILED = ("ERROR", "TIMEOUT")
@@ -71,18 +70,10 @@ def _has_results(reply: JsonObject) -> bool:
     return isinstance(reply.get("results"), list)
 
 
-def _headers() -> Headers:
-    return {"authorization": f"Bearer {VENDOR.key()}"}
-
-
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
     """Word a question; the API calls ``top_p`` ``p``, and Cohere's client names ``stream``."""
     own = {"p" if name == "top_p" else name: value for name, value in params.items()}
     return {"model": model, "messages": messages, "stream": False, **own}
-
-
-def _text(reply: Any) -> str:
-    return text_of(value_at(reply, "message", "content"))
 
 
 VENDOR = Vendor(
@@ -99,9 +90,7 @@ VENDOR = Vendor(
     answers={"/chat": _has_message, "/embed": _has_embeddings, "/rerank": _has_results},
     base_url=from_environment("CO_API_URL", "https://api.cohere.com"),
     chat_path="/v2/chat",
-    headers=_headers,
     body=_body,
-    text=_text,
     more_keys=("COHERE_API_KEY",),
     hosts=("api.cohere.com", "api.cohere.ai"),
     is_marked=lambda headers: headers.get("x-fern-sdk-name") == "cohere",

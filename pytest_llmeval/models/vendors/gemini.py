@@ -12,7 +12,14 @@ from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.exchange import RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import SYSTEM, USER, as_json
-from pytest_llmeval.models.vendors.vendor import Headers, Vendor, from_environment, text_of
+from pytest_llmeval.models.vendors.vendor import (
+    Headers,
+    Vendor,
+    configured,
+    from_environment,
+    system_apart,
+    text_parts,
+)
 
 _ASK, _STREAM = ":generateContent", ":streamGenerateContent"
 _EMBED, _EMBED_ALL = ":embedContent", ":batchEmbedContents"
@@ -149,38 +156,23 @@ def _headers() -> Headers:
 
 
 def _body(_model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
-    """Word a question; sampling parameters go into ``generationConfig``.
-
-    The API takes system messages apart from the others, and calls the assistant ``model``.
-    """
-    told = [part for one in messages if one.get("role") == "system" for part in _parts(one)]
-    asked = [
+    """Word a question; the API calls the assistant ``model``."""
+    told, asked = system_apart(messages)
+    system = [part for one in told for part in _parts(one)]
+    contents = [
         {"role": _ROLES.get(one.get("role"), one.get("role")), "parts": _parts(one)}
-        for one in messages
-        if one.get("role") != "system"
+        for one in asked
     ]
-    sampling = {own: params[name] for name, own in _SAMPLING.items() if name in params}
-    body = {
-        "contents": asked,
-        **({"systemInstruction": {"parts": told}} if told else {}),
-        **{name: value for name, value in params.items() if name not in _SAMPLING},
+    return {
+        "contents": contents,
+        **({"systemInstruction": {"parts": system}} if system else {}),
+        **configured(params, "generationConfig", _SAMPLING),
     }
-    if sampling:
-        body["generationConfig"] = {**(params.get("generationConfig") or {}), **sampling}
-    return body
 
 
 def _parts(message: Mapping[str, Any]) -> list[Any]:
     """Read the parts of a message: its text, or what is in the API's own words already."""
-    content = message.get("parts", message.get("content"))
-    listed = content if isinstance(content, list) else [content]
-    return [{"text": part} if isinstance(part, str) else part for part in listed]
-
-
-def _text(reply: Any) -> str:
-    parts = _parts_of(next(iter(_candidates(reply)), None))
-    said = [part for part in parts if not (isinstance(part, dict) and part.get("thought"))]
-    return text_of(said)
+    return text_parts(message.get("parts", message.get("content")))
 
 
 def _is_marked(headers: Headers) -> bool:
@@ -220,7 +212,6 @@ VENDOR = Vendor(
     chat_path="/v1beta/models/{model}:generateContent",
     headers=_headers,
     body=_body,
-    text=_text,
     more_keys=("GOOGLE_API_KEY",),
     hosts=("generativelanguage.googleapis.com",),
     is_marked=_is_marked,

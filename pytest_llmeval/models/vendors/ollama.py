@@ -15,7 +15,7 @@ from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.exchange import RequestFacts, read_body
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
 from pytest_llmeval.models.http.stream import JsonObject
-from pytest_llmeval.models.vendors.vendor import Headers, Transport, Vendor, text_of
+from pytest_llmeval.models.vendors.vendor import Headers, Transport, Vendor, configured
 
 HOST_VARIABLE = "OLLAMA_HOST"
 DEFAULT_HOST = "127.0.0.1"
@@ -89,22 +89,10 @@ def _base_url() -> str:
     return f"{origin}/{parts.path.strip('/')}".rstrip("/")
 
 
-def _headers() -> Headers:
-    return {"authorization": f"Bearer {VENDOR.key()}"} if VENDOR.key() else {}
-
-
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
-    """Word a question; sampling parameters go into ``options``, where the server looks for them."""
-    sampling = {name: params[name] for name in SAMPLING_PARAMETERS if name in params}
-    others = {name: value for name, value in params.items() if name not in sampling}
-    body = {"model": model, "messages": messages, "stream": False, **others}
-    if sampling:
-        body["options"] = {**(others.get("options") or {}), **sampling}
-    return body
-
-
-def _text(reply: Any) -> str:
-    return text_of(reply["message"].get("content"))
+    own = {name: name for name in SAMPLING_PARAMETERS}
+    options = configured(params, "options", own)
+    return {"model": model, "messages": messages, "stream": False, **options}
 
 
 def _rebuild(reply: dict[str, Any]) -> object:
@@ -143,9 +131,7 @@ VENDOR = Vendor(
     base_url=_base_url,
     chat_path="/api/chat",
     needs_key=False,  # ollama.com has keys, a server of one's own has none
-    headers=_headers,
     body=_body,
-    text=_text,
     rebuild=_rebuild,
     client_options=_client_options,
     hosts=("ollama.com",),

@@ -9,7 +9,6 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult, unquote
 
-from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.http.answers import ANSWER_FIELDS
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
@@ -21,7 +20,6 @@ from pytest_llmeval.models.vendors.vendor import (
     facts_of_usage,
     from_environment,
     stainless_options,
-    text_of,
 )
 
 # Paths that a server on this machine may have for others' clients.
@@ -129,10 +127,6 @@ def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> Jso
     return {"model": model, "messages": messages, **params}
 
 
-def _text(reply: Any) -> str:
-    return text_of(value_at(reply["choices"][0], "message", "content"))
-
-
 def _rebuild(reply: dict[str, Any]) -> object:
     from openai.types.chat import ChatCompletion
 
@@ -180,7 +174,6 @@ VENDOR = Vendor(
     chat_path="/chat/completions",
     headers=_headers,
     body=_body,
-    text=_text,
     rebuild=_rebuild,
     client_options=_client_options,
     read_request=_read_request,

@@ -45,9 +45,9 @@ class Vendor(Dialect):
         chat_path: what comes after that in the URL of a question of our own; ``{model}`` stands
             for the model's name.
         needs_key: without one nobody is answered.
-        headers: reads those of a question of our own, besides its content type.
+        headers: reads those of a question of our own, besides its content type; None for a
+            bearer's token.
         body: words a question: name of the model, messages, parameters of the test.
-        text: finds the answer in a reply that is one; "" if it has no text.
         rebuild: makes the SDK's own object of a reply, once the SDK is imported; without an SDK
             the reply stays the object that its JSON is.
         client_options: arguments of the SDK's clients, given the transport that sends.
@@ -62,9 +62,8 @@ class Vendor(Dialect):
     base_url: Callable[[], str]
     chat_path: str
     needs_key: bool = True
-    headers: Callable[[], Headers]
+    headers: Callable[[], Headers] | None = None
     body: Callable[[str, Sequence[Any], Mapping[str, Any]], JsonObject]
-    text: Callable[[Any], str]
     rebuild: Callable[[dict[str, Any]], object] = dict
     client_options: Callable[[Transport], dict[str, Any]] = _no_options
     more_keys: tuple[str, ...] = ()
@@ -76,6 +75,17 @@ class Vendor(Dialect):
         """Read the key of the API, "" for none; raises as ``key_of_environment``."""
         keys = map(key_of_environment, (self.key_variable, *self.more_keys))
         return next(filter(None, keys), "")
+
+    def text(self, reply: JsonObject) -> str:
+        """Find the answer in a reply that is one; "" if it has no text."""
+        said = self.common(next(iter(self.said(reply)), None))
+        return text_of(said.get("content") if isinstance(said, Mapping) else said)
+
+    def question_headers(self) -> Headers:
+        """Read the headers of a question of our own."""
+        if self.headers is not None:
+            return self.headers()
+        return {"authorization": f"Bearer {self.key()}"} if self.key() else {}
 
     def chat_url(self, model: str) -> str:
         """Read where a question of our own to a model goes."""
@@ -172,6 +182,31 @@ def facts_of_usage(reply: JsonObject) -> Facts:
         "tier": reply.get("service_tier", tokens.get("service_tier")),
     }
     return sensible(facts)
+
+
+def system_apart(messages: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Take the messages of the system, which some APIs want apart, from the others."""
+    told = [one for one in messages if one.get("role") == "system"]
+    return told, [one for one in messages if one.get("role") != "system"]
+
+
+def configured(params: Mapping[str, Any], config: str, names: Mapping[str, str]) -> dict[str, Any]:
+    """Put the sampling parameters of a test into the object in which an API looks for them.
+
+    Args:
+        params: of a test.
+        config: field of the object.
+        names: of parameters there, by ours.
+    """
+    sampling = {own: params[name] for name, own in names.items() if name in params}
+    others = {name: value for name, value in params.items() if name not in names}
+    return others | ({config: {**(params.get(config) or {}), **sampling}} if sampling else {})
+
+
+def text_parts(content: object) -> list[Any]:
+    """Word what a message says as parts: a text, or what is in an API's own words already."""
+    listed = content if isinstance(content, list) else [content]
+    return [{"text": part} if isinstance(part, str) else part for part in listed]
 
 
 def text_of(content: object) -> str:
