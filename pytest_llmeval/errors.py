@@ -111,7 +111,24 @@ class BaselineNotFound(BaselineError):
 
 
 class BaselineUnreadable(BaselineError):
-    """The run file is damaged, foreign or newer than this version."""
+    """The run file is damaged, foreign or newer than this version.
+
+    Attributes:
+        file: whose fault it is; ``why`` is the rest of a sentence without its full stop.
+        todo: what helps where another version of this plugin does; else another run does.
+        option: by which another run can be named.
+    """
+
+    def __init__(self, file: object, why: str, *, todo: str = "") -> None:
+        """Keep the facts, of which messages are made."""
+        super().__init__()
+        self.file, self.why, self.todo = file, why, todo
+        self.option = "--llm-baseline"
+
+    def __str__(self) -> str:
+        """Say it in two sentences."""
+        again = f"Record the run again (pytest), or name another one with {self.option}."
+        return f"{self.file} {self.why}. {self.todo or again}"
 
 
 class BaselineUnlike(BaselineError):

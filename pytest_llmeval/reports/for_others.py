@@ -19,7 +19,7 @@ from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.reasons import why_failed
 from pytest_llmeval.reports.report import ComparedFunction, Report
 from pytest_llmeval.reports.sentences import moved_case, verdict_words
-from pytest_llmeval.reports.terminal.headline import failure_line
+from pytest_llmeval.reports.terminal.headline import why_it_fails
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import HTML, MARKDOWN, STEP_SUMMARY, Settings
 
@@ -178,7 +178,7 @@ def _of_session(judgement: Judgement, *, has_others: bool) -> Iterator[GateFailu
     why = "" if comparison is None else why_failed(comparison, judgement.settings.gate)
     if has_others and not (kept_from or why):
         return
-    line = why if has_others and why else failure_line(judgement).removeprefix("llm evals: ")
+    line = why if has_others and why else why_it_fails(judgement)
     yield GateFailure(
         name=f"{_SUITE}::gate",
         word="not judged" if kept_from else "gate failed",

@@ -27,7 +27,6 @@ from pytest_llmeval.reports.formats import (
     decimals,
     factor,
     figure,
-    label,
     p_value,
     pasted,
     short,
@@ -79,10 +78,7 @@ def scope(comparison: Comparison, settings: Settings) -> Iterator[str]:
         typed = "--llm-target" if settings.session else "--target"
         yield from filter(None, (_off_scale(one, rules.target, typed) for one in functions))
     yield from claims(functions)
-    for one in functions:
-        if one.partial:
-            cases = f"{one.effect.cases} of {one.effect.baseline_cases}"
-            yield f"partial: {cases} cases of {label(one)}"
+    yield from (sentences.partial_words(one) for one in functions if one.partial)
 
 
 def _off_scale(one: FunctionComparison, target: float, typed: str) -> str:

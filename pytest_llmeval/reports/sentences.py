@@ -46,7 +46,6 @@ CAUGHT = "in 4 of 5 builds if all cases fall alike"
 CAUGHT_IN_A_THIRD = "in 2 to 3 of 5 if a third of them bears all"
 ONE_DRAW = "all repeats got equal replies: as long as they do, repeating adds nothing"
 MANY_CASES = 30  # from here on that is found about as often
-WITHIN_CASES = "these very cases fell beyond chance"
 NOT_THE_MODEL = "the test or the application changed, not the model"
 ALL_REPLAYED = "unchanged (all replayed, nothing new was measured)"
 BOTH_REPLAYED = "unchanged (what both runs have was replayed)"
@@ -307,6 +306,12 @@ def difference_interval(
     return ends(ratios, factor) if ratios else ends(interval, write)
 
 
+def partial_words(comparison: FunctionComparison) -> str:
+    """Say how many cases of a function were judged, where that are not all."""
+    cases = f"{comparison.effect.cases} of {comparison.effect.baseline_cases}"
+    return f"partial: {cases} cases of {label(comparison)}"
+
+
 def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     """Point at cases that fell beyond chance where the suite as a whole did not."""
     p = comparison.evidence.p_within_case
@@ -317,7 +322,7 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     worst = most_moved(comparison, len(comparison.compared))
     furthest = [case for case in worst if case.difference == worst[0].difference]
     mostly = f", mostly {moved_case(furthest[0], comparison)}" if len(furthest) == 1 else ""
-    shown = f"{WITHIN_CASES} ({p_value(p, after='p')}){mostly}"
+    shown = f"these very cases fell beyond chance ({p_value(p, after='p')}){mostly}"
     alone = comparison.evidence.p
     if alone is not None and alone < rules.alpha:  # the level is shared, which is said beside it
         return shown

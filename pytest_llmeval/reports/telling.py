@@ -29,14 +29,15 @@ from pytest_llmeval.reports.report import (
     UngatedFunction,
 )
 from pytest_llmeval.reports.sentences import (
-    WITHIN_CASES,
     count_moved,
     difference_interval,
     drop_as_factor,
+    partial_words,
     scored_otherwise,
     shortfall,
     verdict_words,
     with_name,
+    within_case_remark,
 )
 from pytest_llmeval.stats.sample import HITS
 
@@ -224,8 +225,8 @@ def lead(report: Report, functions: Sequence[ComparedFunction]) -> list[str]:
     if not functions:
         return models
     worst = functions[0]
-    also = [text for text in worst.remarks if text.startswith(WITHIN_CASES)]
-    return [*models, with_name(worst.sentence, worst.label), *also]
+    also = within_case_remark(worst.of, report.settings)
+    return [*models, with_name(worst.sentence, worst.label), *filter(None, [also])]
 
 
 def _other_model(difference: Difference) -> str:
@@ -267,7 +268,7 @@ def worst_cases(
 
 def part_judged(report: Report) -> str:
     """Name what was judged in part, or not at all; "" where that is nothing."""
-    parts = [line for line in report.scope if line.startswith("partial")]
+    parts = [partial_words(one.of) for one in report.side.compared if one.of.partial]
     if functions := [one.name for one in report.not_judged]:
         parts.append(f"not judged: {listed_names(functions, _MOST_NAMES)}")
     return "; ".join(parts)

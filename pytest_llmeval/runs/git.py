@@ -40,7 +40,6 @@ _SECONDS_TO_TIDY = 2.0  # for a git that is told to stop
 _NAME = re.compile(r"(?![-^])(?!.*\.\.)[^\s\x00-\x1f\x7f:?*\[\\\ud800-\udfff]+")
 
 
-REFUSED = "git does not read"  # such as a folder of another user
 IMAGE_TODO = "install git before the checkout, and leave .git out of .dockerignore"
 
 
@@ -51,6 +50,7 @@ class GitState:
     Attributes:
         top: folder of the working tree; None where there is none.
         absent: why there is none, as the end of a sentence; None if there is one.
+        is_refused: git does not read it, such as a folder of another user, and says what helps.
         commit: full hash of HEAD; None before the first commit. ``tree`` is its tree.
         branch: None if HEAD is detached.
         dirty: a tracked file differs from the commit, or is staged, or is ``hidden``.
@@ -62,6 +62,7 @@ class GitState:
 
     top: Path | None
     absent: str | None = None
+    is_refused: bool = False
     commit: str | None = None
     tree: str | None = None
     branch: str | None = None
@@ -75,9 +76,9 @@ class GitState:
         """Why ``commit`` is None, as a sentence without its full stop, and what may help."""
         if self.top is not None:
             return "this repository has no commit yet"
-        absent = self.absent or ""
         # Where git refuses to read it, its own advice is the best there is.
-        return absent if absent.startswith(REFUSED) else f"{absent}. In an image: {IMAGE_TODO}"
+        todo = "" if self.is_refused else f". In an image: {IMAGE_TODO}"
+        return f"{self.absent or ''}{todo}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,10 @@ def read_state(folder: Path) -> GitState:
     except OSError as exc:
         return GitState(top=None, absent=f"git cannot be run ({exc.strerror or exc})")
     if not found.succeeded:
-        return GitState(top=None, absent=_why_absent(folder, complaint=found.complaint))
+        if "not a git repository" in found.complaint:
+            return GitState(top=None, absent=f"{folder} is in no git repository")
+        said = " ".join(found.complaint.split())
+        return GitState(top=None, absent=f"git does not read {folder}: {said}", is_refused=True)
     top, _, shallow = found.text.rpartition("\n")
     head = _git(folder, "rev-parse", "HEAD^{commit}", "HEAD^{tree}")
     commit, tree = head.text.split("\n") if head.succeeded else (None, None)
@@ -145,12 +149,6 @@ def _hidden(top: Path) -> tuple[str, ...]:
         for tag, _, name in (line.partition(" ") for line in tagged)
         if tag.islower() or (tag == "S" and os.path.lexists(top / name))
     )
-
-
-def _why_absent(folder: Path, *, complaint: str) -> str:
-    if "not a git repository" in complaint:
-        return f"{folder} is in no git repository"
-    return f"{REFUSED} {folder}: {' '.join(complaint.split())}"
 
 
 def relative_root(rootpath: Path, *, top: Path | None) -> str:

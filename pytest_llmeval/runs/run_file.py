@@ -39,8 +39,6 @@ from pytest_llmeval.runs.run_lines import (
 LARGEST = 2**30
 LONGEST_LINE = 2**26
 
-_AGAIN = "Record the run again (pytest), or name another one with --llm-baseline."
-
 
 class RunLines(NamedTuple):
     """A run file in memory.
@@ -160,15 +158,16 @@ def faults_explained(path: Path) -> Iterator[None]:
         yield
     except NewerSchema as exc:
         raise BaselineUnreadable(
-            f"{path} was recorded by a newer version: {exc}, this one reads up to {SCHEMA}. "
-            "Upgrade: pip install --upgrade pytest-llm-baseline"
+            path,
+            f"was recorded by a newer version: {exc}, this one reads up to {SCHEMA}",
+            todo="Upgrade: pip install --upgrade pytest-llm-baseline",
         ) from exc
     except (Malformed, gzip.BadGzipFile, zlib.error) as exc:
-        raise BaselineUnreadable(f"{path} is damaged or no run file: {exc}. {_AGAIN}") from exc
+        raise BaselineUnreadable(path, f"is damaged or no run file: {exc}") from exc
     except EOFError as exc:
-        raise BaselineUnreadable(f"{path} is cut off before its end. {_AGAIN}") from exc
+        raise BaselineUnreadable(path, "is cut off before its end") from exc
     except OSError as exc:
-        raise BaselineUnreadable(f"{path} cannot be read: {exc.strerror or exc}. {_AGAIN}") from exc
+        raise BaselineUnreadable(path, f"cannot be read: {exc.strerror or exc}") from exc
 
 
 def _lines(file: BufferedIOBase) -> Iterator[bytes]:

@@ -57,26 +57,31 @@ def headlines(judgement: Judgement) -> list[Line]:
 
 
 def failure_line(judgement: Judgement) -> str:
+    """Say in one plain line why the session fails, and whose line it is."""
+    return f"llm evals: {why_it_fails(judgement)}"
+
+
+def why_it_fails(judgement: Judgement) -> str:
     """Say in one plain line why the session fails."""
     return in_form(_failure(judgement), toml=judgement.settings.toml)
 
 
 def _failure(judgement: Judgement) -> str:
     if judgement.could_not_judge:
-        return f"llm evals: could not judge: {unjudgeable(judgement.could_not_judge)}"
+        return f"could not judge: {unjudgeable(judgement.could_not_judge)}"
     if judgement.keyless and not (judgement.found_worse or judgement.is_deferred):
-        return f"llm evals: {without_key(judgement)}"
+        return without_key(judgement)
     comparison, against = judgement.comparison, ""
     if (comparison is None or not comparison.fails) and judgement.anchored is not None:
         comparison, against = judgement.anchored, "against the anchor: "
     if comparison is None or (judgement.unsaved and not comparison.fails):
-        return f"llm evals: {worded(judgement.unsaved)}"
+        return worded(judgement.unsaved)
     failing = sorted((one for one in comparison.functions if one.fails), key=severity)
     if not failing:
-        return f"llm evals: {against}{why_failed(comparison, judgement.settings.gate)}"
+        return f"{against}{why_failed(comparison, judgement.settings.gate)}"
     first = with_name(sentence(failing[0], judgement.settings.gate), label(failing[0]))
     more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
-    return f"llm evals: {against}{first}{more}"
+    return f"{against}{first}{more}"
 
 
 def is_described(judgement: Judgement) -> bool:

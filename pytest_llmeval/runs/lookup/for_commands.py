@@ -70,7 +70,9 @@ def find_candidate(reference: str, refs: Refs, *, exact: bool = False) -> Baseli
         notes += [note for listing in runs for note in listing.notes]
         judged = [(one, unfitness(one.header)) for listing in runs for one in listing.runs]
         fit = [one for one, bars in judged if not bars]
-        passed_over += [f"run {one.header.run.id}, {bars[0]}" for one, bars in judged if bars]
+        passed_over += [
+            f"passed over: run {one.header.run.id}, {bars[0]}" for one, bars in judged if bars
+        ]
         for stored in best_first(fit):
             if not any(_is_part(stored, of=other) for other in fit):
                 found = FoundRun(stored.path, refs.store.load(stored.path), tuple(notes))
@@ -133,7 +135,7 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
         wanted.commit or "",
         where=where,
         folder=refs.store.folder,
-        passed_over=[each.removeprefix("passed over: ") for each in search.passed_over],
+        passed_over=search.passed_over,
     )
 
 
@@ -197,7 +199,7 @@ def _nothing(
     what = f"no complete run of a clean tree is recorded for {commit}{where} in {folder}"
     if passed_over:
         reasons = "; ".join(passed_over[:MENTIONED])
-        what = f"no run of {commit}{where} in {folder} will do: {reasons}"
+        what = f"no run of {commit}{where} in {folder} will do ({reasons})"
     return BaselineNotFound(
         f"{reference}: {what}. Record one: git switch --detach {commit} && pytest"
     )

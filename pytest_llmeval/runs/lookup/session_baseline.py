@@ -110,7 +110,8 @@ class _Lookup:
         try:
             named = self.refs.by_name(self.reference, excluding=self.search.excluding)
         except BaselineUnreadable as exc:
-            raise BaselineUnreadable(str(exc).replace(BASELINE_OPTION, self.option)) from exc
+            exc.option = self.option
+            raise
         return self.recorded() if named is None else self.as_named(named)
 
     def as_named(self, named: Baseline) -> Baseline:

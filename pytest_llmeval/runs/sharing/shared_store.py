@@ -261,7 +261,7 @@ class SharedStore(RunStore):
         named = [name for name in self.shared_names if name.run_id == run_id]
         path = next(filter(None, map(self.borrow, named)), None)
         if path is None and self.complaints:
-            raise BaselineUnreadable(f"{run_id}: {self.complaints[-1]}")
+            raise BaselineUnreadable(f"{run_id}:", self.complaints[-1])
         return path
 
     def borrow(self, name: RunName) -> Path | None:
@@ -282,8 +282,11 @@ class SharedStore(RunStore):
             if not objection:
                 return arriving.replace(path)
             self._pass_over(name, objection)
+        except BaselineUnreadable as exc:
+            exc.file = "its file"
+            self._pass_over(name, str(exc))
         except (LLMEvalError, OSError) as exc:
-            self._pass_over(name, str(exc).replace(str(arriving), "its file"))
+            self._pass_over(name, str(exc))
         finally:
             arriving.unlink(missing_ok=True)
         return None
