@@ -21,13 +21,8 @@ from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.facts import sensible, usage_of
 from pytest_llmeval.models.http.answers import Expected
-from pytest_llmeval.models.http.exchange import (
-    PLACEHOLDER_KEY,
-    Exchange,
-    HttpFailed,
-    HttpRequest,
-    Post,
-)
+from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, HttpRequest
+from pytest_llmeval.models.http.exchange import Exchange, HttpFailed, Post
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import NetworkFailed, RetryPolicy
 from pytest_llmeval.models.llm import Messages, Reply

@@ -13,7 +13,7 @@ from pytest_llmeval.cache.key import parse_json
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.cache.requests import Parts, flat_fields
 from pytest_llmeval.models.facts import sensible
-from pytest_llmeval.models.http.exchange import Dialect
+from pytest_llmeval.models.http.dialect import Dialect
 from pytest_llmeval.models.http.stream import JsonObject, stream_pieces
 from pytest_llmeval.models.message import (
     ASSISTANT,

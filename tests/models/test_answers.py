@@ -11,8 +11,7 @@ import pytest
 
 from pytest_llmeval.cache.reply import paid_reply
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
-from pytest_llmeval.models.http.answers import AnswerCheck
-from pytest_llmeval.models.http.exchange import RequestFacts
+from pytest_llmeval.models.http.dialect import AnswerCheck
 from pytest_llmeval.models.vendors.anthropic import VENDOR as ANTHROPIC_DIALECT
 from pytest_llmeval.models.vendors.ollama import VENDOR as OLLAMA_DIALECT
 from pytest_llmeval.models.vendors.openai import VENDOR as OPENAI_DIALECT
@@ -411,7 +410,6 @@ def key_of_known(begin: Callable[..., Session]) -> CountingTrial:
 
 # ------------------------------------------------------------------- what is no chat, texts
 
-ASKED = RequestFacts(model="m", is_stream=False, sampling={})
 NO_CHATS = [
     (OPENAI_DIALECT, "/v1/moderations"),
     (OLLAMA_DIALECT, "/api/embeddings"),
@@ -421,14 +419,14 @@ NO_CHATS = [
 
 @pytest.mark.parametrize(("dialect", "path"), NO_CHATS)
 def test_what_has_no_answer_of_a_known_form_is_not_judged(dialect: Any, path: str) -> None:
-    assert dialect.expected(path, ASKED).answers is None
+    assert dialect.check_of(path) is None
 
 
 @pytest.mark.parametrize(
     "path", ["/v1/chat/completions", "/v1/responses", "/openai/deployments/d/chat/completions"]
 )
 def test_a_chat_is_known_by_its_path(path: str) -> None:
-    check: AnswerCheck | None = OPENAI_DIALECT.expected(path, ASKED).answers
+    check: AnswerCheck | None = OPENAI_DIALECT.check_of(path)
 
     assert check is not None
     assert not check({"choices": [{}], "output": [{}]})

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_llmeval.models.http.client_hook import json_object
-from pytest_llmeval.models.http.exchange import Dialect, HttpRequest
+from pytest_llmeval.models.http.dialect import Dialect, HttpRequest
 from pytest_llmeval.models.vendors import anthropic, ollama, openai
 
 DIALECTS = [openai.VENDOR, anthropic.VENDOR, ollama.VENDOR]

@@ -9,7 +9,8 @@ from typing import Any
 import anthropic
 import pytest
 
-from pytest_llmeval.models.http.exchange import Dialect, Exchange, as_it_is
+from pytest_llmeval.models.http.dialect import Dialect, as_it_is
+from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.http.sender import newest
 from pytest_llmeval.models.http.trial_transport import TrialTransport

@@ -11,41 +11,19 @@ pace down, counts as infrastructure or content and is worded by the SDK like any
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.cache.reply import SUCCESS, StoredReply
+from pytest_llmeval.models.http.dialect import AnswerCheck, AnswerFields, Dialect
 from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, status_of
 from pytest_llmeval.models.http.stream import DONE, JsonObject, stream_pieces
 
-if TYPE_CHECKING:
-    from pytest_llmeval.models.http.exchange import Dialect
-
-AnswerCheck = Callable[[JsonObject], bool]
-AnswerFields = Mapping[str, type | tuple[type, ...]]
-
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 END_TYPES = ("response.completed", "response.incomplete", "message_stop")
-# Fields in which most vendors' replies have their answer, and its type.
-ANSWER_FIELDS: AnswerFields = {
-    "choices": list,
-    "content": (list, str),
-    "data": list,
-    "embedding": list,
-    "embeddings": list,
-    "message": dict,
-    "output": list,
-    "response": str,
-    "results": list,
-}
-
-
-def no_answer(_: JsonObject) -> bool:
-    """Tell of every reply that it is none, where nothing better is known."""
-    return False
 
 
 class NoAnswer(Exception):

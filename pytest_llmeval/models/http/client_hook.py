@@ -25,13 +25,8 @@ from pytest_llmeval.errors import CallAbandoned, ClientLate, ReplayMiss, comes_o
 from pytest_llmeval.models.attribution import CurrentTrial, charging, sending
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp
-from pytest_llmeval.models.http.exchange import (
-    UNANSWERED,
-    Exchange,
-    HttpFailed,
-    HttpRequest,
-    Unanswered,
-)
+from pytest_llmeval.models.http.dialect import HttpRequest
+from pytest_llmeval.models.http.exchange import UNANSWERED, Exchange, HttpFailed, Unanswered
 from pytest_llmeval.models.http.http_reply import (
     ANSWERING_STATUSES,
     HttpReply,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts, read_body
+from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, RequestFacts, read_body
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.vendors.vendor import (

@@ -14,8 +14,7 @@ from urllib.parse import unquote
 
 from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.facts import Facts, sensible
-from pytest_llmeval.models.http.answers import ANSWER_FIELDS
-from pytest_llmeval.models.http.exchange import RequestFacts
+from pytest_llmeval.models.http.dialect import ANSWER_FIELDS, RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.vendors.anthropic import part_of_message
 from pytest_llmeval.models.vendors.vendor import (

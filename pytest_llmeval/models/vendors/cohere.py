@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmeval.models.facts import Facts, sensible
-from pytest_llmeval.models.http.exchange import RequestFacts, read_body
+from pytest_llmeval.models.http.dialect import RequestFacts, read_body
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import ASKING, USER
 from pytest_llmeval.models.vendors.vendor import Vendor, from_environment

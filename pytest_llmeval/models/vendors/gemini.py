@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.facts import Facts, sensible
-from pytest_llmeval.models.http.exchange import RequestFacts
+from pytest_llmeval.models.http.dialect import RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import SYSTEM, USER, as_json
 from pytest_llmeval.models.vendors.vendor import (

@@ -9,8 +9,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult, unquote
 
-from pytest_llmeval.models.http.answers import ANSWER_FIELDS
-from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts
+from pytest_llmeval.models.http.dialect import ANSWER_FIELDS, PLACEHOLDER_KEY, RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import objects
 from pytest_llmeval.models.vendors.vendor import (

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, ending_in
+from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, ending_in
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.vendors.vendor import Headers, Vendor, vendor_named
 from pytest_llmeval.vendors import OTHER_HOSTS, SERVICES, VENDORS, ServiceLine

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, quote
 from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.errors import ProviderNotInstalled
 from pytest_llmeval.models.facts import Facts, sensible
-from pytest_llmeval.models.http.exchange import Dialect
+from pytest_llmeval.models.http.dialect import Dialect
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.vendors import VENDORS, ServiceLine

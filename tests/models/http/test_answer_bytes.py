@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmeval.models.http.answers import (
-    AnswerCheck,
-    Expected,
-    NoAnswer,
-    read_stream,
-)
+from pytest_llmeval.models.http.answers import Expected, NoAnswer, read_stream
 from pytest_llmeval.models.http.answers import settled as settle
+from pytest_llmeval.models.http.dialect import AnswerCheck
 from pytest_llmeval.models.http.http_reply import HttpReply, Reading
 from pytest_llmeval.models.vendors import anthropic, ollama
 from pytest_llmeval.models.vendors.openai import VENDOR

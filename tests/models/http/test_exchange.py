@@ -9,13 +9,8 @@ from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.client_hook import json_object, reply_for_sdk
-from pytest_llmeval.models.http.exchange import (
-    PLACEHOLDER_KEY,
-    UNANSWERED,
-    Exchange,
-    HttpFailed,
-    HttpRequest,
-)
+from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, HttpRequest
+from pytest_llmeval.models.http.exchange import UNANSWERED, Exchange, HttpFailed
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, RetryPolicy
 from pytest_llmeval.models.vendors.openai import VENDOR

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss, SettingsError
-from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY
+from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY
 from pytest_llmeval.models.prices import Prices, most_input_tokens
 from pytest_llmeval.models.vendors.gemini import VENDOR
 from pytest_llmeval.models.vendors.recognition import any_key_is_set

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY
+from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.models.vendors.recognition import any_key_is_set, services
 from pytest_llmeval.records import Usage
