@@ -286,6 +286,7 @@ class Progress:
         made: calls of theirs that were paid for; ``replayed`` those that were not.
         in_flight: trials that are under way, None where other processes run them.
         seconds_left: at the rate of the last while, None if that tells nothing.
+        holding_back: names of the providers that want fewer calls, "" if none does.
     """
 
     done: int
@@ -294,6 +295,7 @@ class Progress:
     replayed: int = 0
     in_flight: int | None = None
     seconds_left: float | None = None
+    holding_back: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,13 @@ def install(
     models.notes += _notes(config, trials.values(), abilities)
     limit = max(1, settings.concurrency // workers(config))
     scheduler = Scheduler(session, trials, abilities=abilities, limit=limit)
-    scheduler.display = show_progress(config, look=scheduler.progress, wording=wording)
+    scheduler.display = show_progress(
+        config,
+        look=lambda: replace(
+            scheduler.progress(), holding_back=models.retries.throttle.holding_back()
+        ),
+        wording=wording,
+    )
     runners = [CaseRunner(case, scheduler=scheduler) for case in trials.values()]
     hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
     config.pluginmanager.register(hooks, "llmeval-engine")

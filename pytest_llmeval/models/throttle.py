@@ -166,6 +166,12 @@ class ProviderThrottle:
             return self._pace.has_given_up(self._clock.now())
 
     @property
+    def pause(self) -> float:
+        """Seconds until a call may start again, as far as the provider has a say."""
+        with self._changed:
+            return self._pace.delay(self._clock.now())
+
+    @property
     def holds_back(self) -> bool:
         """Whether a call would have to wait now, for the provider's sake."""
         with self._changed:
@@ -304,6 +310,11 @@ class Throttle:
                     provider, origin, started, now, pause = entry
                     throttle = self.of(str(provider), str(origin))
                     throttle.hear(float(started), float(now), float(pause))
+
+    def holding_back(self) -> str:
+        """Name the providers for whose sake a call would have to wait now."""
+        held = [one.provider for one in self._providers.copy().values() if one.holds_back]
+        return ", ".join(dict.fromkeys(held))
 
     def take_slowdowns(self) -> list[Slowdown]:
         """Sum up how providers slowed us down since the last time."""

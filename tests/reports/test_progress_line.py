@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_llmeval.records import Progress
@@ -18,6 +20,14 @@ def test_what_is_not_known_is_left_out() -> None:
     line = progress_line(Progress(done=1, total=2, made=1), width=120)
 
     assert line == "llm evals: 1/2 trials · 1 calls made, 0 replayed"
+
+
+def test_a_provider_that_wants_fewer_calls_is_named_before_the_counts() -> None:
+    progress = replace(FULL, holding_back="openai")
+
+    assert progress_line(progress, width=90) == (
+        "llm evals: 412/1000 trials · about 2 min left · waiting for openai: too many calls"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 Two kinds of failure: one that may pass (a lost connection, a 500) is forgiven twice. A
 refusal for being one too many (429, 503, 529, or whatever comes with Retry-After) is no
-failure at all: the call waits at the throttle of its provider until it is let through.
+failure at all: the call waits at the throttle of its provider until it is let through,
+or has no time left.
 
 A loop of our own and not a library such as stamina: the wait must come from the
 server's Retry-After where there is one, must be shared by all calls to that provider,
@@ -45,7 +46,7 @@ End = Literal["final", "throttled", "may pass"]  # of an attempt
 
 GAVE_UP = own_failure(
     HTTPStatus.TOO_MANY_REQUESTS,
-    "the provider has let nothing through for minutes, so this call was not made. "
+    "the provider lets nothing through for minutes, so this call was not made. "
     "Lower --llm-concurrency, or see what limits the account",
     code="llmeval_gave_up",
 )
@@ -73,7 +74,7 @@ class TimedOut(NetworkFailed):
         """Say how long it was waited for, and what to do about it."""
         error = TimeoutError()
         error.strerror = (
-            f"nothing came within {seconds:g} s, retries included; if the model needs "
+            f"nothing came within {seconds:g} s, retries and pauses included; if the model needs "
             "longer, raise --llm-timeout"
         )
         super().__init__(error)
@@ -88,8 +89,8 @@ class RetryPolicy:
         retries: attempts after the first one; refusals for being one too many not counted.
         throttle: through which every attempt goes, and whose clock passes the time.
         budget: from which every attempt is paid.
-        limit: for all attempts of one call and the waits between them; those at the throttle, for
-            the provider's sake, do not count.
+        limit: for all attempts of one call and the pauses that follow those that failed. Waits
+            for room, and for the pauses of other calls, do not count.
         max_reply_bytes: decoded, that are read of a reply.
     """
 
@@ -155,22 +156,33 @@ def send_with_retries(
             outcome, end = _attempt(attempt, throttle, started=started, deadline=deadline)
         except TimeIsUp:
             raise TimedOut(policy.limit.seconds) from None
-        pause = 0.0
-        if end == "throttled":
-            refusals += 1
+        pause, is_refused = 0.0, end == "throttled"
+        if is_refused:
+            refusals, pause = refusals + 1, throttle.pause
             is_final = refusals >= MOST_REFUSALS or throttle.has_given_up
         else:
             is_final = end == "final" or retries >= policy.retries
             if not is_final:
                 pause = growing_pause(retries, jitter=clock.jitter())
             retries += 1
-        if is_final or not deadline.allows(pause):
+        is_late = not is_final and not deadline.allows(pause)
+        if is_final or is_late:
             if isinstance(outcome, NetworkFailed):
                 raise outcome
-            return outcome
+            return _too_long(outcome, pause, policy.limit) if is_late and is_refused else outcome
         note(why=f"HTTP {outcome.status}" if isinstance(outcome, HttpReply) else outcome.in_words)
-        if pause:
+        if not is_refused:  # else ``enter`` waits
             clock.sleep(pause)
+
+
+def _too_long(reply: HttpReply, pause: float, limit: TimeLimit) -> HttpReply:
+    """Add to a refusal that nobody waits as long as the provider wants."""
+    why = (
+        f"the provider wants fewer calls, and a pause of {pause:.3g} s is longer than "
+        f"--llm-timeout={limit.seconds:g} leaves"
+    )
+    told = "; ".join(filter(None, (reply.error.message, why)))
+    return own_failure(reply.status, told, code=reply.error.code or "llmeval_gave_up")
 
 
 def _attempt(

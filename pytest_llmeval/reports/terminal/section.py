@@ -117,6 +117,8 @@ def progress_line(progress: Progress, *, width: int) -> str:
     parts = [f"llm evals: {progress.done}/{progress.total} trials"]
     if progress.seconds_left is not None:  # most want to know it, so it is cut off last
         parts.append(f"{_duration(progress.seconds_left)} left")
+    if progress.holding_back:
+        parts.append(f"waiting for {progress.holding_back}: too many calls")
     if progress.in_flight is not None:
         parts.append(f"{progress.in_flight} in flight")
     parts.append(f"{progress.made} calls made, {progress.replayed} replayed")

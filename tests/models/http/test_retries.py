@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
 
-from pytest_llmeval.models.deadline import Deadline
+from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline, TimeLimit
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import (
     GAVE_UP,
@@ -39,13 +40,13 @@ def attempts(*outcomes: HttpReply | Exception) -> Callable[[], HttpReply]:
 class Sender:
     """Sends through one provider, on a clock that only moves by sleeping."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, seconds: float = DEFAULT_SECONDS) -> None:
         self.time = Time()
         self.slept = self.time.slept
         clock = Clock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
         self.throttle = Throttle(ceiling=8, clock=clock)
         self.provider = self.throttle.of("openai", "https://api.example")
-        self._policy = RetryPolicy(throttle=self.throttle)
+        self._policy = RetryPolicy(throttle=self.throttle, limit=TimeLimit(seconds))
 
     def send(self, attempt: Attempt) -> HttpReply:
         return send_with_retries(attempt, self._policy, self.provider)
@@ -63,6 +64,7 @@ def failing(status: int = 500, **headers: str) -> HttpReply:
 
 
 OK = HttpReply(status=200)
+BUSY = b'{"error": {"message": "busy", "code": "overloaded"}}'
 
 
 def test_success_is_not_waited_for(sender: Sender) -> None:
@@ -165,6 +167,37 @@ def test_one_call_tries_again_when_the_pause_is_over(sender: Sender) -> None:
 
     assert sender.send(attempts(OK)) is OK
     assert sender.send(attempts(failing(429), OK)) is OK
+
+
+def test_the_pauses_after_its_own_refusals_use_up_the_time_of_a_call() -> None:
+    sender = Sender(seconds=3)
+
+    given = sender.send(lambda _deadline: replace(failing(503), body=BUSY))
+
+    assert sender.slept == [0.5, 1.0]
+    assert (given.status, given.error.code) == (503, "overloaded")
+    assert given.error.message == (
+        "busy; the provider wants fewer calls, "
+        "and a pause of 2 s is longer than --llm-timeout=3 leaves"
+    )
+
+
+def test_a_pause_that_is_longer_than_a_call_may_take_is_not_waited_for() -> None:
+    sender = Sender(seconds=30)
+
+    given = sender.send(attempts(failing(429, retry_after="60")))
+
+    assert sender.slept == []
+    assert given.error.code == "llmeval_gave_up"
+    assert "a pause of 60 s is longer than --llm-timeout=30 leaves" in given.error.message
+
+
+def test_the_pauses_of_other_calls_use_up_no_time_of_a_call() -> None:
+    sender = Sender(seconds=3)
+    sender.provider.throttled(0, retry_after=60)
+
+    assert sender.send(attempts(OK)) is OK
+    assert sender.slept == [60]
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 503, 529])
