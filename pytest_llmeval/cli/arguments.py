@@ -168,29 +168,19 @@ class Home:
                 raise SettingsError("--max-errored is for score tables and result files alone")
             old, new = self._recorded(baseline, candidate)
             runs = [gated_on(found.run, metric=metric, better=better) for found in (old, new)]
-            if metric is not None:
-                runs = list(recording(metric, *runs))
+            runs = runs if metric is None else list(recording(metric, *runs))
             return replace(old, run=runs[0]), replace(new, run=runs[1])
         if named is None or other_named is None:
             table, other = (candidate, baseline) if named is None else (baseline, candidate)
             raise TableError(
                 f"{table} is a score table and {other} is none: compare two tables, or two runs"
             )
-        (path, part), (other_path, other_part) = named, other_named
-        first = read_table(path, reference=baseline, condition=part, metric=metric)
-        second = read_table(other_path, reference=candidate, condition=other_part, metric=metric)
-        is_same = part == other_part and path.samefile(other_path)
-        if unsaid := undirected([first, second], better):
-            raise SettingsError(
-                f"is higher or lower better of {' and '.join(unsaid)}? Say it in a column "
-                f"'better', or type it, as in  {_lower(unsaid[0])}"
-            )
-        (first, second), notes = without_gaps((first, second), max_errored=max_errored)
-        if not any(cases for table in (first, second) for cases in table.scores.values()):
-            raise TableError(f"{baseline} and {candidate}: no trial has a score on both sides")
-        run, other_run = runs_of(first, second, better=better)
-        notes = (*notes, SAME) if is_same else notes
-        return _of_table(first, run, notes), _of_table(second, other_run)
+        tables = [
+            read_table(path, reference=reference, condition=part, metric=metric)
+            for (path, part), reference in ((named, baseline), (other_named, candidate))
+        ]
+        same = named[1] == other_named[1] and named[0].samefile(other_named[0])
+        return _pair_of_tables(*tables, better=better, max_errored=max_errored, is_same=same)
 
     def _recorded(self, baseline: str, candidate: str) -> tuple[Baseline, Baseline]:
         (name, part), (other_name, other_part) = _split(baseline), _split(candidate)
@@ -230,6 +220,28 @@ def _guessed(name: str) -> str:
 
 def _lower(name: str) -> str:
     return f"--better {shlex.quote(f'{name}=lower')}"
+
+
+def _pair_of_tables(
+    first: ScoreTable,
+    second: ScoreTable,
+    *,
+    better: Directions,
+    max_errored: float | None,
+    is_same: bool,
+) -> tuple[Baseline, Baseline]:
+    if unsaid := undirected([first, second], better):
+        raise SettingsError(
+            f"is higher or lower better of {' and '.join(unsaid)}? Say it in a column "
+            f"'better', or type it, as in  {_lower(unsaid[0])}"
+        )
+    (first, second), notes = without_gaps((first, second), max_errored=max_errored)
+    if not any(cases for table in (first, second) for cases in table.scores.values()):
+        names = f"{first.reference} and {second.reference}"
+        raise TableError(f"{names}: no trial has a score on both sides")
+    run, other_run = runs_of(first, second, better=better)
+    notes = (*notes, SAME) if is_same else notes
+    return _of_table(first, run, notes), _of_table(second, other_run)
 
 
 def _of_table(table: ScoreTable, run: Run, notes: tuple[str, ...] = ()) -> Baseline:

@@ -140,6 +140,20 @@ def history_command(
     it (*). FUNCTION is a part of a name, or of a case's, after llm_renamed of the ini file. Cases
     are not paired here: whether a change made it worse compare says.
     """
+    history = _history(function, home, branch=branch, limit=limit, alpha=alpha)
+    level = percent(1 - 2 * alpha)
+    if form == "json":
+        click.echo(json.dumps(history_entries(history), indent=2))
+    elif form == "html":
+        click.echo(_page_of_means(history, level), nl=False)
+    else:
+        page = page_of_output()
+        echo_lines(page.fitted(history_lines(history, page, level=level)))
+
+
+def _history(
+    function: str | None, home: Home, *, branch: str | None, limit: int, alpha: float
+) -> History:
     from pytest_llmeval.gate.describe import history_of
 
     own = None if branch is None else without_prefix(branch)
@@ -161,14 +175,7 @@ def history_command(
     }
     if not history:
         raise click.UsageError(f"{function}: no test function has that in its name")
-    level = percent(1 - 2 * alpha)
-    if form == "json":
-        click.echo(json.dumps(history_entries(history), indent=2))
-    elif form == "html":
-        click.echo(_page_of_means(history, level), nl=False)
-    else:
-        page = page_of_output()
-        echo_lines(page.fitted(history_lines(history, page, level=level)))
+    return history
 
 
 def _page_of_means(history: History, level: str) -> str:
@@ -220,22 +227,19 @@ def compare_command(
     conditions of runs (RUN::test[a] RUN::test[b]), or score tables (.csv or .jsonl, also
     .gz, with case_id, repeat and score; FILE::CONDITION picks rows by the column condition).
     """
-    is_typed = context.get_parameter_source("target") is ParameterSource.COMMANDLINE
+    source = context.get_parameter_source("target")
     rules = GateRules(**typed)
-    check_rules(rules, is_typed=is_typed, prefix="--")
+    check_rules(rules, is_typed=source is ParameterSource.COMMANDLINE, prefix="--")
     old, new = home.find_pair(
         baseline, candidate, metric=metric, better=better, max_errored=max_errored
     )
     if rules.test in get_args(FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
     rules = GateRules(**typed, **_own_rules(new.run))
-    of_reports = ini_settings("html_mb", "show_texts")
-    settings = Settings(
-        directory=home.path, session="", baseline=baseline, gate=rules, **of_reports
-    )
+    shown = ini_settings("html_mb", "show_texts")
+    settings = Settings(directory=home.path, session="", baseline=baseline, gate=rules, **shown)
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
-    if new.is_table:
-        judgement = in_words_of_tables(judgement)
+    judgement = in_words_of_tables(judgement) if new.is_table else judgement
     report = make_report(judgement)
     if form is not None:
         click.echo(report_text(report, form, judgement), nl=False)

@@ -148,11 +148,7 @@ def judge(
         is_blunt = is_blunt or penalty * least >= rules.alpha
     seen = sensitivity(pairing, method, found, alpha=rules.alpha)
     drop = None if is_blunt else seen.smallest_drop()
-    row = Row.RULED_OUT
-    if adjusted.worse < rules.alpha and _beyond_margin(pairing, rules=rules):
-        row = Row.REGRESSED
-    elif adjusted.better < rules.alpha:
-        row = Row.IMPROVED
+    row = _moved(pairing, adjusted, rules=rules)
     interval = _agreeing(limits_of(pairing, method, found, alpha=rules.alpha), row, rules=rules)
     reason = None
     if row != Row.REGRESSED:
@@ -164,6 +160,12 @@ def judge(
         repeats = max(len(case.current) for case in pairing.samples)
         why = Fact(Why.TOO_FEW_TRIALS, (repeats, len(pairing.changed), round(1 / least), penalty))
     return Judged(row=row, why=why, interval=interval, ruled_out_by=reason, smallest_drop=drop)
+
+
+def _moved(pairing: Pairing, adjusted: Tails, *, rules: GateRules) -> Row:
+    if adjusted.worse < rules.alpha and _beyond_margin(pairing, rules=rules):
+        return Row.REGRESSED
+    return Row.IMPROVED if adjusted.better < rules.alpha else Row.RULED_OUT
 
 
 def _agreeing(limits: Limits | None, row: Row, *, rules: GateRules) -> Interval | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_llmeval.gate.changes import are_replays
@@ -72,16 +72,7 @@ def find_edits(
         own |= _under_another_id(baseline, current)
     others = [name for name in edited if name not in own]
     are_few = rule != "compare" and 2 * len(edited) <= len(matched)
-    digests = [{case.parameters for case in side.cases.values()} for side in (baseline, current)]
-    common = digests[0] & digests[1]
-
-    def is_another(name: str) -> bool:
-        """Tell whether an id counts positions, and another case may have come to stand there."""
-        cases = baseline.cases[name], current.cases[name]
-        has_moved = any(case.parameters in common for case in cases)
-        return any(case.positional for case in cases) and (has_moved or not are_few)
-
-    mismatched = tuple(filter(is_another, others))
+    mismatched = _mismatched(baseline, current, others, are_few=are_few)
     rest = tuple(name for name in others if name not in mismatched)
     if are_few:
         known = {} if main is None else main.cases
@@ -93,6 +84,21 @@ def find_edits(
         asked = tuple(name for name in rest if name not in settled)
         return Edits(own=own, asked=asked, settled=settled, mismatched=mismatched)
     return Edits(own=own, compared=rest, mismatched=mismatched)
+
+
+def _mismatched(
+    baseline: Side, current: Side, edited: Sequence[str], *, are_few: bool
+) -> tuple[str, ...]:
+    """Name those whose id counts positions, so that another case may have come to stand there."""
+    digests = [{case.parameters for case in side.cases.values()} for side in (baseline, current)]
+    common = digests[0] & digests[1]
+    found = []
+    for name in edited:
+        cases = baseline.cases[name], current.cases[name]
+        has_moved = any(case.parameters in common for case in cases)
+        if any(case.positional for case in cases) and (has_moved or not are_few):
+            found.append(name)
+    return tuple(found)
 
 
 def _is_edited(one: Case, other: Case) -> bool:

@@ -154,16 +154,7 @@ class FunctionScores:
         """
         self.side, self.metric, self.scale = side, metric, scale
         self.better = better or side.better(metric)
-        trials = side.every_trial()
-        is_least = self.better == "higher" and not (
-            metric != PASS_METRIC and _falls_below_zero(metric, side, beside)
-        )
-        worthless = 0.0 if is_least else None
-        passed = any(trial.outcome is Outcome.PASSED for trial in trials)
-        unrecorded = worthless if records(trials, metric) or not passed else None
-        worth = {Outcome.MISSED: unrecorded, Outcome.CRASHED: worthless}
-        if metric == PASS_METRIC:
-            worth = {Outcome.PASSED: 1.0, Outcome.MISSED: 0.0, Outcome.CRASHED: 0.0}
+        worth = self._worth(beside)
         self.of_case: dict[str, Scored] = {}
         for case, of_this in side.trials.items():
             values = _values(of_this, metric, worth)
@@ -172,6 +163,17 @@ class FunctionScores:
             if scale == "log":
                 values = [value and math.log(value) for value in values]
             self.of_case[case] = _with_value(of_this, values)
+
+    def _worth(self, beside: Side | None) -> Mapping[Outcome, float | None]:
+        """Tell what a trial is worth that recorded no value, by its outcome."""
+        if self.metric == PASS_METRIC:
+            return {Outcome.PASSED: 1.0, Outcome.MISSED: 0.0, Outcome.CRASHED: 0.0}
+        is_low = self.better == "lower" or _falls_below_zero(self.metric, self.side, beside)
+        worthless = None if is_low else 0.0
+        trials = self.side.every_trial()
+        passed = any(trial.outcome is Outcome.PASSED for trial in trials)
+        unrecorded = worthless if records(trials, self.metric) or not passed else None
+        return {Outcome.MISSED: unrecorded, Outcome.CRASHED: worthless}
 
     @property
     def function(self) -> str:

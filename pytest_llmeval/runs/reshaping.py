@@ -236,6 +236,18 @@ def under_new_names(found: Baseline, renames: Renames, *, here: Collection[str] 
     moved = sum(old != new for old, new in ids.items())
     if not moved:
         return replace(found, notes=notes)
+    told = "1 case is" if moved == 1 else f"{moved} cases are"
+    under = "a new name" if moved == 1 else "new names"
+    notes = (*notes, f"{told} paired under {under}, as llm_renamed says")
+    return replace(found, run=_with_ids(run, ids), notes=notes)
+
+
+def _with_ids(run: Run, ids: Mapping[str, str]) -> Run:
+    """Give the cases of a run other ids.
+
+    Raises:
+        SettingsError: two cases would have one name.
+    """
     owners: dict[str, str] = {}
     for old, new in ids.items():
         if owners.setdefault(new, old) != old:
@@ -245,7 +257,7 @@ def under_new_names(found: Baseline, renames: Renames, *, here: Collection[str] 
             )
     names = {_function_of(old): _function_of(new) for old, new in ids.items()}
     cases = (_under_new_name(case, ids[case.id]) for case in run.cases)
-    renamed = replace(
+    return replace(
         run,
         partial=tuple(names.get(function, function) for function in run.partial),
         tests={names.get(name, name): digest for name, digest in run.tests.items()},
@@ -254,13 +266,6 @@ def under_new_names(found: Baseline, renames: Renames, *, here: Collection[str] 
         cases=tuple(cases),
         trials=tuple(replace(trial, case=ids[trial.case]) for trial in run.trials),
     )
-    told = (
-        "1 case is paired under a new name"
-        if moved == 1
-        else (f"{moved} cases are paired under new names")
-    )
-    note = f"{told}, as llm_renamed says"
-    return replace(found, run=renamed, notes=(*notes, note))
 
 
 def _under_new_name(case: Case, name: str) -> Case:

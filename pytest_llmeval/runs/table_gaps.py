@@ -43,18 +43,21 @@ def without_gaps(pair: Pair, *, max_errored: float | None) -> tuple[Pair, tuple[
             if not old[case] or not new[case]:
                 cases += bool(old[case] or new[case])
                 del old[case], new[case]
+    tables = replace(pair[0], scores=first), replace(pair[1], scores=second)
+    return tables, _told(common, one_sided, cases)
+
+
+def _told(common: int, one_sided: int, cases: int) -> tuple[str, ...]:
     told = (
         (common, "trial", "no score on either side"),
         (one_sided, "trial", "a score on one side alone, as --max-errored allows"),
         (cases, "case", "no score on one side"),
     )
-    notes = tuple(
+    return tuple(
         f"left out: {count} {noun}{'s' * (count > 1)} with {what}"
         for count, noun, what in told
         if count
     )
-    tables = replace(pair[0], scores=first), replace(pair[1], scores=second)
-    return tables, notes
 
 
 def _copy(scores: Mapping[str | None, Scores]) -> Found:

@@ -91,9 +91,8 @@ def pooled_prediction(
     variances = [_variance(sample) for sample in samples]
     if math.sqrt(max(variances)) <= negligible(chain.from_iterable(samples)):
         return None
-    later = future or repeats
     parts = [
-        variance * (1 / len(sample) + 1 / later)
+        variance * (1 / len(sample) + 1 / (future or repeats))
         for variance, sample in zip(variances, samples, strict=True)
     ]
     shares = [part / max(parts) for part in parts]  # fourth powers of large scores overflow

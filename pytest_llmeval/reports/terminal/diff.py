@@ -85,6 +85,23 @@ def case_lines(
     yield ((trial.case, "bold"),)
     yield from _headings(sides)
     yield ()
+    yield from _requests(sides, requests, page, alike=alike)
+    yield ()
+    letters = _letters(sides)
+    yield from _plain(_table(sides, letters, page))
+    yield from _failures(sides)
+    if parting is not None:
+        yield from _parting(parting, sides, page)
+    yield from _replies(sides, letters, page)
+
+
+def _requests(
+    sides: Sequence[CaseSide],
+    requests: Sequence[ChangedRequest] | None,
+    page: Page,
+    *,
+    alike: str,
+) -> Iterator[StyledLine]:
     if requests is None:
         for side in sides:
             yield from _request(side, page)
@@ -98,13 +115,6 @@ def case_lines(
     else:
         yield (("request", "bold"), (", the same on both sides", ""))
         yield from _messages(sides[0].asked, page)
-    yield ()
-    letters = _letters(sides)
-    yield from _plain(_table(sides, letters, page))
-    yield from _failures(sides)
-    if parting is not None:
-        yield from _parting(parting, sides, page)
-    yield from _replies(sides, letters, page)
 
 
 def _plain(lines: Sequence[str]) -> Iterator[StyledLine]:

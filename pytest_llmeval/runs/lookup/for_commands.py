@@ -124,16 +124,15 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
     for step in refs.steps(wanted, head=None, root=candidate.root):
         best = search.best_at(*step.commits)
         if best is not None:
-            best = replace(best, notes=(*wanted.notes, *best.notes))
-            found = refs.standing_for(wanted, best, step, reference=reference)
+            noted = replace(best, notes=(*wanted.notes, *best.notes))
+            found = refs.standing_for(wanted, noted, step, reference=reference)
             is_tip = wanted.is_tip and step.how == "merge-base"
             return replace(found, how="commit") if is_tip else found
         ancestors += step.is_substitute
-    where = f" nor its {ancestors} nearest ancestors" if ancestors else ""
     raise _nothing(
         reference,
         wanted.commit or "",
-        where=where,
+        where=f" nor its {ancestors} nearest ancestors" if ancestors else "",
         folder=refs.store.folder,
         passed_over=search.passed_over,
     )
