@@ -1,5 +1,5 @@
-"""The gate: a run held against a baseline, case by case.
+"""The gate: compares a run with a baseline, case by case.
 
-``compare`` and ``describe`` load numpy and scipy; what every session imports, ``scoring``
-and ``results``, does not.
+``compare`` and ``describe`` load numpy and scipy; ``scoring`` and ``results``, which every session
+imports, do not.
 """

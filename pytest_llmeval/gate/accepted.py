@@ -1,7 +1,7 @@
-"""Drops that are meant: a line of ``llm_accept`` lets a function fall as far as it says, once.
+"""Accepted drops: a line of ``llm_accept`` lets a function fall as far as the line says, once.
 
-It acts where the baseline's own run did not have the line. So it outlives every commit of main but
-the one that brings the line there.
+A line acts where the baseline's own run did not have it. So it acts whatever commits main gets,
+until one brings the line itself to main.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Ve
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import ACCEPTED, accepted
 
-# the run of a baseline, and what was held against it
+# the run of a baseline, and the comparison with it
 Judged = tuple[Run, Comparison]
 _DIGITS = range(2, 8)  # of a bound that is printed; more of them where main has that line
 _BEYOND = 0.01  # a bound past the mean, where that is 0 and main has the line
@@ -28,7 +28,7 @@ class _Line(NamedTuple):
     bound: float
 
     def names(self, function: str, metric: str) -> bool:
-        """Tell whether it names a function, by its node id or the end of it, and its metric."""
+        """Tell whether the entry names a metric of a function, by the end of the node id."""
         whole = f"{function}:{metric}"
         return whole == self.name or whole.endswith((f"::{self.name}", f"/{self.name}"))
 
@@ -43,7 +43,7 @@ class _Line(NamedTuple):
 def accept(
     functions: Sequence[FunctionComparison], entries: Sequence[str], *, baseline: Run
 ) -> tuple[FunctionComparison, ...]:
-    """Let regressions pass that the branch says are meant, and nothing else.
+    """Let those regressions pass that the branch accepts, and nothing else.
 
     Args:
         functions: with their verdicts; p-values were adjusted with those that pass.
@@ -64,7 +64,7 @@ def accept(
 
 
 def notes_on_accepted(entries: Sequence[str], judged: Sequence[Judged]) -> Iterator[Fact]:
-    """Tell which entries let nothing pass, and why; nothing of those that main has already.
+    """Tell which entries let nothing pass, and why; entries that main has already are left out.
 
     Args:
         entries: likewise.
@@ -96,7 +96,8 @@ def accepting(name: str, one: FunctionComparison, *, baseline: Run) -> str:
     Args:
         name: of the function, as much as makes it the only one.
         one: a regression, with a mean.
-        baseline: an entry that it had would be void, so the bound has more digits then.
+        baseline: an entry that its session had is void, so the bound gets more digits than that
+            entry.
     """
     mean, ends, sign = one.effect.mean or 0.0, one.effect.mean_interval, _sign(one)
     side = 0 if sign == ">=" else 1
@@ -114,7 +115,7 @@ def _sign(one: FunctionComparison) -> str:
 
 
 def _lines(entries: Sequence[str]) -> list[_Line]:
-    """Read entries; those that an earlier version recorded accept nothing."""
+    """Read entries; an entry that an earlier version recorded accepts nothing."""
     lines = []
     for entry in entries:
         with suppress(ValueError):

@@ -1,7 +1,7 @@
 """Draws of two runs: whether a case is a replay, and what changed if it is none.
 
-Draw ids decide, never the texts of replies: with short replies many a new draw reads
-like the old one, and leaving those out of the test multiplies its false alarms.
+Draw ids decide, never the texts of replies. Many a short new reply reads like the old one, and a
+test that left such replies out would have many times its false alarms.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class CallsOfBoth:
     """The calls of a function in two runs, compared once for all its metrics.
 
     Attributes:
-        shared: ids of the draws that more than one case has, in whichever run. No other
-            draw can tie one case to another.
+        shared: ids of the draws that more than one case has, in whichever run. Only such a draw can
+            tie one case to another.
     """
 
     def __init__(self, baseline: CasesAndTrials, current: CasesAndTrials) -> None:
@@ -32,11 +32,11 @@ class CallsOfBoth:
         self._kinds: dict[tuple[str, tuple[int, ...]], ChangeKind | None] = {}
 
     def first_kind(self, baseline: Sequence[Trial], current: Sequence[Trial]) -> ChangeKind | None:
-        """Tell of what kind the first call of a case is that differs, None if none does.
+        """Return the kind of the first call of a case that differs, None if all calls are equal.
 
         Args:
             baseline: trials of the case in the baseline, at least one, index ascending.
-            current: those of the same indices in this run.
+            current: trials of the same indices in this run.
         """
         trials = baseline[0].case, tuple([trial.index for trial in baseline])
         if trials not in self._kinds:
@@ -71,7 +71,7 @@ def _kind_of_calls(baseline: Sequence[Call], current: Sequence[Call]) -> ChangeK
 
 
 def firsts_of(calls: Sequence[Call]) -> list[Call]:
-    """Return those of some calls of a trial before which none of the others was answered."""
+    """Return the calls of a trial before which no other of them was answered."""
     return [
         call
         for place, call in enumerate(calls)
@@ -80,7 +80,7 @@ def firsts_of(calls: Sequence[Call]) -> list[Call]:
 
 
 def _is_replay(baseline: Call, current: Call) -> bool:
-    # a request without a reply is nobody's draw, not even where it failed on both sides
+    # a request without a reply has no draw, so that two failed requests are not equal either
     return (
         current.draw is not None
         and baseline.draw == current.draw
@@ -90,7 +90,7 @@ def _is_replay(baseline: Call, current: Call) -> bool:
 
 
 def unmatched(calls: Sequence[Call], others: Sequence[Call]) -> list[Call]:
-    """Return the calls, as recorded, of which the others do not hold the very draw."""
+    """Return the calls, as recorded, whose draw is not among the draws of the others."""
     held: Counter[tuple[str, Slot, str | None]] = Counter(
         (call.key, call.slot, call.draw) for call in others if call.draw is not None
     )
@@ -114,12 +114,12 @@ def common_trials(baseline: Scored, current: Scored) -> tuple[Scored, Scored]:
 
 
 def kind_of_change(baseline: Scored, current: Scored, calls: CallsOfBoth) -> ChangeKind | None:
-    """Tell what made a case a changed one.
+    """Tell why a case is a changed one.
 
     Args:
         baseline: its scored trials in the baseline, at least one.
         current: its scored trials in this run, likewise.
-        calls: those of all trials of its function.
+        calls: the calls of all trials of its function.
 
     Returns:
         None for an unchanged case: in every trial scored on both sides there are calls,
@@ -152,7 +152,7 @@ def are_replays(baseline: Sequence[Trial], current: Sequence[Trial]) -> bool:
         current: see ``baseline``.
 
     Returns:
-        Whether it is so in every trial that is scored on both sides, of which there must be one.
+        True if every trial that is scored on both sides did so, and there is one.
     """
     before, after = (
         {trial.index: trial.calls for trial in side if trial.outcome.is_scored}

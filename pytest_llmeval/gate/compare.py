@@ -1,4 +1,4 @@
-"""A run held against a baseline: every function on every gated metric, and one verdict."""
+"""Comparison of a run with a baseline: every function on every gated metric, and one verdict."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def compare(
     lost: Collection[str] = (),
     main: Run | None = None,
 ) -> Comparison:
-    """Hold a run against a baseline.
+    """Compare a run with a baseline.
 
     Pure: the same runs give the same figures, in whatever order cases and trials come.
 
@@ -58,7 +58,7 @@ def compare(
         cost_of: dollars of a call, for the metric ``cost``; None for no prices.
         typed: what the user typed of the selection, ``--lf`` too; None if all of it was meant.
         lost: files of the baseline that are not in the working tree any more.
-        main: where the baseline is an anchor, the baseline proper: what it lacks is given up.
+        main: where the baseline is an anchor, the baseline proper: what this one lacks is given up.
 
     Returns:
         A comparison for each test function and gated metric, and the verdict on all.
@@ -104,7 +104,7 @@ def _overall(
 
 
 def _in_part(baseline: Run, run: Run, *, typed: Sequence[str] | None) -> Collection[str]:
-    """Tell of which functions this run has less because the user asked for less."""
+    """Name the functions of which this run has fewer cases because the user asked for fewer."""
     further = filters_of(run.selection) - filters_of(baseline.selection)
     meant = further if typed is None else further & filters_of(typed)
     return () if run.complete and not meant else run.partial
@@ -141,7 +141,7 @@ class _BothRuns:
         """Examine every gated metric of every function that this run came to."""
         for function, side in self.current.items():
             if not side.every_trial():
-                continue  # the session was stopped before it came to this one
+                continue  # the session was stopped before it came to this function
             baseline, in_full = self.sides.get(function), function not in in_part
             main_gates = () if baseline is None else gated_metrics(baseline)
             for metric in dict.fromkeys((*gated_metrics(side), *main_gates)):
@@ -193,7 +193,7 @@ class _BothRuns:
                     yield describe_ungated(pairing, alpha=self._rules.alpha)
 
     def with_changes_of_test(self, one: FunctionComparison) -> FunctionComparison:
-        """Note whether the test, or a fixture of it, is another than in the baseline."""
+        """Note whether the code of the test, or of one of its fixtures, has changed."""
         name = one.function
         if name not in self._calls:
             return one
@@ -261,11 +261,11 @@ def compare_halves(
 ) -> tuple[FunctionComparison, ...]:
     """Let the gate judge the second half of a run by the first.
 
-    Of an odd number of repeats the middle one is left out. Nothing changed in between, so
+    The middle one of an odd number of repeats is left out. Nothing changed between the halves, so
     whatever the gate finds is chance or drift.
 
     Args:
-        run: with two repeats or more of some cases; the others take no part.
+        run: with two repeats or more of some cases; other cases take no part.
         alpha: one-sided level, in (0, 0.5).
         cost_of: dollars of a call, for the metric ``cost``; None for no prices.
     """

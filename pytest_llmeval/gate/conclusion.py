@@ -1,4 +1,4 @@
-"""Conclusion on one test function and metric: what is tested, and the record of it."""
+"""Conclusion on one test function and metric: what is tested, and the record of the result."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.sample import SignificanceResult
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T, paired_test
 
-# independent units, repeats or wordings are lacking, which neither remedy adds
+# independent units, repeats or wordings are lacking, and neither remedy adds them
 WITHOUT_REMEDY: tuple[Method, ...] = ("sign-flip", "crossed", "whole-repeats")
 T_TESTS: tuple[Method, ...] = ("paired-t", "log-ratio", "crossed")
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
 
 
 def conclude_new(side: Side, metric: str, *, partial: bool, rules: GateRules) -> FunctionComparison:
-    """Write down a function, or a gated metric of it, that the baseline does not have."""
+    """Make the record of a function, or of a gated metric, that the baseline does not have."""
     scores = FunctionScores(side, metric)
     found = mean_of_cases(scores, side.cases, alpha=rules.alpha)
     unrecorded = never_recorded([side], metric)
@@ -68,12 +68,12 @@ def conclude_new(side: Side, metric: str, *, partial: bool, rules: GateRules) ->
 
 
 def conclude_gone(side: Side, metric: str, *, why: Fact | None) -> FunctionComparison:
-    """Write down a function that only the baseline has.
+    """Make the record of a function that only the baseline has.
 
     Args:
         side: the function in the baseline.
         metric: that the baseline gates.
-        why: the reason to miss it; None if it was given up.
+        why: the reason to miss the function; None if it was given up.
     """
     scores = FunctionScores(side, metric)
     return FunctionComparison(
@@ -97,7 +97,7 @@ def examine(
 
     Args:
         pairing: one function and metric.
-        rules: what it is held against.
+        rules: level, margin and target.
     """
     adapted = pairing.on_scale(rules)
     decision = nothing_to_compare(pairing)
@@ -123,14 +123,14 @@ def examine(
 def conclude(
     pairing: Pairing, method: Method, found: SignificanceResult, family: Family, rules: GateRules
 ) -> FunctionComparison:
-    """Give the verdict on a tested comparison and write it down.
+    """Make the record of a tested comparison, with its verdict.
 
     Args:
         pairing: one function and metric.
         method: the test that was run.
         found: its result.
         family: the adjusted p-values of all comparisons that were tested.
-        rules: what the run is held against.
+        rules: level, margin and target.
     """
     adapted, adjusted = pairing.on_scale(rules), family[pairing.name]
     penalty = len(family)
@@ -163,7 +163,7 @@ def conclude(
 
 
 def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:
-    """Write down how a metric differs that decides nothing.
+    """Make the record of a metric that is described and decides nothing.
 
     Args:
         pairing: with at least one common case.
@@ -248,9 +248,9 @@ def _sizes(pairing: Pairing) -> Effect:
 
 
 def _effect(pairing: Pairing, rules: GateRules | None = None) -> Effect:
-    """Measure the sides, each by itself too where there are rules, and their difference."""
+    """Measure both sides and their difference; with rules, each side by itself too."""
     spread, pairs = pairing.spread, pairing.pairs
-    # the mean to which the difference of a case adds: of all trials if it has none
+    # the mean to which a case's difference adds; a case without a difference counts all its trials
     before = [pair.baseline if pair.kind else pair.every_baseline for pair in pairs]
     mean = math.fsum(scored.mean for scored in before) / len(pairs)
     current_mean = mean + pairing.sign * pairing.difference
@@ -269,7 +269,7 @@ def _effect(pairing: Pairing, rules: GateRules | None = None) -> Effect:
 
 
 def _with_ratios(pairing: Pairing, evidence: Evidence) -> Evidence:
-    """Add what ratios and wordings the comparison is about."""
+    """Add the ratios and the number of wordings of the comparison."""
     ratio, ratios = None, None
     if pairing.scale == "log":
         ratio = ratio_of(pairing.sign * pairing.difference)

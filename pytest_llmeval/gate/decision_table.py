@@ -88,11 +88,11 @@ def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
 def cannot_test(
     pairing: Pairing, *, repeats: CaseScores | None, rules: GateRules
 ) -> Decision | None:
-    """Go through rows 6 and 7, and for a single unit of several cases to the end.
+    """Go through rows 6 and 7, and through row 10 for a single unit of several cases.
 
     Args:
-        pairing: one that passed rows 3 to 5. (A case that was asked anew in vain is no
-            changed one, but row 5 takes a comparison of none but those.)
+        pairing: one that passed rows 3 to 5. (A case that was asked again in vain is not a changed
+            one, but row 5 takes a comparison that has no other touched cases.)
         repeats: whole repeats that can be tested in the place of units.
         rules: the target.
     """
@@ -113,7 +113,7 @@ def cannot_test(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What rows 8 to 11 make of a tested comparison; but for the row as its record has it."""
+    """The result of rows 8 to 11 for a tested comparison, with fields as its record has them."""
 
     row: Row
     why: Fact | None
@@ -137,12 +137,12 @@ def judge(
         pairing: one that passed rows 3 to 7.
         method: the test that was run.
         found: its result.
-        adjusted: the p-values of it among all comparisons.
+        adjusted: its p-values among all comparisons.
         penalty: by what a p-value is multiplied where all others show nothing.
         rules: level, margin and target, on the scale of the comparison.
     """
     least = least_p(pairing, method)
-    # below six units signs lack independent units, however small their p
+    # below six units sign-flip lacks independent units, however small its p
     is_blunt = (method, found.interval) == ("sign-flip", None)
     if least is not None:
         is_blunt = is_blunt or penalty * least >= rules.alpha
@@ -189,7 +189,7 @@ def _ruled_out_by(
     rules: GateRules,
 ) -> RuledOutBy | None:
     """Tell what rules out a drop as large as the target, None if nothing does."""
-    if interval is not None:  # it says more: it may reach below a target that would show
+    if interval is not None:  # a target that would show may lie in it
         return "interval" if interval[0] > -rules.target else None
     if _target_would_show(pairing, found, smallest_drop, rules=rules):
         return "smallest_drop"
@@ -199,7 +199,7 @@ def _ruled_out_by(
 
 
 def _beyond_margin(pairing: Pairing, *, rules: GateRules) -> bool:
-    """Hold the margin against the difference where the test could not do so itself."""
+    """Compare the difference with the margin where the test could not do so itself."""
     if pairing.whole_units >= FEWEST_UNITS_FOR_T:
         return True
     return pairing.difference + rules.margin < -pairing.zero
@@ -208,7 +208,7 @@ def _beyond_margin(pairing: Pairing, *, rules: GateRules) -> bool:
 def _target_would_show(
     pairing: Pairing, found: SignificanceResult, smallest_drop: float | None, *, rules: GateRules
 ) -> bool:
-    """Tell whether a drop as large as the target would have been caught, and was not seen."""
+    """Tell whether the test would have caught a drop as large as the target, and saw none."""
     return (
         smallest_drop is not None
         and rules.margin + smallest_drop <= rules.target
@@ -218,9 +218,9 @@ def _target_would_show(
 
 
 def _cannot_fall_so_far(pairing: Pairing, *, rules: GateRules) -> bool:
-    """Tell whether so few passed in the baseline, or miss here, that no drop is the target.
+    """Tell whether so few trials passed in the baseline, or miss here, that no drop is the target.
 
-    A mean cannot fall by more than it was, nor by more than what misses now.
+    A mean cannot fall by more than its value in the baseline, nor by more than the misses here.
     """
     if not pairing.are_hits:
         return False
@@ -241,7 +241,7 @@ def _too_small_to_matter(pairing: Pairing, *, rules: GateRules) -> bool:
 
 
 def _without_logarithm(pairing: Pairing) -> int:
-    """Count the scores that may be 0 where ratios are compared; what calls took never is."""
+    """Count the scores that have no logarithm where ratios are compared."""
     if pairing.scale == "linear" or pairing.metric in MEASURED_METRICS:
         return 0
     sides = (pairing.baseline.side, pairing.collected)
@@ -268,7 +268,7 @@ def _scored_of(scores: FunctionScores) -> tuple[int, int]:
 
 
 def _why_errored_or_without_value(pairing: Pairing) -> Fact | None:
-    """Check both over all cases of each side, errors over those that were asked anew too."""
+    """Check each side over all its cases; count errors over the touched cases, too."""
     current, baseline = pairing.current, pairing.baseline
     sides = (
         (current, current.counts(), Why.ERRORED, Why.ERRORED_ANEW, Why.WITHOUT_VALUE),
@@ -292,7 +292,7 @@ def _why_errored_or_without_value(pairing: Pairing) -> Fact | None:
 
 
 def _why_baseline_crashed(pairing: Pairing) -> Fact | None:
-    """Check whether the baseline is one at all: a run that was named may be any."""
+    """Check whether the baseline can be one: a user can name any run."""
     trials = pairing.baseline.side.every_trial()
     crashed = crashed_too_soon(trials)
     if not crashed:
@@ -303,8 +303,9 @@ def _why_baseline_crashed(pairing: Pairing) -> Fact | None:
 def _why_nothing_is_asked(pairing: Pairing) -> Fact | None:
     """Check whether common cases asked a model in the baseline, and half of them do not here.
 
-    A stub or a mock that was left on answers them. Where a fixture of ours was replaced a single
-    such case is enough. A case of which every trial crashed is none: that is a bug, with a score.
+    A stub or a mock that somebody left on answers such cases. A single such case is enough where
+    the project replaced a fixture of ours. A case of which every trial crashed does not count: a
+    crash has a score.
     """
     before, now = pairing.baseline.side.trials, pairing.current.side.trials
     asked = [pair.case for pair in pairing.pairs if any(one.calls for one in before[pair.case])]
@@ -317,8 +318,8 @@ def _why_nothing_is_asked(pairing: Pairing) -> Fact | None:
 def _why_trials_skipped(pairing: Pairing) -> Fact | None:
     """Check whether common cases skip trials that the baseline did not skip.
 
-    A trial that skips itself chooses by what its case is judged. Trials are counted that
-    both runs came to, so that more repeats on one side do not weigh.
+    A trial that skips itself chooses which trials its case is judged by. Only trials that both runs
+    came to are counted, so that more repeats on one side change nothing.
     """
     if not any(trial.outcome is Outcome.SKIPPED for trial in pairing.current.side.every_trial()):
         return None
@@ -339,10 +340,10 @@ def _why_trials_skipped(pairing: Pairing) -> Fact | None:
 
 def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> Fact | None:
     scored, edits = len(pairing.baseline.scored_cases), pairing.edits
-    # nobody leaves edited ones out by hand
+    # nobody leaves edited cases out by hand
     lost = pairing.lost if pairing.in_full else pairing.lost & {*edits.asked, *edits.mismatched}
     if len(lost) > rules.max_gone * scored + ROUNDING:
-        share = math.ceil(100 * len(lost) / scored) / 100  # that lets them go
+        share = math.ceil(100 * len(lost) / scored) / 100  # the share that would let these cases go
         figures, edited = (len(lost), scored, 100 * rules.max_gone), len(lost & {*edits.asked})
         if edited:
             return Fact(Why.CASES_EDITED, (*figures, edited, share))

@@ -80,7 +80,7 @@ def describe(
         A description for each test function and gated metric, in order of collection.
     """
     described = [_describe(scores, alpha=alpha) for scores in scores_of(run, cost_of=cost_of)]
-    # Of nine functions without drift one in eleven runs had one below the level.
+    # Nine functions without drift had one below the level in one of eleven runs.
     adjusted = iter(holm([one.drift_p for one in described if one.drift_p is not None]))
     return tuple(
         one if one.drift_p is None else replace(one, drifts=next(adjusted) < DRIFT_LEVEL)
@@ -208,9 +208,9 @@ def mean_of_cases(
 def intervals_of_sides(
     pairing: Pairing, *, alpha: float
 ) -> tuple[Interval | None, Interval | None]:
-    """Estimate the mean of the baseline and that of this run, each by itself.
+    """Estimate the mean of the baseline and the mean of this run, each by itself.
 
-    They say nothing of the difference, whose spread is another: cases are paired.
+    Both intervals say nothing of the difference: cases are paired, so its spread is another one.
 
     Args:
         pairing: with at least one common case.
@@ -220,14 +220,14 @@ def intervals_of_sides(
         The ends, two-sided; None where nothing can be said about chance.
     """
     pairs = pairing.pairs
-    # a replay stands for all that the baseline has of it, so that the means add up
+    # a replayed case has all trials of the baseline, so that the means add up
     before = [one.baseline if one.kind else one.every_baseline for one in pairs]
     after = [one.current if one.kind else one.every_baseline for one in pairs]
     return _ends(pairing, before, alpha=alpha), _ends(pairing, after, alpha=alpha)
 
 
 def _ends(pairing: Pairing, scored: Sequence[Scored], *, alpha: float) -> Interval | None:
-    # within one side every shared draw ties, as nothing cancels it
+    # within one side every shared draw ties cases, as no other side cancels it
     draws = [draws_of(one.trials) if pairing.calls.shared else () for one in scored]
     cases = map(pairing.case, pairing.pairs)
     units = chained([(c.cluster, c.topic, own) for c, own in zip(cases, draws, strict=True)])
@@ -252,5 +252,5 @@ def _interval_of_mean(
     if found.interval is None or scores.scale != "linear":
         return found
     low, high = within_share(found.interval, [one.values for one in scored])
-    least = 0.0 if scores.metric in MEASURED_METRICS else low  # no time or price is below nothing
+    least = 0.0 if scores.metric in MEASURED_METRICS else low  # no time or price is below 0
     return replace(found, interval=(max(low, least), high))

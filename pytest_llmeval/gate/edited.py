@@ -1,4 +1,4 @@
-"""Cases whose parameters are others than in the baseline: an edited case is no regression."""
+"""Edited cases: their parameters are others than in the baseline, so no fall is a regression."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pytest_llmeval.settings import EditedCases
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edits:
-    """The edited cases of a test function, sorted by what becomes of them.
+    """The edited cases of a test function, sorted by how the gate treats them.
 
     Attributes:
-        own: those whose requests and draws are the baseline's own: out of the test. The id here,
+        own: cases whose requests and draws are the baseline's own: out of the test. The id here,
             and the id in the baseline, which may be another where it is made of the parameters.
-        asked: those that ask otherwise: out of the test, and counted with the gone ones.
-        settled: likewise, but not counted: against an anchor, as they were edited on main.
-        compared: those that are compared all the same.
-        mismatched: ids made from positions at which another case stands: out of the test, and
-            counted likewise.
+        asked: cases with other requests or draws: out of the test, counted with the gone ones.
+        settled: likewise, but not counted: against an anchor, cases that main edited alike.
+        compared: edited cases that are compared all the same.
+        mismatched: ids made from positions at which another case is now: out of the test, and
+            counted with the gone ones.
     """
 
     own: Mapping[str, str] = field(default_factory=dict)
@@ -53,12 +53,12 @@ def find_edits(
 ) -> Edits:
     """Find the edited cases of a function, and say what becomes of each.
 
-    Where the model was asked the same and gave the same draws it cannot have become worse. Where
-    most cases differ, their parameters hold what is under test, such as a prompt.
+    A case with the same requests and draws cannot have become worse. Where most cases are edited,
+    their parameters hold what is under test, such as a prompt.
 
     Args:
-        baseline: the function there.
-        current: the function here, every case that was collected.
+        baseline: the function in the baseline.
+        current: the function in this run, every case that was collected.
         rule: ``compare`` to compare them all.
         main: the function in the baseline proper, where this one is an anchor.
     """
@@ -102,12 +102,12 @@ def _mismatched(
 
 
 def _is_edited(one: Case, other: Case) -> bool:
-    """Tell whether an id stands for other parameters; those that have no digest tell nothing."""
+    """Tell whether an id has other parameters; parameters without a digest count as equal."""
     return None not in (one.parameters, other.parameters) and one.parameters != other.parameters
 
 
 def _under_another_id(baseline: Side, current: Side) -> Iterator[tuple[str, str]]:
-    """Pair cases that are gone with new ones that were given their very draws.
+    """Pair cases that are gone with new cases that have the very same draws.
 
     pytest makes an id of the parameters where ``ids=`` names none, so an edit changes it.
     """

@@ -23,18 +23,18 @@ class Missing:
     Attributes:
         not_judged: the functions that the user left out, or that were not reached.
         functions: those that were not collected, in the order of the baseline.
-        given_up: what is not missed, functions with the metric "".
+        given_up: functions and metrics that are not missed, functions with the metric "".
 
     Args:
-        sides: the functions of the baseline; ``current`` those of the run.
-        current: see ``sides``.
+        sides: the functions of the baseline.
+        current: the functions of this run.
         baseline: the run that is compared with.
         run: the run that is judged.
         typed: what the user typed of its selection; None if all of it was meant.
         lost: files of the baseline that exist no more: nobody leaves those out.
         entries: functions, or ``function:metric``, that are given up; or patterns of them.
-        main: where the baseline is an anchor, the baseline proper: what is gone from that as
-            well was given up before.
+        main: where the baseline is an anchor, the baseline proper: a function that is gone from
+            this one as well was given up before.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Missing:
         given_up = {one for one in gone if any(_names(entry, *one) for entry in valid)}
         self.given_up = frozenset(settled | given_up)
         self._missed = gone - self.given_up
-        # what did not run may be gone or not
+        # a function that did not run may be gone or not
         self._maybe = gone | {one for one in _gated(sides) if one[0] in unknown}
 
     def why(self, function: str) -> Fact | None:
-        """Tell that a function is gone, and both ways to say that it was meant."""
+        """Say that a function is gone, and both ways to accept that."""
         if (function, "") in self.given_up:
             return None
         old, new = _renaming(function, baseline=self._sides, current=self._current)
@@ -98,7 +98,7 @@ class Missing:
             yield Fact(Why.ENTRY_FOR_A_CASE if is_case else Why.ENTRY_FOR_NOTHING, (entry,))
 
     def _why_void(self, entry: str) -> Why | None:
-        """Tell why an entry gives nothing up, whatever it names; None if it may."""
+        """Return why an entry gives nothing up, whatever it names, else None."""
         if entry in self._known:
             return Why.KNOWN_ENTRY
         parts = [part for part in _parts(entry) if part]
@@ -109,7 +109,7 @@ class Missing:
         return None
 
     def _form(self, function: str, metric: str = "") -> str:
-        """Write an entry for ``llm_accept_gone`` that is not among those known already."""
+        """Write an entry for ``llm_accept_gone`` that is not among the known entries."""
         end = f":{metric}" if metric else ""
         forms = [f"{spelling}{end}" for spelling in _spellings(function)[1:]]
         return next((one for one in forms if one not in self._known), forms[0])
@@ -157,7 +157,7 @@ def _was_meant(function: str, *, baseline: Run, run: Run, typed: Sequence[str] |
             return True
         typed = run.selection
     if {"--lf", "--stepwise"}.intersection(typed):
-        return True  # pytest does not tell what they leave out
+        return True  # pytest does not tell which cases these options leave out
     if paths_of(typed) and not any(_reaches(path, function) for path in paths_of(run.selection)):
         return True
     was_collected = function in run.partial
@@ -168,7 +168,7 @@ def _was_meant(function: str, *, baseline: Run, run: Run, typed: Sequence[str] |
 
 
 def _renaming(function: str, *, baseline: Sides, current: Sides) -> tuple[str, str]:
-    """Guess what became of a function: its node id or the folder, file or class above, and both."""
+    """Guess what was renamed (function, class, file or folder): the old name and the new."""
     new = _counterpart(function, baseline=baseline, current=current)
     if new is None:
         return function, "NEW_NODE_ID"

@@ -1,4 +1,4 @@
-"""Pairs of cases: what is compared trial by trial with what, and by how much it differs."""
+"""Pairs of cases: which trials are compared with which, and by how much they differ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from pytest_llmeval.stats.sample import (
     totals_of_repeats,
 )
 
-# of scores that are no hits and misses, just for show: 9999 shuffles of a case take .2 ms
+# the most cases for a p that is only shown, of scores other than 0 and 1: 9999 shuffles of a case
+# take .2 ms
 MOST_CASES_SPLIT = 200
 
 
@@ -40,13 +41,13 @@ class Pairing:
         baseline: the scores of the baseline; ``current`` of this run, in the cases it came to.
         collected: the function in this run, every case that was collected.
         in_full: nothing of the function was left out of this run on purpose.
-        calls: of both sides; all metrics of the function have the same.
-        test: that the metric is given to with 6 independent changed cases or more.
+        calls: of both sides, which all metrics of the function share.
+        test: the one for the metric with 6 independent changed cases or more.
         pairs: the common cases, ordered by id.
-        touched: ids of the cases that were asked anew, whether or not that gave a score.
-        lost: ids scored in the baseline that this run lacks, or skipped in all their trials; or
-            edited, so that they ask otherwise.
-        edits: the cases that were edited, none of them among the pairs but those that are compared.
+        touched: ids of the cases that were asked again, with or without a score.
+        lost: ids scored in the baseline of cases that this run lacks, or skipped in all trials, or
+            that were edited and ask otherwise.
+        edits: the cases that were edited; only those of ``edits.compared`` are among the pairs.
         replaced: fixtures of ours that the project replaces here, and did not in the baseline.
     """
 
@@ -65,7 +66,7 @@ class Pairing:
     ) -> None:
         """Match the cases of two runs of a function and say how they differ on a metric.
 
-        ``current`` has every case that was collected; the class says what the others are.
+        ``current`` has every case that was collected; the class describes the other arguments.
         """
         scale: Scale = "log" if test == "log-ratio" else "linear"
         before = FunctionScores(baseline, metric, better=better, scale=scale, beside=current)
@@ -96,7 +97,7 @@ class Pairing:
                 other.__dict__.pop(name, None)
         other.pairs = tuple(pairs)
         other.__dict__["units"] = tuple(units)
-        if self.calls.shared:  # draws that are imagined tell nothing of whole repeats
+        if self.calls.shared:  # imagined cases have no draws, so no whole repeats
             other.__dict__["exact"] = None
         return other
 
@@ -127,12 +128,12 @@ class Pairing:
         return replace(rules, margin=math.log1p(rules.margin), target=math.log1p(rules.target))
 
     def baseline_counts(self) -> TrialCounts:
-        """Count how the baseline's trials ended, of the cases that this run may be held against."""
+        """Count how the baseline's trials ended, of the cases that may be compared."""
         return self.baseline.counts(self.current.side.cases if self.partial else None)
 
     @cached_property
     def changed(self) -> tuple[CaseComparison, ...]:
-        """The common cases that are no replay of the baseline."""
+        """The common cases that do not replay the baseline."""
         return tuple(pair for pair in self.pairs if pair.kind is not None)
 
     @cached_property
@@ -144,9 +145,8 @@ class Pairing:
     def units(self) -> tuple[int, ...]:
         """The unit of each changed case; units are chained through unchanged ones, too.
 
-        Cases share chance where they have the same draw and each of them has it on one side
-        only (on both sides it cancels), by the label that their marker gives them, or where
-        they put one question in several wordings.
+        Cases share chance in three ways: by a draw that each has on one side only (on both sides it
+        cancels), by a label of their markers, or by one question in several wordings.
         """
         draws = [one_sided_draws(pair) if self.calls.shared else () for pair in self.pairs]
         cases = [(self.case(pair), own) for pair, own in zip(self.pairs, draws, strict=True)]
@@ -176,7 +176,7 @@ class Pairing:
 
     @property
     def share(self) -> float:
-        """The changed cases as a share of all: leads from their scale to the suite's."""
+        """The share of changed cases, k/m: the factor from their scale to the suite's."""
         return len(self.changed) / len(self.pairs)
 
     @cached_property
@@ -191,14 +191,14 @@ class Pairing:
 
     @cached_property
     def identical_repeats(self) -> bool:
-        """Whether all repeats are one draw; a reply that is the same again took its own time."""
+        """Whether all repeats are one draw. Measured metrics still vary between equal replies."""
         return self.metric != SECONDS_METRIC and all_repeats_identical(
             side for pair in self.changed for side in (pair.every_baseline, pair.every_current)
         )
 
     @cached_property
     def samples(self) -> tuple[CaseScores, ...]:
-        """The scores of the changed cases, of each the first if all repeats are one draw."""
+        """The scores of the changed cases; only the first of each if all repeats are one draw."""
         used = slice(1) if self.identical_repeats else slice(None)
         return tuple(
             CaseScores(baseline=pair.baseline.values[used], current=pair.current.values[used])
@@ -229,8 +229,8 @@ class Pairing:
     def exact(self) -> ExactTails | None:
         """The p-values of the exact test; None where it does not fit.
 
-        It deals out the trials of each case. Cases that share draws are dealt out together, by
-        whole repeats; labels tie no draws.
+        The test deals out the trials of each case. Cases that share draws are dealt out together,
+        by whole repeats; labels tie no draws.
         """
         owned = [one_sided_draws(pair) if self.calls.shared else set() for pair in self.pairs]
         units = chained([(None, None, draws) for draws in owned])
@@ -248,7 +248,7 @@ class Pairing:
 
     @cached_property
     def within_case(self) -> ExactTails | None:
-        """The p-values of the exact test; None where units hold several cases, or just for show."""
+        """The p-values of the exact test; None where units hold several cases, or at high cost."""
         is_cheap = len(self.changed) <= MOST_CASES_SPLIT or are_binary(self.samples)
         return self.exact if self.are_units and (self.has_unequal_trials or is_cheap) else None
 
@@ -256,17 +256,17 @@ class Pairing:
     def whole_repeats(self) -> CaseScores | None:
         """The scores of the changed cases, at least one, added up repeat by repeat.
 
-        A draw belongs to one trial index. So however cases share draws, what was drawn in one
-        repeat is independent of what was drawn in another. None where repeats are not
-        independent of each other or too few, and where labels tie cases: these ask about
-        clusters like these, not about these very cases.
+        A draw belongs to one trial index. So the draws of one repeat are independent of the draws
+        of another, however cases share draws. None where repeats are not independent of each other
+        or too few. None, too, where labels tie cases: a label asks about clusters like these, not
+        about these very cases.
         """
         if self._share_a_label() or _share_draws_over_repeats(self.changed):
             return None
         return _totals_of(self.changed)
 
     def case(self, pair: CaseComparison) -> Case:
-        """Return a common case as the baseline has it: its labels count."""
+        """Return a common case as the baseline has it, because the baseline's labels count."""
         return self.baseline.side.cases[pair.case]
 
     def _share_a_label(self) -> bool:
@@ -279,7 +279,7 @@ class Pairing:
 
 
 def one_sided_draws(pair: CaseComparison) -> set[str]:
-    """Return the draws that a case has in one run only: on both sides their chance cancels."""
+    """Return the draws that a case has in one run only; the chance of a draw in both cancels."""
     return draws_of(pair.baseline.trials) ^ draws_of(pair.current.trials)
 
 
@@ -322,8 +322,8 @@ def _pair(
 ) -> CaseComparison:
     """Compare a case by the trials that enter its difference.
 
-    Where both sides hold the same draws they are compared in step, or the trials that
-    only one side has would add their chance again.
+    Where both sides have the same draws, only common trials enter: a trial that one side alone has
+    would add the chance of its draw again.
     """
     before, after = baseline.of_case[case], current.of_case[case]
     kind = kind_of_change(before, after, calls)
@@ -348,7 +348,7 @@ def _pair(
 def _sharing_replayed_draws(
     cases: Collection[str], baseline: FunctionScores, current: FunctionScores
 ) -> frozenset[str]:
-    """Return the cases with a draw that another one has too and that is in both runs."""
+    """Return the cases with a draw that another case has too and that is in both runs."""
     before, after = (_draws_by_case(cases, side.of_case) for side in (baseline, current))
     in_both_runs = frozenset().union(*before.values()) & frozenset().union(*after.values())
     owners: dict[str, set[str]] = {}

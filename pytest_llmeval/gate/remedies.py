@@ -1,4 +1,4 @@
-"""What would settle a comparison that was left open: the gate is asked about more of the same."""
+"""Remedies for an open comparison: how many more cases or repeats would settle it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def remedies(pairing: Pairing, *, penalty: int, rules: GateRules) -> tuple[int |
     The gate judges more cases like these, or more trials of them, with the difference that was
     seen, and with room for what chance adds to it in four of five builds.
 
-    Each is one number, decided once: repeating the look until it pleases adds false alarms.
+    Each remedy is one number that is decided once: looking again and again adds false alarms.
 
     Args:
         pairing: the comparison, which no test could settle.
@@ -75,7 +75,7 @@ def _settles(imagined: Pairing, *, error: float, penalty: int, rules: GateRules)
         return False
     if not found.standard_error or judged.interval is None:
         if judged.ruled_out_by == "smallest_drop" and judged.smallest_drop is not None:
-            # few trials tell too little of how the rates scatter
+            # a few trials do not tell how far the rates of cases scatter
             return rules.margin + judged.smallest_drop <= ROOM_FOR_RATES * rules.target
         p = {Row.REGRESSED: worse, Row.IMPROVED: better}.get(judged.row)
         if p is None or not imagined.difference:
@@ -83,7 +83,7 @@ def _settles(imagined: Pairing, *, error: float, penalty: int, rules: GateRules)
         kept = 1 - normal_quantile(1 - POWER) * error / abs(imagined.difference)
         return kept * normal_quantile(max(p, LEAST_P)) >= normal_quantile(rules.alpha)
     room = normal_quantile(1 - POWER) * found.standard_error
-    # what the interval reaches below the difference; that may be chance, and 0 in truth
+    # how far the interval reaches below the difference, which may be 0 in truth
     if judged.interval[0] - imagined.difference - room > -rules.target:
         return True
     quantile = student_quantile(imagined.whole_units - 1, rules.alpha / penalty)
@@ -102,7 +102,7 @@ def _error_within_cases(pairing: Pairing) -> float:
 
 
 def _of_cases(pairing: Pairing, number: int) -> Pairing:
-    """Imagine so many cases, as those at hand are: as many of them changed, as far."""
+    """Imagine so many cases like those at hand, of which the same share changed as far."""
     of_case = dict(zip((pair.case for pair in pairing.changed), pairing.units, strict=True))
     ordered = sorted(pairing.pairs, key=lambda pair: (pair.kind is None, pair.difference))
     chosen, copies, units = spaced(ordered, number), Counter[str](), []
@@ -125,7 +125,7 @@ def _of_repeats(pairing: Pairing, number: int) -> Pairing:
     spread = len(pairing.changed) * (error or 0.0) ** 2
     variance = within_case_variance([side.values for side in sides])
     if variance is None and pairing.are_hits:
-        variance = spread / now  # of single hits all may be chance
+        variance = spread / now  # of cases with one hit or miss each all may be chance
     noise = variance or 0.0
     kept = max(0.0, spread - noise * now) + noise * then
     shrunk = math.sqrt(kept / spread) if spread else 1.0
@@ -155,5 +155,5 @@ def _repeated(scored: Scored, number: int) -> Scored:
 
 
 def spaced(values: Sequence[Chosen], number: int) -> list[Chosen]:
-    """Choose so many of some values, evenly spaced: each about as often as another."""
+    """Choose so many of some values, evenly spaced, each about as often as another."""
     return [values[int((at + 0.5) * len(values) / number)] for at in range(number)]

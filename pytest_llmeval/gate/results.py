@@ -23,7 +23,7 @@ LARGEST_LOGARITHM = 709.0
 
 
 class Verdict(StrEnum):
-    """The word for a comparison; the first that is present is that of the whole run."""
+    """The word for a comparison; a run has the first of these words that a comparison has."""
 
     REGRESSED = "regressed"
     NOT_COMPARABLE = "not_comparable"
@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 class Row(IntEnum):
     """The rows of the decision table, in the order in which they are gone through."""
 
-    UNGATED = 0  # of a metric that is described alone
+    UNGATED = 0  # of a metric that is only described
     NEW = 1
     ONLY_IN_BASELINE = 2
     NOTHING_IN_COMMON = 3
@@ -59,7 +59,7 @@ class Row(IntEnum):
 
 
 class Why(StrEnum):
-    """A reason that the gate or the session gives, or something odd that one notes."""
+    """A reason that the gate or the session gives, or an oddity that one of both notes."""
 
     GONE = "gone"
     MISMATCHED = "mismatched"
@@ -104,7 +104,7 @@ class Why(StrEnum):
     GONE_UNJUDGED = "gone, and not judged"
     FIXTURE_REPLACED = "fixture replaced"
     LOOSENED = "a rule that is laxer than the baseline's"
-    # of a function: by what the user typed, and before the session ended
+    # of a function: left out by what the user typed, or not reached before the session ended
     DESELECTED = "deselected"
     NOT_RUN = "not run"
     # of a session
@@ -134,11 +134,11 @@ class CaseComparison:
 
     Attributes:
         kind: what made it a changed case; None for an unchanged one.
-        difference: d_i, negative is worse; exactly 0 if unchanged. Of logarithms where
-            ratios are compared; the means are geometric ones then.
+        difference: d_i, negative is worse; exactly 0 if unchanged. Where ratios are compared it is
+            of logarithms, and the means are geometric ones.
         scale: of the values.
         every_baseline: all scored trials of the baseline; ``every_current`` of this run.
-        baseline: those trials of the baseline that enter d_i; ``current`` of this run.
+        baseline: the trials of the baseline that enter d_i; ``current`` of this run.
     """
 
     case: str
@@ -172,7 +172,7 @@ class CaseComparison:
 
     @property
     def replaced_calls(self) -> list[Call]:
-        """The calls of the baseline whose replies the case did not get here, though it asked so."""
+        """The calls of the baseline that the case repeated without getting their replies."""
         if self.kind != "redrawn":
             return []
         drawn = draws_of(self.every_current.trials)
@@ -186,8 +186,9 @@ class EditedCase:
 
     Attributes:
         case: its id here; ``was`` is the one in the baseline.
-        is_replayed: its requests and draws are the baseline's own; else it counts as gone.
-        baseline_mean: of all its scores there, ``mean`` here; None without one.
+        is_replayed: its requests and draws are the baseline's own; else the case counts as gone.
+        baseline_mean: of all its scores in the baseline, ``mean`` in this run; None without a
+            score.
     """
 
     case: str
@@ -229,22 +230,22 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """How far chance explains an effect, and what could have been seen.
+    """The evidence on an effect: how far chance explains it, and how small a drop would show.
 
     Attributes:
-        statistic: of the test: t, z, chi-square, or the total of a permutation test; ``t``
-            is that of a t-test over cases alone. ``dof`` are its degrees of freedom, None
-            where it has none.
+        statistic: of the test: t, z, chi-square, or the total of a permutation test. ``dof`` are
+            its degrees of freedom, None where it has none. ``t`` is the statistic of a t-test over
+            cases alone.
         p: one-sided, for a drop beyond the margin; ``p_improved`` for an improvement.
         p_adjusted: for the ``family_size`` comparisons that share the error rate.
         smallest_detectable_drop: the drop beyond the margin found in 4 of 5 builds.
-        ruled_out_by: why the target is ruled out, or would have been caught, else None. It
-            may be ruled out of an improvement, too.
+        ruled_out_by: why the target is ruled out, or would have been caught, else None. An
+            improvement may rule the target out, too.
         ratio: current / baseline, of the geometric means; None on the linear scale.
         ratio_interval: of the ratio, at ``interval_level``.
-        wordings: in how many wordings the common cases put their questions, 0 where the
-            test names none. With the method ``crossed`` the claim is one about wordings in
-            general, else about these.
+        wordings: in how many wordings the common cases put their questions, 0 where the test names
+            none. With the method ``crossed`` the claim is about wordings in general, else about
+            these wordings.
         p_within_case: the exact test's p for a drop, None where units hold several cases.
         identical_repeats: all repeats were one draw (a fixed seed, say).
         settle_cases: about how many more cases would settle an inconclusive comparison.
@@ -276,9 +277,9 @@ class Evidence:
 class FunctionComparison:
     """The comparison of one test function on one metric.
 
-    Every figure is on the scale of the whole suite of common cases unless it says
-    otherwise; what could not be computed is None, never 0. On the scale ``log`` differences,
-    interval and smallest drop are of natural logarithms, means are geometric ones.
+    Every figure is on the scale of the whole suite of common cases, unless its line says otherwise.
+    A figure that could not be computed is None, never 0. On the scale ``log`` differences, interval
+    and smallest drop are of natural logarithms, and means are geometric ones.
 
     Attributes:
         name: as much of the end of ``function`` as no other function of either run has; the
@@ -286,15 +287,16 @@ class FunctionComparison:
         row: the row of the decision table that gave the verdict.
         why: the reason of the verdicts that need one (rows 2 to 5, 7, at times 11), else None.
         fails: this comparison turns the build red (strictness included).
-        accepted: it regressed, and that is meant: it does not fail.
+        accepted: the function regressed, and a line of ``llm_accept`` accepts that: it does not
+            fail.
         partial: this run did not collect every case of the function.
         only_here: ids collected here and not in the baseline; ``only_in_baseline`` the reverse,
             and ``deselected`` in its place where what was typed left cases of the function out.
-        only_here_mean: mean of those that have a value, with its interval as ``mean_interval``.
+        only_here_mean: mean of those ids that have a value, with its interval as ``mean_interval``.
         mismatched: ids on both sides that are made from positions and whose parameters differ.
-        test_changed: the code of the test is another than in the baseline.
-        fixtures_changed: names of the fixtures of the test whose code, or a constant that it names,
-            is another than in the baseline.
+        test_changed: the code of the test differs from the baseline's.
+        fixtures_changed: names of the test's fixtures whose code, or a constant of that code,
+            differs from the baseline's.
         inputs_changed: ids whose parameters differ, and that are compared all the same.
         edited: the cases that are not compared because their parameters differ.
         compared: one for each common case, in the order of the baseline.
@@ -339,7 +341,7 @@ class FunctionComparison:
     def pass_hat(self) -> PassHat | None:
         """The chance that all trials of a case are hits, on both sides; None of other scores.
 
-        Of an unchanged case both sides tell by the trials that both have: nothing moved in it.
+        For an unchanged case only the trials that both sides have count, so that nothing moves.
         """
         if not self.are_hits:
             return None
@@ -359,14 +361,14 @@ class FunctionComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A run held against a baseline.
+    """The comparison of a run with a baseline.
 
     Attributes:
         verdict: the first present of the verdicts, in the order of ``Verdict``.
         fails: the build is to be turned red.
         functions: in the order of collection, those only in the baseline last.
-        ungated: the metrics that are described beside them, in the same order. Their interval
-            is not adjusted, and None with fewer than 6 independent changed cases.
+        ungated: metrics that are described beside the functions, in the same order. The interval of
+            such a metric is not adjusted, and None with fewer than 6 independent changed cases.
         not_judged: the functions of the baseline that did not run, in its order: each with
             how many cases the baseline has of it.
         notes: what is odd about the rules.
@@ -396,7 +398,7 @@ class Comparison:
 
     @property
     def judged_in_part(self) -> tuple[FunctionComparison, ...]:
-        """The functions of which this run lacks cases that the baseline has."""
+        """The functions that lack cases here which the baseline has."""
         lacking = (one for one in self.functions if one.only_in_baseline or one.deselected)
         return tuple(one for one in lacking if one.partial)
 
@@ -406,10 +408,10 @@ class CaseDescription:
     """One case with a score, in a run that is compared with nothing.
 
     Attributes:
-        mean: of its scores; where all are 0 or 1 that is hits / trials.
+        mean: of its scores; hits / trials where all scores are 0 or 1.
         scores: all values of its scored trials, by trial index.
-        interval: Wilson's of hits, two-sided, at the level of the function's own;
-            None for other scores.
+        interval: Wilson's of hits, two-sided, at the level of the function's interval; None for
+            other scores.
     """
 
     case: str
@@ -434,13 +436,13 @@ class FunctionDescription:
             is expected, two-sided, at ``prediction_level``; None where nothing can be said.
         prediction_by_repeats: the same from the means of whole repeats alone (equation 3 of
             Blackwell et al.); None without any spread.
-        drift_p: chance that the repeats differ as much without drift, None where that cannot
-            be told. Below .01 the prediction is by repeats.
+        drift_p: chance that the repeats differ as much without drift, None where nobody can tell.
+            Below .01 the prediction is by repeats.
         drifts: it is below .01 also when adjusted for all functions and metrics of the run.
         identical_repeats: all repeats were one draw (a fixed seed, say).
         why: the reason where the gate could never judge the metric, else None.
-        worst: the scored cases that fell short, worst first: of hits those that did
-            not hit every time, of other scores those worse than the best one.
+        worst: the scored cases that fell short, worst first: cases of hits that did not hit every
+            time, and cases of other scores that are worse than the best one.
         pass_hat: the chance that all trials of a case hit; None of other scores than 0 and 1.
     """
 

@@ -1,7 +1,7 @@
 """The rules by which a run is judged: its own, where those of its baseline are not stricter.
 
-Whoever changes a prompt can change the ini file beside it. So a branch can tighten the rules that
-the baseline was recorded with, and cannot loosen them but by what is typed.
+Whoever changes a prompt can change the ini file beside it. So the ini file of a branch can tighten
+the rules that the baseline was recorded with, and cannot loosen them. Only a typed option can.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pytest_llmeval.settings import GateRules, checked, options_of
 _STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
     "alpha": max, "margin": min, "target": min, "max_gone": min, "strict": max,
 }  # fmt: skip
-# And which word; of two tests none is the stricter, so the baseline's stays.
+# The stricter word of two; neither of two tests is stricter, so the baseline's stays.
 _STRICTEST = {"test": None, "multiplicity": "bh", "edited": "compare"}
 
 
@@ -30,9 +30,9 @@ def stricter_rules(
 
     Args:
         own: of the session that made the run.
-        recorded: those that the baseline was recorded with, as its file has them. What is not
-            there, or is no value of a rule, changes nothing.
-        typed: names of the rules that were typed on the command line: they hold as they are.
+        recorded: the rules that the baseline was recorded with, as its file has them. A rule that
+            is not there, or has no valid value, changes nothing.
+        typed: names of the rules that were typed on the command line, which hold as typed.
     """
     options = options_of(GateRules)
     changed: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Scores of trials: what each trial of a test function is worth on a metric."""
+"""Scores of trials: the value of each trial of a test function on a metric."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Scale = Literal["linear", "log"]
 Counted = Literal["scored", "missed", "crashed", "errored", "skipped", "without_value"]
 TrialCounts = Mapping[Counted, int]
 
-# what a trial recorded counts where it ended so; a crashed one is worth nothing
+# the recorded value counts where a trial ended so; a crashed trial is worth 0
 RECORDING = (Outcome.PASSED, Outcome.MISSED)
 NO_TRIALS: TrialCounts = MappingProxyType(dict.fromkeys(get_args(Counted), 0))
 
@@ -58,9 +58,9 @@ class Side:
     name: str = ""
 
     def better(self, metric: str) -> Better:
-        """Return which direction of a metric is good: its own, or that of ``better=``.
+        """Return which direction of a metric is good, by the metric itself or by ``better=``.
 
-        Where the cases of the function disagree the first id decides.
+        If the cases of the function disagree, the first id decides.
         """
         return self.cases[min(self.cases)].direction(metric)
 
@@ -85,7 +85,7 @@ class Scored:
     """The trials of a case that have a value for a metric, index ascending.
 
     Attributes:
-        values: theirs, on the scale of comparison.
+        values: of these trials, on the scale of comparison.
     """
 
     trials: tuple[Trial, ...]
@@ -138,18 +138,17 @@ class FunctionScores:
     ) -> None:
         """Look up the trials that have a value, by case, index ascending.
 
-        A crashed trial is worth nothing, whatever it recorded before. So is a missed one that
-        ended before it could record the metric, if others of its run did, or if none passed.
-        Where lower is better, or some value is below 0, 0 would be praise, so that such a trial
-        has no value instead.
+        A crashed trial is worth 0, whatever it recorded before. A missed trial that ended before it
+        could record the metric is worth 0, too, if other trials of its run recorded it, or if none
+        passed. Where lower is better, or some value is below 0, a 0 would be praise: there such a
+        trial has no value.
 
         Args:
-            side: the function in one run; what others of the run recorded matters.
+            side: the function in one run, of which all trials matter.
             metric: ``pass`` or what the tests record.
-            better: which direction is good, of ``pass`` always higher; None for what the side
-                says.
-            scale: ``log`` for the logarithm of each value. Where ratios are compared one that is
-                not above 0 has none.
+            better: which direction is good, of ``pass`` always higher; None for the direction of
+                ``side``.
+            scale: ``log`` for the logarithm of each value; a value that is not above 0 has none.
             beside: the function in the other run of a comparison, whose values matter too.
         """
         self.side, self.metric, self.scale = side, metric, scale
@@ -182,7 +181,7 @@ class FunctionScores:
 
     @property
     def name(self) -> str:
-        """As much of that as no other function of the run has."""
+        """As much of the end of ``function`` as no other function of the run has."""
         return self.side.name
 
     @cached_property
@@ -240,7 +239,7 @@ class FunctionScores:
         return sum(calls) / len(calls) if calls else 0.0
 
     def units_of(self, cases: Iterable[str]) -> tuple[int, ...]:
-        """Number the units of some cases: those with one label, topic or draw are one."""
+        """Number the units of some cases: cases with one label, topic or draw are one unit."""
         found = [(self.side.cases[name], draws_of(self.of_case[name].trials)) for name in cases]
         return chained([(case.cluster, case.topic, draws) for case, draws in found])
 
@@ -278,9 +277,9 @@ def pass_hat(
 ) -> PassHat | None:
     """Estimate pass^k without bias.
 
-    Of all sets of k trials that can be chosen from n, of which c passed, C(c, k) / C(n, k) have
-    passed throughout; that is averaged over cases. The k-th power of the pass rate of a case would
-    be too high on average.
+    If c of n trials of a case passed, C(c, k) / C(n, k) of all sets of k trials passed throughout.
+    This share is averaged over cases. The k-th power of the pass rate of a case would be too high
+    on average.
 
     Args:
         here: pass scores of each case, by trial.
@@ -328,7 +327,7 @@ def scores_of(run: Run, *, cost_of: CostOf | None = None) -> tuple[FunctionScore
         cost_of: dollars of a call, for the metric ``cost``; None for no prices.
     """
     if any(set(case.gate or ()).intersection(MEASURED_METRICS) for case in run.cases):
-        run = measured(run, cost_of=cost_of)  # copies every trial, for no other metric
+        run = measured(run, cost_of=cost_of)  # only these metrics need the copy
     return tuple(
         FunctionScores(side, metric)
         for side in sides_of(run).values()
@@ -366,7 +365,7 @@ def cases_not_run(run: Run) -> dict[str, int]:
 
 
 def _falls_below_zero(metric: str, *sides: Side | None) -> bool:
-    """Tell whether some trial recorded a value below 0, whatever became of it then."""
+    """Tell whether some trial recorded a value below 0, however the trial ended."""
     trials = (trial for side in sides if side is not None for trial in side.every_trial())
     return any(trial.scores.get(metric, 0.0) < 0 for trial in trials)
 
@@ -374,7 +373,7 @@ def _falls_below_zero(metric: str, *sides: Side | None) -> bool:
 def _values(
     trials: Iterable[Trial], metric: str, worth: Mapping[Outcome, float | None]
 ) -> list[float | None]:
-    """Look the values of some trials up, else what their outcome is worth."""
+    """Look the values of some trials up; without one a trial has the value of its outcome."""
     recording = () if metric == PASS_METRIC else RECORDING
     return [
         trial.scores[metric]
@@ -395,10 +394,9 @@ def _with_value(trials: tuple[Trial, ...], values: Sequence[float | None]) -> Sc
 def measured(run: Run, *, cost_of: CostOf | None) -> Run:
     """Return a run whose scored trials have scores for what their calls took.
 
-    Each is the sum over the calls that brought a reply. There is none where a call has no
-    such figure, where no call was made, and where the sum is 0: ratios have no use for it.
-    A replay carries the figures of the call that it repeats, so an unchanged case differs by
-    exactly 0.
+    Each score is the sum over the calls that brought a reply. A trial has no score where a call has
+    no figure, where no call was made, and where the sum is 0, which has no ratio. A replay carries
+    the figures of the call that it repeats, so an unchanged case differs by exactly 0.
 
     Args:
         run: the run as it was recorded.

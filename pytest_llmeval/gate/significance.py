@@ -30,7 +30,7 @@ from pytest_llmeval.stats.t_tests import (
 )
 
 FEWEST_TOPICS = 2
-# their least p is that of as many like signs
+# the least p of these tests: so many like signs
 SIGNS_COUNT: tuple[Method, ...] = (
     "same-shift",
     "sign-flip",
@@ -41,7 +41,7 @@ SIGNS_COUNT: tuple[Method, ...] = (
 
 
 def tied_repeats(pairing: Pairing) -> CaseScores | None:
-    """Return what stands in for units where cases that share draws form too few of them.
+    """Return whole repeats, for a test where cases that share draws form too few units.
 
     Args:
         pairing: with at least one common case.
@@ -86,7 +86,7 @@ def significance(
         return "crossed", _with_consent(pairing, _by_wordings(table, pairing, rules=rules))
     if pairing.test not in get_args(FixedTest):
         return _by_permutation(pairing) if _lacks_units(pairing) else _by_units(pairing, rules)
-    # the t-test, where there is one, beside a test that needs no number of cases
+    # beside a test that needs no number of cases: the t-test, if there are enough units
     beside = None if _lacks_units(pairing) else _by_spread(pairing, rules=rules)
     return pairing.test, _as_chosen(pairing, beside)
 
@@ -96,7 +96,7 @@ def _lacks_units(pairing: Pairing) -> bool:
 
 
 def _by_permutation(pairing: Pairing) -> tuple[Method, SignificanceResult]:
-    # below six units a test at the margin is out of reach: the verdict holds D against it
+    # below six units no test at the margin is possible: row 8 compares D with the margin
     total = math.fsum(pairing.differences)
     within = None if pairing.test == "sign-flip" else pairing.within_case
     if within:
@@ -108,7 +108,7 @@ def _by_permutation(pairing: Pairing) -> tuple[Method, SignificanceResult]:
 def _by_units(pairing: Pairing, rules: GateRules) -> tuple[Method, SignificanceResult]:
     """Run the t-test, or the test that was chosen in its place; the interval stays the t-test's.
 
-    Where all moved alike, a test of cases has no more than their signs.
+    Where all cases moved alike, the test is one of their signs alone.
     """
     found = _by_spread(pairing, rules=rules)
     method: Method = pairing.test if found.interval else "same-shift"
@@ -120,9 +120,10 @@ def _by_units(pairing: Pairing, rules: GateRules) -> tuple[Method, SignificanceR
 def _with_consent(pairing: Pairing, found: SignificanceResult) -> SignificanceResult:
     """Ask the exact test too where few cases moved, or the sides have unlike numbers of trials.
 
-    The differences of rare events are skewed then: of rare misses one against ten, the t-test alone
-    cries wolf in up to .47 of builds, and 3 falls among 50 cases read as 1 of 24. The larger of
-    the two p-values holds where either test does; the exact one counts what was seen by half.
+    The differences of rare events are skewed then. With rare misses and one trial against ten, the
+    t-test alone raises a false alarm in up to .47 of builds, and 3 falls among 50 cases get p =
+    1/24. The larger of the two p-values is valid if either test is. The exact one counts the
+    observed outcome by half.
     """
     are_few = pairing.moved < FEWEST_UNITS_FOR_T <= pairing.whole_units
     if not (pairing.has_unequal_trials or are_few) or pairing.exact is None:
@@ -133,7 +134,7 @@ def _with_consent(pairing: Pairing, found: SignificanceResult) -> SignificanceRe
 
 
 def _as_chosen(pairing: Pairing, beside: SignificanceResult | None) -> SignificanceResult:
-    """Run the test that was chosen; error and interval stay those of the t-test beside it."""
+    """Run the chosen test; error and interval stay the t-test's."""
     found = TESTS[pairing.test].run(pairing.sample)
     if beside is None:
         return found
@@ -147,7 +148,7 @@ def _by_spread(pairing: Pairing, *, rules: GateRules) -> SignificanceResult:
 
 
 def _of_suite(found: SignificanceResult, *, share: float) -> SignificanceResult:
-    """Lead the result of a t-test from the scale of some cases to that of the suite."""
+    """Scale the result of a t-test from some cases to the suite."""
     return replace(
         found, standard_error=share * found.standard_error, interval=shrunk(found.interval, share)
     )
@@ -155,10 +156,10 @@ def _of_suite(found: SignificanceResult, *, share: float) -> SignificanceResult:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far the mean of the suite may have moved.
+    """Limits of how far the mean of the suite may have moved.
 
     Attributes:
-        lower: that a drop is ruled out by.
+        lower: the end that rules a drop out.
         lower_by_spread: of the t interval; ``lower`` where nothing varies.
         upper: of the t interval; where nothing varies the mirror of ``lower``.
     """
@@ -198,7 +199,7 @@ def limits_of(
 
 
 def shrunk(ends: Interval | None, share: float) -> Interval | None:
-    """Lead an interval from the scale of some cases to that of the suite."""
+    """Scale an interval from some cases to the suite."""
     return (share * ends[0], share * ends[1]) if ends else None
 
 
@@ -207,8 +208,8 @@ def wording_table(pairing: Pairing) -> FloatArray | None:
 
     Returns:
         The differences of all changed cases, and of the unchanged ones between them: a row a
-        topic, a column a wording. None unless the table speaks of wordings in general: at
-        least 3 of them, at least 2 independent topics, and a case for each topic in each.
+        topic, a column a wording. None unless the table can speak of wordings in general: at least
+        3 wordings, at least 2 independent topics, and a case for each topic in each wording.
     """
     changed = [pairing.case(pair) for pair in pairing.changed]
     topics = sorted({case.topic for case in changed if case.topic is not None})
@@ -239,7 +240,7 @@ def _by_wordings(table: FloatArray, pairing: Pairing, *, rules: GateRules) -> Si
 def sensitivity(
     pairing: Pairing, method: Method, found: SignificanceResult, *, alpha: float
 ) -> Sensitivity:
-    """Gather what decides how small a drop a comparison could have caught.
+    """Gather the figures that decide how small a drop a comparison could have caught.
 
     Args:
         pairing: with at least one changed case.
@@ -276,7 +277,7 @@ def _error(
             return error / len(pairing.pairs), len(totals.baseline) + len(totals.current) - 2
     if found.interval is None:
         return None, None
-    # the statistic of a test that was chosen has degrees of freedom of its own, or none
+    # a chosen test has degrees of freedom of its own, or none
     dof_of_error = found.dof if method == "crossed" else pairing.whole_units - 1
     return found.standard_error, dof_of_error
 
@@ -292,7 +293,7 @@ def _rates(pairing: Pairing) -> FloatArray:
 
 
 def least_p(pairing: Pairing, method: Method) -> float | None:
-    """Return the p that the worst outcome would have; None for a test that knows none.
+    """Return the p of the worst outcome; None for a test that does not know it.
 
     Args:
         pairing: with at least one changed case.

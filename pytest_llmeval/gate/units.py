@@ -16,7 +16,7 @@ def draws_of(trials: Iterable[Trial]) -> set[str]:
 
 
 def chained(cases: Sequence[Ties]) -> tuple[int, ...]:
-    """Number the units of cases: those that share chance, by whatever chain, are one unit.
+    """Number the units of cases: cases that share chance, by whatever chain, are one unit.
 
     Args:
         cases: what ties each to others.
@@ -39,6 +39,6 @@ def chained(cases: Sequence[Ties]) -> tuple[int, ...]:
 
 def _root(leader: list[int], case: int) -> int:
     while leader[case] != case:
-        leader[case] = leader[leader[case]]  # halves the path for those that follow
+        leader[case] = leader[leader[case]]  # halves the path for later calls
         case = leader[case]
     return case

@@ -44,7 +44,7 @@ class CiFacts:
         target: the branch that this commit is to be merged into, without ``refs/heads/``; None
             where it is in no pull request, merge request or merge queue, and where CI names none.
         base: full hash of the commit that ``target`` had, where CI says it outright.
-        base_name: the variable or field that says so.
+        base_name: the variable or field that says ``base``.
         merged: full hash of a request's last commit. Where HEAD is a merge of it, the first
             parent is the commit that ``target`` had.
         default_branch: of the repository.
@@ -67,7 +67,7 @@ class CiFacts:
 
     @property
     def is_for_branch(self) -> bool:
-        """Whether this is a CI job, and none for a pull or merge request."""
+        """Whether this is a CI job, but not one for a pull or merge request."""
         return self.provider is not None and not self.of_request
 
     @property
@@ -105,18 +105,19 @@ def read_ci(environ: Mapping[str, str]) -> CiFacts:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A CI service that tells all by variables, whose names these are; empty where it has none.
+    """A CI service and the names of its variables; a name is empty where it has no variable.
 
     Attributes:
         name: of the service.
-        sign: what it sets in each job: to ``value`` if that is not empty, else to anything.
-        request: what it sets in jobs of requests alone; by itself ``target``.
+        sign: the variable that it sets in each job: to ``value`` unless this is empty, else to
+            anything.
+        request: the variable that it sets in jobs of requests alone; ``target`` if not given.
         target: the branch that the request is to be merged into.
-        commit: that the job is for. It may be the request's last one, or a merge of it.
+        commit: the job's commit, which may be the request's last one or a merge of it.
         default: the default branch.
         event: what started the job.
         url: the page of the job.
-        fork: whether the request comes from another repository, or the name of that.
+        fork: whether the request comes from another repository, or the name of that repository.
     """
 
     name: Provider
@@ -196,7 +197,7 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
     is_over = value_at(event, "action") == "closed" and not environ.get(
         "GITHUB_REF", ""
     ).startswith("refs/pull/")
-    # Reviews have it, too; the name is known without an event file.
+    # Jobs of reviews have this name, too; it is known without an event file.
     is_request = isinstance(value_at(event, "pull_request"), dict) or "pull_request" in (name or "")
     default = value_at(event, "repository", "default_branch")
     facts = CiFacts(
@@ -232,9 +233,9 @@ def _with_request(
     request, ref = value_at(event, "pull_request"), environ.get("GITHUB_REF", "")
     if isinstance(event, dict):
         merged = notes.commit("pull_request.head.sha", value_at(request, "head", "sha"))
-        is_targets = facts.event == "pull_request_target"  # it has its secrets, from forks too
+        is_targets = facts.event == "pull_request_target"  # with its secrets, for forks too
         fork = None if is_targets else _comes_from_elsewhere(event)
-        # That of Gitea and Forgejo is refs/pull/NUMBER/head.
+        # The ref of Gitea and Forgejo is refs/pull/NUMBER/head.
         is_theirs = environ.get("GITEA_ACTIONS") or environ.get("FORGEJO_ACTIONS")
         if facts.event == "pull_request" and not (is_theirs or re.fullmatch(MERGE_REF, ref)):
             notes.append(f"GITHUB_REF is {_shown(ref)}, not refs/pull/NUMBER/merge")
@@ -251,7 +252,7 @@ def _is_about_request(event: object) -> bool:
 
 
 def _with_distant_request(facts: CiFacts, event: object, *, notes: _Complaints) -> CiFacts:
-    """Add what such an event tells: a comment no target, nor a run for a fork's request."""
+    """Add what such an event tells; a comment, or a run for a fork's request, tells no target."""
     run = value_at(event, "workflow_run")
     if run is None:
         return replace(facts, of_request=True)
@@ -315,8 +316,8 @@ def gitlab_facts(environ: Mapping[str, str]) -> CiFacts:
 def _name_of_gitlab_base(environ: Mapping[str, str]) -> str:
     """Name the variable that holds the target's commit.
 
-    That of the target is empty in a pipeline of the branch alone. That of the diff is where the
-    branch began, which is not what a merged result was made of.
+    The target's variable is empty in a pipeline of the branch alone. The diff's variable holds the
+    commit where the branch began, which is not what a merged result was made of.
     """
     target = "CI_MERGE_REQUEST_TARGET_BRANCH_SHA"
     is_merged = environ.get("CI_MERGE_REQUEST_EVENT_TYPE") in MERGED_RESULTS
@@ -324,7 +325,7 @@ def _name_of_gitlab_base(environ: Mapping[str, str]) -> str:
 
 
 class _Complaints(list[str]):
-    """What was wrong with the values that were asked for, a sentence each."""
+    """Complaints about the values that were asked for, a sentence each."""
 
     def need(self, name: str, value: object) -> str | None:
         """Return a text that is not empty; complain of anything else."""

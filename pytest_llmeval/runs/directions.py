@@ -1,4 +1,4 @@
-"""Which direction of which metric is good, as somebody typed it."""
+"""Directions of metrics as somebody typed them: which one is good."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LISTED = 20
 
 
 def check_directions(better: Directions, metrics: Collection[str]) -> None:
-    """Refuse what turns no metric, or more than one without naming it.
+    """Refuse directions that turn no metric, or more than one without naming it.
 
     Args:
         better: what was typed.
-        metrics: those that are compared.
+        metrics: the metrics that are compared.
 
     Raises:
-        SettingsError: it is so.
+        SettingsError: such a direction was typed.
     """
     free = [name for name in metrics if name not in OWN_DIRECTIONS]
     for name, way in better.items():

@@ -19,13 +19,13 @@ from pathlib import Path
 from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
-# Set by git for the hooks it runs. They would tie us to the hook's index and folder.
+# Set by git for the hooks that it runs. These variables would tie us to the hook's index.
 _HOOK_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
-# Set by some editors and scripts. They would change what the names mean that we ask about.
+# Set by some editors and scripts. These variables would change what our names mean.
 _PATHSPEC_VARIABLES = tuple(
     f"GIT_{how}_PATHSPECS" for how in ("LITERAL", "GLOB", "NOGLOB", "ICASE")
 )
-# Set for some hooks, too. They would put objects, or cut history, in another place.
+# Set for some hooks, too. These variables would put objects, or cut history, elsewhere.
 _OBJECT_VARIABLES = (
     "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_SHALLOW_FILE",
     "GIT_GRAFT_FILE",
@@ -54,7 +54,7 @@ class GitState:
         commit: full hash of HEAD; None before the first commit. ``tree`` is its tree.
         branch: None if HEAD is detached.
         dirty: a tracked file differs from the commit, or is staged, or is ``hidden``.
-        changed: those files, the hidden ones first, relative to the top.
+        changed: the dirty files, the hidden ones first, relative to the top.
         hidden: tracked files in which git looks for no changes (``assume-unchanged``, and
             ``skip-worktree`` where the file is there all the same), relative to the top.
         shallow: the history was cut when the repository was cloned.
@@ -101,7 +101,7 @@ def short_hash(commit: str) -> str:
 
 
 def read_state(folder: Path) -> GitState:
-    """Look at the working tree that a folder lies in.
+    """Read the state of the working tree that a folder lies in.
 
     Args:
         folder: absolute, such as pytest's rootpath.
@@ -122,7 +122,7 @@ def read_state(folder: Path) -> GitState:
     head = _git(folder, "rev-parse", "HEAD^{commit}", "HEAD^{tree}")
     commit, tree = head.text.split("\n") if head.succeeded else (None, None)
     branch = _git(folder, "symbolic-ref", "--quiet", "HEAD")
-    # Whatever .gitmodules says; "none" would count files there that nobody imports.
+    # Without regard to .gitmodules; "none" would count files of submodules that nobody imports.
     submodules = "--ignore-submodules=untracked"
     status = _git(folder, "status", "--porcelain", "-z", "--untracked-files=no", submodules)
     # "XY name"; the earlier name of a renamed file stands by itself
@@ -207,7 +207,7 @@ def parents(commit: str, *, top: Path) -> tuple[str, ...]:
 
 
 def tree_ids(commits: Sequence[str], *, top: Path) -> tuple[str | None, ...]:
-    """Find the trees of commits, which need not be here themselves; None if the commit is not."""
+    """Find the trees of commits; a tree need not be here itself, its commit must, or it is None."""
     known = [commit for commit in object_ids(commits, top=top) if commit is not None]
     if not known:
         return (None,) * len(commits)
@@ -248,13 +248,13 @@ def ask(top: Path, *arguments: str) -> str | None:
 
 
 def has_commit(commit: str, *, top: Path) -> bool:
-    """Tell whether a commit is here, by its full hash; what it holds need not be."""
+    """Tell whether a commit is here, by its full hash; its files need not be here."""
     name = f"{commit}^{{commit}}"
     return _git(top, "cat-file", "-e", name, environ=_HERE_ALONE).succeeded
 
 
 def refs_of(top: Path, names: Iterable[str]) -> dict[str, str]:
-    """Look up what refs there are of some, by their full names, and the hashes they hold."""
+    """Look up refs by their full names: the hash of each that exists."""
     listing = ask(top, "for-each-ref", "--format=%(refname) %(objectname)", *names) or ""
     pairs = dict(line.split(" ") for line in listing.splitlines())
     return {name: pairs[name] for name in names if name in pairs}
@@ -353,10 +353,10 @@ def tracked_below(folders: Sequence[Path], *, top: Path | None) -> tuple[tuple[s
 def unknown_files(files: Iterable[Path], *, top: Path | None) -> tuple[str, ...]:
     """List the files that git neither tracks nor ignores, relative to its top, sorted.
 
-    Of a file in a submodule the submodule is asked.
+    For a file in a submodule, git looks in the submodule.
 
     Args:
-        files: absolute, without links; those outside of the working tree do not matter.
+        files: absolute, without links; files outside of the working tree do not matter.
         top: folder of the working tree, None where there is none.
     """
     if top is None:
@@ -448,7 +448,7 @@ def _git(
 
     Raises:
         OSError: it cannot be run.
-        subprocess.TimeoutExpired: it took longer than that; it was stopped.
+        subprocess.TimeoutExpired: git took longer than ``seconds``, and was stopped.
     """
     program = shutil.which("git")
     if program is None:
@@ -460,7 +460,7 @@ def _git(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        start_new_session=True,  # its helpers can be stopped with it, and find no terminal
+        start_new_session=True,  # git's helpers can be stopped with it, and find no terminal
     )
     with process:
         try:

@@ -1,6 +1,7 @@
-"""Cases that ask something new without a key that is taken, as in a pull request from a fork.
+"""Cases that ask something new without a valid key, as in a pull request from a fork.
 
-What was paid for before is replayed and judged. These cases are judged by whoever has a key.
+Cases that were paid for before are replayed and judged. Keyless cases are judged by whoever has a
+key.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Keyless:
 
 
 def lacks_only_a_key(trials: Iterable[Trial]) -> bool:
-    """Tell whether the want of a key is all that left some of these trials without an outcome."""
+    """Tell whether some trials have no outcome, and the lack of a key is the only cause."""
     errored = [trial for trial in trials if trial.outcome is Outcome.ERRORED]
     return bool(errored) and all(map(_lacked_only_a_key, errored))
 
@@ -66,7 +67,7 @@ def find_keyless(
 
     Args:
         run: whose trials are looked at.
-        baseline: what it is held against, None for nothing.
+        baseline: the run that it is compared with, None for none.
         aliases: pairs of origins; a request to the first is one to the second.
         stored: for a baseline that was run in this very job, which has no key for it either:
             tells provider and origin of the requests that are kept.
@@ -113,7 +114,7 @@ def without_keyless(side: Run, run: Run, keyless: Keyless | None) -> Run:
 def gone_unjudged(baseline: Run, run: Run, keyless: Keyless) -> tuple[str, ...]:
     """List the cases of the baseline that a run lacks, of functions that are left out altogether.
 
-    No comparison says it of these. Of a function of which less was asked for none is listed.
+    No comparison names these cases. A function of which the user asked for a part has none here.
     """
     functions = _unjudged(run, keyless) - {*run.partial}
     here = {case.id for case in run.cases}
@@ -134,7 +135,7 @@ def _refused(trials: Iterable[Trial]) -> Iterator[Call]:
 
 
 def _lacked_only_a_key(trial: Trial) -> bool:
-    """Look at all that a trial lost; what was cancelled may have been so for want of that key."""
+    """Look at all calls that a trial lost; a call may have been cancelled for want of that key."""
     lost = [call for call in trial.calls if call.failure == "infrastructure"]
     further = [call for call in lost if not (_lacked_key(call) or call.lost is Lost.CANCELLED)]
     return any(map(_lacked_key, lost)) and not further
@@ -164,7 +165,7 @@ def _origins_of(run: Run | None) -> Iterator[tuple[str, str]]:
 def _asked_elsewhere(
     calls: Sequence[Call], before: Callable[[], Iterable[tuple[str, str]]], *, aliases: Aliases
 ) -> Iterator[ElsewhereAsked]:
-    """Find providers whose every request is new, as it would go to another host."""
+    """Find providers all of whose requests are new, as each would go to another host."""
     by_variable = {call.lost_for[1]: call for call in calls if len(call.lost_for) > 1}
     for variable, first in by_variable.items():
         provider = _provider(first)

@@ -1,9 +1,9 @@
 """The repository in ``.llmeval/git``: bare, our own, with the objects of the user's one.
 
 Whatever is fetched or checked out for a baseline goes there. The user's repository, its config and
-its refs stay as they are. The address of origin, and what a checkout has in its config to reach it,
-are handed to git by variables, as there may be a secret among them: never by an argument or a file.
-Only a command that gets them can fetch what it lacks; ``ask`` is answered from what is here.
+its refs stay as they are. The address of origin, and the config by which a checkout reaches it, may
+hold a secret. So git gets both by variables, never by an argument or a file. Only a command with
+these variables can fetch what it lacks; ``ask`` answers from what is here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WHOLE_HISTORY = 2**31 - 1  # a depth; --unshallow fails where nothing is left to
 _OLDEST_GIT = (2, 31)  # the first that reads GIT_CONFIG_COUNT
 _LONGEST_REASON = 300
 
-# No hook of the user's runs, and files that git keeps elsewhere are not sought at a host.
+# No hook of the user's runs, and git-lfs does not download files.
 _WITHOUT_HOOKS = ("-c", "core.hooksPath=/dev/null")
 _WITHOUT_DOWNLOADS = {"GIT_LFS_SKIP_SMUDGE": "1"}
 
@@ -44,7 +44,7 @@ _CONFIG = (
     ("maintenance.auto", "false"),
     ("fetch.writeCommitGraph", "false"),
 )
-# Said so, git does not write them into the config, where each question would see them.
+# With this, git does not write the settings into the config, where each command would see them.
 _PROMISOR = (
     ("remote.origin.promisor", "true"),
     ("remote.origin.partialclonefilter", "tree:0"),
@@ -85,7 +85,7 @@ class OwnRepository:
         self._top = top
 
     def prepare(self) -> None:
-        """Make it, and let it see the objects that the user's repository has now.
+        """Make the repository, and let it see the objects that the user's repository has now.
 
         Raises:
             GitFailed: git cannot make it.
@@ -98,7 +98,7 @@ class OwnRepository:
             kind = change(self._top, "rev-parse", "--show-object-format")
             how = ("--quiet", "--bare", "--template=", f"--object-format={kind}")
             change(self._top, "init", *how, str(self.path))
-            # A bare repository that git comes across by itself it may be told to refuse.
+            # git may be told to refuse a bare repository that it finds by itself.
             (self.path / ".git").write_text("gitdir: .\n")
             self._alternates.parent.mkdir(exist_ok=True)
             place = ("--path-format=absolute", "--git-path", "objects")
@@ -108,7 +108,7 @@ class OwnRepository:
 
     @property
     def is_made(self) -> bool:
-        """Whether it is there, be it that it does not see what the user's repository has now."""
+        """Whether the repository is there, though it may not see the user's newest objects."""
         return self._alternates.exists() and not self.path.is_symlink()
 
     @property
@@ -159,7 +159,7 @@ class OwnRepository:
         return None if found is None else found[1]
 
     def fetch(self, *wanted: str, depth: int, seconds: float = SECONDS) -> None:
-        """Fetch commits without what they hold.
+        """Fetch commits without their trees and files.
 
         Args:
             wanted: full hashes, and refspecs such as ``+refs/heads/a:refs/remotes/origin/a``.
@@ -204,8 +204,8 @@ class OwnRepository:
     def worktree(self, commit: str, place: Path) -> Iterator[None]:
         """Check a commit out, and remove that working tree at the end, also after Ctrl-C.
 
-        What is missing of it is fetched, if that is allowed. Filters of the user's repository
-        act in it. Submodules are empty, and files that git-lfs keeps are its pointers to them.
+        Missing objects are fetched, if that is allowed. Filters of the user's repository act in it.
+        Submodules are empty, and a file that git-lfs keeps is the pointer to it.
 
         Args:
             commit: full hash.
@@ -225,7 +225,7 @@ class OwnRepository:
             change(self.path, "worktree", "prune")
 
     def _adopt_attributes(self) -> None:
-        """Take over which files the user's repository filters, as far as no commit says it."""
+        """Take over which files the user's repository filters, where no commit has this setting."""
         place = ("--path-format=absolute", "--git-path", "info/attributes")
         theirs, ours = Path(change(self._top, "rev-parse", *place)), self.path / "info/attributes"
         ours.parent.mkdir(exist_ok=True)
@@ -233,7 +233,7 @@ class OwnRepository:
 
     @property
     def filters(self) -> Mapping[str, str]:
-        """What the user's repository says of how files are checked out, as variables of git."""
+        """The user's settings for how files are checked out, as variables of git."""
         return _as_variables(self._to_check_out)
 
     @cached_property
@@ -241,7 +241,7 @@ class OwnRepository:
         return [entry for entry in self._unseen() if _TO_CHECK_OUT.fullmatch(entry[0])]
 
     def _adopt_cuts(self) -> None:
-        """Cut history where the user's is, in each place once: what we fetch lies beyond it."""
+        """Cut history where the user's is cut, each place once; fetched history lies beyond."""
         adopted = self.path / "adopted"
         new = cut_commits(self._top).difference(_words(adopted))
         for file in (self.path / "shallow", adopted) if new else ():
@@ -270,7 +270,7 @@ class OwnRepository:
     def send(self, commit: str, *, ref: str) -> None:
         """Give the remote a commit under a name that it does not have, and nothing else.
 
-        Where it has that very commit under the name already nothing is sent.
+        If the remote has that very commit under the name already, nothing is sent.
 
         Args:
             commit: full hash of a commit that is here.
@@ -303,7 +303,7 @@ class OwnRepository:
         promisor = _PROMISOR if self.remote == ORIGIN else ()
         fetching = (*_CONFIG, *promisor, *config) if self.fetches else ()
         environ = _as_variables((*fetching, *more))
-        # In the user's folder, as origin may be a path from there on.
+        # In the user's folder, as origin may be a relative path.
         whole = (f"--git-dir={self.path}", *_WITHOUT_HOOKS, *command)
         with file_lock(self.path / LOCK):
             try:
@@ -313,7 +313,7 @@ class OwnRepository:
 
     @cached_property
     def _config_of_origin(self) -> Sequence[tuple[str, str]]:
-        """What the user's repository says of how to reach origin, and ours does not see."""
+        """The user's settings for how to reach origin that our repository does not see."""
         version = change(self._top, "version")
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST_GIT:
             raise GitFailed(f"{version} is too old: 2.31 is needed")
@@ -327,9 +327,9 @@ class OwnRepository:
         return found
 
     def _unseen(self) -> Iterator[tuple[str, str]]:
-        """Yield what the user's repository has in its config, and ours does not see.
+        """Yield the config of the user's repository that ours does not see.
 
-        A value that both see would count twice: some hosts refuse a header that comes twice.
+        A value that both see would count twice, and some hosts refuse a header that comes twice.
         """
         seen = _config(self.path)
         for entry in _config(self._top):
@@ -351,7 +351,7 @@ def _config(folder: Path) -> list[tuple[str, str]]:
 
 
 def _as_variables(config: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Write a config into variables, behind what stands in such variables already."""
+    """Write a config into variables, after the values that such variables have already."""
     before = os.environ.get("GIT_CONFIG_COUNT", "")
     first = int(before) if before.isdecimal() else 0
     variables = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_COUNT": str(first + len(config))}
@@ -361,7 +361,7 @@ def _as_variables(config: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def _without_secrets(reason: str, *, config: Sequence[tuple[str, str]]) -> str:
-    """Mask whatever of a config may be a secret, and users and passwords in addresses."""
+    """Mask the values of a config that may be secret, and users and passwords in addresses."""
     texts = [value for key, value in config if _SECRETIVE.fullmatch(key)]
     texts += [user for entry in config for text in entry for user in USER_IN_URL.findall(text)]
     words = {word for text in texts for word in re.split(r"[\s:=;'\"]+", text)}

@@ -1,4 +1,4 @@
-"""Which run files may go."""
+"""The choice of run files that may go."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RunPruning:
     """Runs that are to go.
 
     Attributes:
-        going: those that can be no baseline first, each kind oldest first.
+        going: runs that can be no baseline first, each kind oldest first.
         spared: how many are old enough, and stay because they are needed.
         left: how many stay altogether.
     """
@@ -35,7 +35,7 @@ def runs_to_prune(
 
     Args:
         runs: newest first.
-        before: what was recorded before then goes.
+        before: runs that were recorded before this time go.
         dirty_before: likewise, for runs that are dirty or incomplete.
         needed: ids of runs that stay.
     """

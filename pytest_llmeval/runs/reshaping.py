@@ -39,7 +39,7 @@ class Selection:
     part: str | None
 
     def __str__(self) -> str:
-        """Write it as it was typed."""
+        """Write the selection as it was typed."""
         return self.function if self.part is None else f"{self.function}[{self.part}]"
 
 
@@ -92,8 +92,8 @@ def gated_on(run: Run, *, metric: str | None, better: Directions = NONE_TYPED) -
     Args:
         run: any run.
         metric: the only one to gate on; None for those of the markers.
-        better: which direction of a metric is good, under "" of the only one; where nothing is
-            said that of the markers.
+        better: which direction of a metric is good, under "" of the only one; a metric that is not
+            named keeps the direction of the markers.
 
     Raises:
         SettingsError: no trial of the run recorded the metric, or ``better`` turns nothing, or more
@@ -216,10 +216,10 @@ def under_new_names(found: Baseline, renames: Renames, *, here: Collection[str] 
 
     Args:
         found: a run, and how it was found.
-        renames: names in the baseline and here; the longest one that fits counts. Those whose new
-            name the baseline has already were left behind, and count for nothing.
-        here: ids of the cases that were collected here, if that is known: what still exists is not
-            renamed away.
+        renames: names in the baseline and here; the longest one that fits counts. An entry whose
+            new name the baseline has already was left behind, and does not count.
+        here: ids of the cases that were collected here, if known: a case that still exists keeps
+            its name.
 
     Raises:
         SettingsError: two cases would have one name.
@@ -269,16 +269,16 @@ def _with_ids(run: Run, ids: Mapping[str, str]) -> Run:
 
 
 def _under_new_name(case: Case, name: str) -> Case:
-    """Rename a case; one whose parameters have another id is paired though they may differ."""
+    """Rename a case, also to an id of other parameters, which may then differ."""
     is_edit = not case.positional and name.partition("[")[1:] != case.id.partition("[")[1:]
     parameters = None if is_edit else case.parameters
     return replace(case, id=name, function=_function_of(name), parameters=parameters)
 
 
 def _free(ids: Mapping[str, str], here: Collection[str]) -> Mapping[str, str]:
-    """Let the cases keep their names whose function, or which themselves, still exist here.
+    """Let a case keep its name if it, or its function, still exists here.
 
-    A name that another one moves to is free: it is no more the old one that is here.
+    A name that another case moves to does not count as existing: the case here is the moved one.
     """
     functions = {_function_of(name) for name in here}
     moving = {old: new for old, new in ids.items() if old != new}
@@ -302,7 +302,7 @@ def _function_of(case: str) -> str:
 def idle_renames(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:
     """Say which entries match nothing in any of some baselines, in a sentence each.
 
-    Nothing is said of those whose new name a baseline has: they were merged.
+    Nothing is said of an entry whose new name a baseline has, as it was merged.
     """
     ids = [case.id for run in runs for case in run.cases]
     return tuple(
@@ -345,7 +345,7 @@ def _in_force(run: Run, renames: Renames) -> Renames:
     keeping = {old for old, new in ids.items() if old == new}
 
     def is_kept(old: str, new: str) -> bool:
-        """Whether a whole name is one of the baseline's, or what a part of one leads to."""
+        """Whether the baseline has a whole name, or a name that a partial one leads to."""
         if "*" not in new and not _is_open(new):
             return any(is_below(name, new) for name in keeping)
         return any(ids[name] in keeping for name in ids if name not in keeping and _rest(name, old))
@@ -355,7 +355,7 @@ def _in_force(run: Run, renames: Renames) -> Renames:
 
 
 def _new_name(name: str, renames: Renames) -> str:
-    """Rename by the longest old name that fits, if the name is not a new one of that entry."""
+    """Rename by the longest old name that fits, unless that entry made the name."""
     fitting = [pair for pair in renames if _rest(name, pair[0])]
     if not fitting:
         return name
@@ -374,8 +374,8 @@ def _is_open(name: str) -> bool:
 def _rest(name: str, beginning: str) -> tuple[str, str] | None:
     """Match a node id; return what a ``*`` stands for and what follows, None if it does not fit.
 
-    Whole names of folders, files, classes and functions are matched, and of parameters any
-    beginning where their bracket is left open.
+    Folders, files, classes and functions match by whole names. Parameters match by their beginning
+    where the bracket is left open.
     """
     head, star, tail = beginning.partition("*")
     if not star:

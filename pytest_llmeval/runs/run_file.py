@@ -117,15 +117,14 @@ def read_run(path: Path) -> Run:
     """Read a run file and check it to the last byte.
 
     Raises:
-        BaselineUnreadable: it cannot be opened, or is not, or no longer, what
-            ``write_run`` wrote.
+        BaselineUnreadable: it cannot be opened, or its content is not what ``write_run`` wrote.
     """
     with faults_explained(path):
         return _run_of(read_run_lines(path))
 
 
 def read_run_lines(path: Path) -> RunLines:
-    """Read a run file, of whose trials no record is made; its bytes are those that were written.
+    """Read a run file without making records of its trials; its bytes are checked.
 
     Raises:
         BaselineUnreadable: as ``read_run``, but for the lines of trials.
@@ -135,7 +134,7 @@ def read_run_lines(path: Path) -> RunLines:
 
 
 def read_run_header(path: Path) -> RunHeader:
-    """Read the first line of a run file; what follows is not looked at.
+    """Read the first line of a run file, and no other line.
 
     Raises:
         BaselineUnreadable: it cannot be opened, or its first line is no header.
@@ -175,7 +174,7 @@ def _lines(file: BufferedIOBase) -> Iterator[bytes]:
 
 
 def _bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Give lines as long as they and their number stay within bounds."""
+    """Yield lines as long as their length and number stay within bounds."""
     left = LARGEST
     for line in lines:
         left -= len(line)

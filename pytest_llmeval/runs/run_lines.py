@@ -70,7 +70,7 @@ def _like(pattern: str) -> Any:
 
 
 _LARGEST = sys.float_info.max
-_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]  # which every reader of JSON keeps exactly
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]  # every reader of JSON keeps these
 _Finite = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]  # JSON's 1e999 is infinity
 _Parameter = Union[str, int, _Finite, bool, None]  # noqa: UP007 - a type with bounds has no |
 _CHECKED: dict[Any, Any] = {
@@ -135,7 +135,7 @@ class ModelUse:
         hosts: origins of the APIs, sorted.
         parameters: every value that a sampling parameter had.
         calls: how many calls, replayed ones included.
-        made: how many of them were paid for in this run: neither replayed nor failed.
+        made: how many calls were paid for in this run: neither replayed nor failed.
     """
 
     model: str | None
@@ -153,7 +153,7 @@ class RunHeader:
     Attributes:
         run: the run without its trials.
         trials: how many trials follow.
-        errored: how many of them are errored; ``skipped`` likewise.
+        errored: how many trials are errored; ``skipped`` likewise.
         models: one entry for each model asked, sorted by name.
     """
 
@@ -256,8 +256,8 @@ def sparse(record: Any) -> dict[str, object]:
 def dump_line(line: Mapping[str, object]) -> bytes:
     """Write a line as ASCII JSON, newline included.
 
-    Not by msgspec, which writes other bytes for a small number, and none for a name of a file
-    that is no UTF-8.
+    The standard library writes it: msgspec has other bytes for a small number, and refuses a name
+    of a file that is no UTF-8.
 
     Raises:
         ValueError: a number in it is not finite.
@@ -297,7 +297,7 @@ def trial_line(trial: Trial, *, function: str) -> bytes:
 
 
 def _call_line(call: Call) -> dict[str, object]:
-    # Of a loss also what readers of the format have known for longer.
+    # For older readers of the format a loss is written in its earlier fields, too.
     in_words = {"failure": call.failure, "reason": call.reason} if call.lost else {}
     return sparse(call) | in_words | {"slot": str(call.slot)}
 
@@ -310,7 +310,7 @@ class EndLine(TypedDict, total=False):
 
 
 class Beginning(TypedDict):
-    """The score of a trial, and whose it is."""
+    """The score of a trial, with its case and function."""
 
     case: str
     outcome: Outcome
@@ -337,7 +337,7 @@ _CHECKED[Call] = _line_type(
     Call, failure=NotRequired[Failure | None], reason=NotRequired[str | None]
 )
 _TRIAL = _line_type(Trial, function=str)
-# How earlier versions, which wrote a loss in words alone, began those that matter.
+# The beginnings of sentences by which earlier versions wrote a loss.
 _EARLIER_LOSSES = {
     "cap ": Lost.CAP,
     "not set: ": Lost.NO_KEY,
@@ -357,7 +357,7 @@ def read_line(data: bytes, kind: Any) -> Any:
 
     Args:
         data: the line, with its end.
-        kind: a ``TypedDict``; what it does not name is left out.
+        kind: a ``TypedDict``; fields that it does not name are left out.
 
     Raises:
         Malformed: it is no JSON, was cut, or does not fit the type.
@@ -397,7 +397,7 @@ def read_header(data: bytes) -> RunHeader:
         trials=line.pop("trials"),
         errored=line.pop("errored", 0),
         skipped=line.pop("skipped", 0),
-        # Earlier versions did not count those that were made.
+        # Earlier versions did not count the calls that were made.
         models=tuple(ModelUse(**{"made": one["calls"], **one}) for one in line.pop("models")),
         run=_run(line),
     )

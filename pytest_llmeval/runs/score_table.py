@@ -47,7 +47,7 @@ class ScoreTable:
         created: when the file was written: UTC, ISO 8601 with seconds.
         scores: by metric; under None where the table does not name its metric.
         clusters: label of each case that has one.
-        wordings: of each case that has one: its ``case_id`` and how that is worded.
+        wordings: of each case that has one: its ``case_id`` and the name of the wording.
         better: which direction of a metric is good, where the table says so.
         notes: what the file lacks, in a sentence each.
     """
@@ -104,7 +104,7 @@ def read_table(
         path: a file that ``table_named`` found.
         reference: what the user typed for it.
         condition: which rows count, by the column ``condition``, or of promptfoo by the provider;
-            None if it has but one.
+            None if there is one condition.
         metric: which rows count, by the column ``metric``, or without such a column the
             name of the column with the scores. None for every metric.
 
@@ -248,14 +248,14 @@ def runs_of(
 ) -> tuple[Run, Run]:
     """Make a run of each table: one function for each metric, one case for each id.
 
-    A metric without a name is ``pass`` where every score on both sides is 0 or 1, since
-    more can be said of those, and ``score`` elsewhere, also where lower is better.
+    A metric without a name is ``pass`` where every score on both sides is 0 or 1, since the gate
+    can say more of such scores. Elsewhere, and where lower is better, it is ``score``.
 
     Args:
         baseline: what is compared with.
         candidate: what is judged.
-        better: which direction of a metric is good, for ``""`` of the only one. Where nothing
-            is said a column ``better`` counts, then higher.
+        better: which direction of a metric is good, for ``""`` of the only one. Without an entry a
+            column ``better`` decides; without a column higher is better.
 
     Cases are tied by the clusters of either table; where both have one, by the baseline's.
 
@@ -286,7 +286,7 @@ def runs_of(
 
 
 def undirected(tables: Iterable[ScoreTable], better: Directions = NONE_TYPED) -> list[str]:
-    """List the metrics that usually mean that lower is better, and of which nothing is said."""
+    """List the metrics of which lower is usually better, and whose direction nobody said."""
     names = {
         metric: None
         for table in tables
@@ -305,7 +305,7 @@ def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Directio
         for case_id, of_case in scores.items():
             topic, wording = table.wordings.get(case_id, (None, None))
             case = Case(
-                # the same case is another one of each metric
+                # each metric has a case of its own
                 id=case_id if is_alone else f"{metric}::{case_id}",
                 function=FUNCTION if is_alone else f"{FUNCTION}::{metric}",
                 repeats=len(of_case),

@@ -31,8 +31,8 @@ _UNFINISHED = ("runs/*/.*.tmp", f"{BORROWED}/*/.*.tmp", f"{BORROWED}/*/*.part")
 def new_run_id(now: datetime) -> str:
     """Make up the id of a run: UTC seconds and six hex digits.
 
-    The first three are the fraction of the second, so that ids tell the order also of runs
-    that began in the same one; the others are random.
+    The first three hex digits are the fraction of the second, so that ids order runs of one second,
+    too; the others are random.
 
     Args:
         now: with a time zone.
@@ -114,7 +114,7 @@ class FoundRun:
 
 
 class RunName(NamedTuple):
-    """The name of a run file in a store, which tells what it is without being read.
+    """The name of a run file in a store, which says what the file is.
 
     Attributes:
         commit: full hash, or ``no-commit``.
@@ -162,7 +162,7 @@ class RunStore:
         return path
 
     def _remove_left_behind(self) -> None:
-        """Remove what processes left that were killed while they saved or fetched a run."""
+        """Remove files of processes that were killed while they saved or fetched a run."""
         for pattern in _UNFINISHED:
             for file in self.directory.glob(pattern):
                 with suppress(OSError):
@@ -213,7 +213,7 @@ class RunStore:
         return self.here_at(commit)
 
     def here_at(self, commit: str) -> Listing:
-        """List those that were recorded here, for which nobody else need be asked."""
+        """List the runs of a commit that were recorded here; no remote is asked."""
         notes: list[str] = []
         runs = []
         for stored in self._headers(f"{commit}/*{ENDING}", notes=notes):
@@ -234,7 +234,7 @@ class RunStore:
         return tuple(sorted(name for name in names if re.fullmatch(FULL_HASH, name)))
 
     def named_tree(self, commit: str) -> str | None:
-        """Return the tree of a commit as the names of its runs tell it; here they do not."""
+        """Return the tree of a commit by the names of its runs; names here have none."""
         return None
 
     def tree_of(self, commit: str) -> str | None:
@@ -248,7 +248,7 @@ class RunStore:
         return Listing(runs, tuple(sorted(notes)))
 
     def _headers(self, pattern: str, *, notes: list[str]) -> Iterator[StoredRun]:
-        """Read headers; those that cannot be read are noted."""
+        """Read headers; note a header that cannot be read."""
         for path in sorted(self.folder.glob(pattern)):
             try:
                 yield StoredRun(path, read_run_header(path))
@@ -278,7 +278,7 @@ class RunStore:
         """
         damages: list[BaselineUnreadable] = []
         notes = []
-        # Ids begin with the time: they tell the order, no file need be opened.
+        # Ids begin with the time, so their order needs no file to be opened.
         for run_id, path in sorted(self.files().items(), reverse=True):
             if run_id in excluding:
                 continue

@@ -1,4 +1,4 @@
-"""Trials of two score tables that have no score: which of them say nothing."""
+"""Trials of two score tables that have no score, and may be left out."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Found = dict[str | None, dict[str, dict[int, float | None]]]
 def without_gaps(pair: Pair, *, max_errored: float | None) -> tuple[Pair, tuple[str, ...]]:
     """Leave out trials without a score that both tables lack, or that somebody allows to lack.
 
-    What neither side scored says nothing for either. A case is left out of both where one side
-    is left without a trial.
+    A trial that neither side scored favours no side. A case is left out of both tables if one side
+    has no trial of it left.
 
     Args:
         pair: the baseline and what is judged.

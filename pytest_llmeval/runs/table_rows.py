@@ -1,7 +1,7 @@
 """Columns and rows of a CSV or JSONL file, packed or not, and what their cells mean.
 
-A cell is a text, None where it is empty, or what JSON made of it. ``ValueError`` tells what is
-wrong with one.
+A cell is a text, None where it is empty, or what JSON made of it. A ``ValueError`` says what is
+wrong with a cell.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EVERY = ("case_id", "repeat", "score", *OPTIONAL)
 LISTED = 20
 
 LARGEST_REPEAT = 2**53
-LARGEST_SCORE = 1e100  # squares of larger ones overflow
+LARGEST_SCORE = 1e100  # squares of larger scores overflow
 PASSES = (0.0, 1.0)
 TRUTHS = {"true": 1.0, "false": 0.0}
 NOTHING = ("nan", "none", "null", "n/a", "na", "-", "inf", "-inf", "infinity")
@@ -109,8 +109,8 @@ def read_rows(path: Path, columns: Sequence[str | None]) -> Iterator[Row]:
 
     Args:
         path: a file with one of ``ENDINGS``.
-        columns: which ones, None for one that the file does not have; those of a CSV file
-            are in its header. The first ``NEEDED`` every row must have.
+        columns: which ones, None for a column that the file does not have; a CSV file has them in
+            its header. Every row must have the first ``NEEDED`` columns.
 
     Yields:
         Number of the row's last line in the file, from 1, and its values in the order of
@@ -224,7 +224,7 @@ def read_better(value: object) -> Better:
 
 
 def read_score(value: object, *, metric: str | None) -> float | None:
-    """Read a score, None for that of an errored trial.
+    """Read a score; None for an errored trial.
 
     Args:
         value: a finite number, or nothing.

@@ -45,12 +45,12 @@ class Search:
         store: where runs are kept.
         root: the session's rootpath relative to git's top level.
         selection: see ``records.Run``; empty for everything.
-        models: models it is known to ask; None if that is not known yet.
+        models: models that the session is known to ask; None if not known yet.
         typed_model: see ``records.Run``.
         excluding: ids of runs that will not do.
         passed_over: sentences about runs that would not do, of commits that have no run that will.
         unseen: the files for which runs were passed over, as git did not look at them.
-        unlike: what makes the first complete and clean one among them another project's, if any.
+        unlike: why the first complete and clean run among these is another project's, if it is.
     """
 
     store: RunStore
@@ -80,8 +80,8 @@ class Search:
     def best_at(self, *commits: str) -> FoundRun | None:
         """Read the best run of these commits that is complete, clean and fits, if they have one.
 
-        Runs that were recorded here come first. Only where none will do without a word on it is
-        another place asked, which may not answer.
+        Runs that were recorded here come first. Another place, which may not answer, is asked only
+        where no run here will do without a note.
         """
         said = len(self.passed_over)
         best = self._best_of({commit: self.store.here_at(commit) for commit in commits})
@@ -147,9 +147,9 @@ def best_first(
 ) -> list[StoredRun]:
     """Sort runs of one commit, the best one first, and the newest first within a rank.
 
-    Those for which another model was typed come last: they tell of that model, not of the commit.
-    Runs come first that asked the same models, then those that asked others too, then the rest. One
-    that paid for nothing has no draw that an earlier run had not, and may well have fewer of them.
+    Runs for which another model was typed come last: such a run tells of its model, not of the
+    commit. Runs that asked the same models come first, then runs that asked others too, then the
+    rest. A run that paid for nothing has only draws that earlier runs had, and may have fewer.
 
     Args:
         runs: of one commit.
@@ -211,7 +211,7 @@ def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
             f"{trials} of {wanted} trials" if trials < wanted else "not everything was collected"
         )
         found.append(f"incomplete: {cause}")
-    if is_run_id(run.id) and dated_ahead(run.id):  # the name of a score table tells no time
+    if is_run_id(run.id) and dated_ahead(run.id):  # the name of a score table has no time
         found.append(ahead(run.id))
     return tuple(found)
 
@@ -233,8 +233,8 @@ def remarks_on(header: RunHeader) -> tuple[str, ...]:
 def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:
     """Tell whether a selection contains another one; the empty one contains everything.
 
-    Each path of the narrow one must lie below one of the wide one. As options only leave
-    tests out, those of the wide one must all be in the narrow one too.
+    Each path of the narrow selection must lie below a path of the wide one. Options only leave
+    tests out, so the narrow selection must have each option of the wide one.
     """
     if not filters_of(wide) <= filters_of(narrow):
         return False

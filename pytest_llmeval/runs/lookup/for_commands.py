@@ -38,7 +38,7 @@ from pytest_llmeval.runs.store import (
     refuse_tracked,
 )
 
-_MOST_TRIALS = 100_000  # that are read: a page shall not take minutes
+_MOST_TRIALS = 100_000  # the most runs that are read: a page shall not take minutes
 
 
 def find_candidate(reference: str, refs: Refs, *, exact: bool = False) -> Baseline:
@@ -97,12 +97,12 @@ def _is_part(one: StoredRun, *, of: StoredRun) -> bool:
 
 
 def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
-    """Find the run that another one is held against.
+    """Find the run that another one is compared with.
 
     Args:
         reference: as for ``find_candidate``, but ``last`` is the newest run besides the
             candidate, and a branch or tag leads to its merge-base with the candidate's
-            commit and the nearest ancestors of that.
+            commit and the nearest ancestors of this merge-base.
         refs: resolves names.
         candidate: the run that is judged.
 
@@ -155,7 +155,7 @@ def _by_name(reference: str, refs: Refs, *, besides: str | None = None) -> Basel
 
 
 def _wanted(reference: str, refs: Refs, *, seen_from: str | None) -> WantedCommit:
-    """Find the commit that a name means, seen from another: its very own if that leads nowhere."""
+    """Find the commit that a name means, seen from another one, else the name's own commit."""
     if seen_from is not None:
         wanted = find_wanted(reference, git=replace(refs.git, commit=seen_from), ci=refs.ci)
         if wanted.commit is not None:
@@ -288,12 +288,12 @@ def needed_runs(reference: str | None, refs: Refs) -> frozenset[str]:
 
 
 def commits_meant(reference: str, refs: Refs, *, among: Collection[str]) -> set[str]:
-    """Find the commits that stand for a name: for its own commit, and for that of a session.
+    """Find the commits that a name leads to: of the name itself, and as a session sees it.
 
     Args:
-        reference: a branch, tag or commit; another name stands for none.
+        reference: a branch, tag or commit; for another name there is none.
         refs: resolves names.
-        among: full hashes of those that will do.
+        among: full hashes of the commits that will do.
     """
     own = _find_ref(reference, refs)
     tip = None if own is None else WantedCommit(commit=own.commit, exact=own.full_name is None)
@@ -319,7 +319,7 @@ def newest_runs(
         store: where they lie.
         branch: only runs of this one; None for all.
         most: of how many commits they are read.
-        besides: runs that are at hand; they stand for their commits, and are among those returned.
+        besides: runs that are at hand; each stands for its commit, and is returned, too.
 
     Returns:
         The runs, oldest first, each with the functions that it stands for, and a note for each

@@ -1,7 +1,7 @@
-"""The commits that names mean, and those before them: here, and where more is needed at origin.
+"""The commits that names mean, and their ancestors: here, and at origin where more is needed.
 
-A checkout of CI has the last commit alone, or the last few. What a name means, and which commits
-lie before that one, may then be known to origin alone.
+A checkout of CI has the last commit alone, or the last few. Then origin alone may know what a name
+means, and which commits came before.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from pytest_llmeval.runs.lookup.wanted_commit import (
 from pytest_llmeval.runs.own_repository import SECONDS, WHOLE_HISTORY, OwnRepository
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
-_SECONDS_TO_LOOK = 15.0  # where the answer is known if nothing has changed
+_SECONDS_TO_LOOK = 15.0  # the places whose answer is known if nothing has changed
 _DAY = 24 * 60 * 60
 DEPTHS = (50, 500, WHOLE_HISTORY)
 
@@ -53,8 +53,8 @@ _SHORT_HASH = re.compile(r"[0-9a-f]{4,}", re.IGNORECASE)
 class History:
     """The commits of the user's repository, and those that origin has besides.
 
-    Nothing is fetched unless more history could change an answer. Where origin gives none, the
-    answer is the one without it.
+    Nothing is fetched unless more history could change an answer. Where origin gives no history,
+    the answer is the one of the history here.
 
     Attributes:
         notes: why origin gave no history, as a sentence.
@@ -81,7 +81,7 @@ class History:
 
     @property
     def has_asked(self) -> bool:
-        """Whether origin was asked, and told what it has."""
+        """Whether origin was asked for its history, and answered."""
         return self._deepening is not None and self._deepening.has_begun and not self.notes
 
     def wanted(self, reference: str, *, has_run: Callable[[str], bool]) -> WantedCommit:
@@ -89,7 +89,8 @@ class History:
 
         Args:
             reference: as for ``find_wanted``.
-            has_run: whether a commit has a run; one that CI named need not be looked at then.
+            has_run: whether a commit has a run; a commit that CI named and that has one is not
+                fetched.
         """
         if reference not in self._answers:
             with self._with_origin() as origin:
@@ -128,7 +129,7 @@ class History:
         return (*line, *beyond[:1])
 
     def folder_ids(self, commits: Sequence[str], *, folder: str = ".") -> tuple[str | None, ...]:
-        """Find what identifies the files of commits, or those below a folder.
+        """Find what identifies the files of commits, or the files below a folder.
 
         Args:
             commits: full hashes.
@@ -148,7 +149,7 @@ class History:
         return differing_files(commit, other, top=self._top)
 
     def lacks_text(self, text: str, *, commit: str) -> bool:
-        """Tell whether no Python file of a commit has a text; false where that is not known."""
+        """Tell whether no Python file of a commit has a text; False where nobody can tell."""
         with self._with_origin() as origin:
             if origin is not None and origin.has_begun:
                 origin.fetch_files(commit)
@@ -168,7 +169,7 @@ class History:
 
     @contextmanager
     def _with_origin(self) -> Iterator[Deepening | None]:
-        """Give what may be asked for more, None if nothing may; note it if that fails."""
+        """Return the repository that may fetch more, None if none may; note a failure."""
         try:
             yield None if self.notes else self._deepening
         except (GitFailed, OSError) as exc:
@@ -180,7 +181,7 @@ class History:
     def _ask_for_base(
         self, reference: str, origin: Deepening, *, has_run: Callable[[str], bool]
     ) -> None:
-        """Fetch the commit that CI named; if origin does not have it believe CI no more."""
+        """Fetch the commit that CI named; if origin does not have it, ignore what CI said."""
         found = self._find(reference)
         commit = found.commit if found.told_by_ci else None
         if commit is None or has_run(commit) or has_commit(commit, top=self._top):
@@ -207,7 +208,7 @@ class History:
                 return
 
     def _may_be_stale(self, found: WantedCommit) -> bool:
-        """Tell whether origin's branch may be further on, in a way that matters to HEAD."""
+        """Tell whether origin's branch may have moved on, in a way that matters to HEAD."""
         told = found.exact or found.told_by_ci or found.branch is None
         head = self._user.commit
         is_push = found.commit == self._ci.commit == head and not self._ci.of_request
@@ -223,7 +224,7 @@ def is_settled(found: WantedCommit, *, git: GitState) -> bool:
     """Tell whether more history could not change what a name means.
 
     Args:
-        found: what it means with the history that is in ``git.top``.
+        found: the meaning of the name with the history that is in ``git.top``.
         git: the working tree, or our own repository with its HEAD.
     """
     if found.commit is None and not found.is_known:
@@ -240,7 +241,7 @@ def is_settled(found: WantedCommit, *, git: GitState) -> bool:
 
 
 def _notes_of_age(found: WantedCommit, *, top: Path) -> tuple[str, ...]:
-    """Note that origin's branch may be elsewhere by now, as it was not fetched of late."""
+    """Note that origin's branch may have moved on, as it was not fetched lately."""
     place = f"{ORIGIN}{found.branch}"
     if refs_of(top, [place]).get(place) != found.commit:
         return ()
@@ -294,7 +295,7 @@ class Deepening:
         self._look()
 
     def fetch_paths(self, commits: Iterable[str]) -> None:
-        """Fetch the paths in those commits that are here."""
+        """Fetch the paths of the commits that are here."""
         self._own.fetch_paths(commits, seconds=self._seconds_left())
 
     def fetch_files(self, commit: str) -> None:
@@ -304,7 +305,7 @@ class Deepening:
     def name_at_origin(self, name: str) -> str:
         """Return the name by which our own repository knows what a name means.
 
-        Its HEAD is not the user's. Of the default branch, an empty name, origin is asked.
+        Its HEAD is not the user's. For the default branch, an empty name, origin is asked.
         """
         self._seconds_left()
         return _HEAD.sub(self._head, name) if name else self._own.default_branch() or ""
@@ -337,7 +338,7 @@ class Deepening:
         return known
 
     def _specs(self, heads: str, remote: str, tags: str, *, known: Collection[str]) -> list[str]:
-        """Ask origin for a branch and a tag; return refspecs of those that are to be fetched."""
+        """Ask origin for a branch and a tag; return the refspecs to be fetched."""
         listed = self._own.listed(heads, tags)
         specs = [f"+{tags}:{tags}"] if tags in listed and tags not in known else []
         if heads not in listed:

@@ -1,7 +1,7 @@
 """One resolver of REF for all: the run that a name itself has, else the commits that it stands for.
 
-``wanted_commit`` finds the commit that a name means. Where that commit has no run, the runs of
-others stand for it, in the order of ``Refs.steps``.
+``wanted_commit`` finds the commit that a name means. Where that commit has no run, the run of
+another commit takes its place, in the order of ``Refs.steps``.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class Baseline:
 
     @property
     def named(self) -> str:
-        """What it is, with its name: ``run 1a2b3c4``, ``table scores.csv``."""
+        """The kind of the baseline, with its name: ``run 1a2b3c4``, ``table scores.csv``."""
         return f"{'table' if self.is_table else 'run'} {self.run.id}"
 
 
 def found_as(found: FoundRun, reference: str, *, how: How) -> Baseline:
-    """Note of a run by which name, and how, it was found."""
+    """Return the baseline with the name by which it was found, and how."""
     return Baseline(run=found.run, path=found.path, reference=reference, how=how, notes=found.notes)
 
 
@@ -131,8 +131,8 @@ class Refs:
     def by_name(self, reference: str, *, excluding: Collection[str] = ()) -> Baseline | None:
         """Find a run by its own name: a file, ``last`` or a run id; None for all other names.
 
-        A file is meant by a name that looks like a path. By any other it is meant only where
-        nothing else has that name, since a file of a commit must not take a branch's place.
+        A name that looks like a path means a file. Any other name means a file only where nothing
+        else has that name, since a file of a commit must not take a branch's place.
 
         ``excluding`` holds ids of runs that are not the last one.
 
@@ -178,8 +178,8 @@ class Refs:
     def steps(self, wanted: WantedCommit, *, head: str | None, root: str) -> Iterator[Step]:
         """Yield the commits of which one may have a run that will do, the best ones first.
 
-        A commit that was named stands for itself alone. A clean tree at the ref's own commit asks
-        what the last commit did to it, so earlier ones come first there.
+        A named commit has no other steps. On a clean tree at the ref's own commit the question is
+        what the last commit did, so earlier commits come first there.
 
         Args:
             wanted: with a commit.
@@ -234,7 +234,7 @@ class Refs:
         store = self.store
         others = [other for other in store.commits() if other != commit]
         known = {other: store.named_tree(other) for other in others}
-        # A store of a team names ten thousand commits. Most are not here; git might fetch each.
+        # A team's store names ten thousand commits. Most are not here, and git might fetch each.
         asked = [other for other in others if known[other] is None]
         tree, *trees = self.history.folder_ids((commit, *asked))
         if tree is None:
@@ -247,7 +247,7 @@ class Refs:
         """Yield the nearest ancestors along first parents, each with how far it is behind.
 
         A commit counts only if it changed something below a folder: in a repository of many
-        projects most change another one.
+        projects most commits change another project.
         """
         known, most = 0, 1  # the parent is known even where history is cut at its child
         while True:

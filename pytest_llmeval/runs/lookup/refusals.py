@@ -51,7 +51,7 @@ class Refusals:
 
     @property
     def _is_session(self) -> bool:
-        """Whether a session asks; a command has other options, and runs nothing."""
+        """Whether a session looks for the run; a command has other options, and runs nothing."""
         return self.option.startswith("--llm-")
 
     @property
@@ -67,7 +67,7 @@ class Refusals:
         return f"{_DEEPEN} {'--llm-fetch' if self._is_session else '--fetch'}"
 
     def unknown(self, wanted: WantedCommit) -> BaselineError:
-        """Make the error for an unknown name, with the names that are like it."""
+        """Make the error for an unknown name, with similar names."""
         git = self.refs.git
         if git.top is None or git.commit is None:
             return self._leads_nowhere(
@@ -142,20 +142,20 @@ class Refusals:
     def is_own_branch_in_ci(self, wanted: WantedCommit) -> bool:
         """Whether the job is about the branch itself, whose runs only such jobs record."""
         is_own = wanted.commit == self.refs.git.commit and not wanted.exact
-        # A job of an unknown CI may have merged a request into main: origin's own tells.
+        # A job of an unknown CI may have merged a request into main; origin's own main tells.
         is_told = self.refs.ci.commit is not None or not self.refs.history.notes
         return is_own and is_told and self.refs.ci.is_for_branch
 
     def is_another_commit_in_ci(self, wanted: WantedCommit) -> bool:
-        """Whether a job of a pull request has checked out what it is to be compared with."""
+        """Whether a job of a pull request has checked out the commit that it is compared with."""
         head = facts_of_head(self.refs.git, ci=self.refs.ci)
-        # A job of another event than the request's own has the default branch at first.
+        # A job of another event than the request's own begins with the default branch.
         is_distant = self.refs.ci.of_request and self.refs.ci.commit is None
         is_elsewhere = (self.refs.ci.target is not None or is_distant) and head.target is None
         return is_elsewhere and wanted.commit == self.refs.git.commit and not wanted.exact
 
     def not_checked_out(self, wanted: WantedCommit) -> BaselineError:
-        """Make the error for such a job, which would compare a branch with itself."""
+        """Make the error for a job that would compare a branch with itself."""
         event = self.refs.ci.event or ""
         return self._leads_nowhere(
             f"HEAD is {short_hash(wanted.commit or '')}, a commit of the branch itself, so nothing "
@@ -178,7 +178,7 @@ class Refusals:
         )
 
     def _where(self, wanted: WantedCommit) -> str:
-        """Write what to switch to: a local branch if that is the commit, else the commit."""
+        """Write what to switch to: the local branch that is at the commit, else the commit."""
         top, branch, commit = self.refs.git.top, wanted.branch, wanted.commit or ""
         ref = None if top is None or branch is None else resolve(branch, top=top)
         is_tip = ref == ResolvedRef(commit=commit, full_name=f"refs/heads/{branch}")
@@ -196,7 +196,7 @@ class Refusals:
         Args:
             what: is wrong.
             todo: how to record it.
-            other: what else can be done, which is better: lines, with their ends.
+            other: better things to do: lines, with their ends.
         """
         named = self._typed(self.reference)
         ungated = (

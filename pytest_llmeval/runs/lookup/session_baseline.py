@@ -21,7 +21,7 @@ from pytest_llmeval.settings import MARKER
 
 BASELINE_OPTION = "--llm-baseline"
 
-# From a commit; None if no eval of the selection is in it.
+# Makes the run of a commit; None if the commit has no eval of the selection.
 MakeRun = Callable[[str], FoundRun | None]
 
 
@@ -43,7 +43,8 @@ def find_baseline(
     """Find and read the run that a session is to be compared with.
 
     Args:
-        reference: of a commit, whose complete, clean runs alone count; or of a run of any kind.
+        reference: the name of a commit, of which only complete, clean runs count; or of a run of
+            any kind.
         refs: resolves names, with git as it was at session start.
         option: for which the run is sought; errors name it.
         root: rootpath relative to git's top level, ``.`` for the same.
@@ -52,8 +53,8 @@ def find_baseline(
         typed_model: see ``records.Run``; runs of another one come last.
         excluding: ids of runs that are found only if they are named themselves.
         age: how many days a run that is found by a commit may be old without a note.
-        strict: no run stands in for that of a commit with other files.
-        make: makes the run of a commit that has none; without it an older run may stand in.
+        strict: no run of a commit with other files will do.
+        make: makes the run of a commit that has none; without it an older run may do.
         makes_always: a run is made for a commit that has one, too.
 
     Raises:
@@ -90,8 +91,8 @@ class _Lookup:
         search: looks for runs of commits.
         refuse: makes the errors.
         make: makes the run of a commit that has none.
-        age: how many days that run may be old without a note.
-        strict: no run stands in for that of a commit with other files.
+        age: how many days the run of a commit may be old without a note.
+        strict: no run of a commit with other files will do.
         makes_always: a run is made for a commit that has one, too.
     """
 
@@ -106,7 +107,7 @@ class _Lookup:
     makes_always: bool
 
     def find(self) -> Baseline:
-        """Find the run by its own name, else by that of a commit."""
+        """Find the run by its own name, else by the name of a commit."""
         try:
             named = self.refs.by_name(self.reference, excluding=self.search.excluding)
         except BaselineUnreadable as exc:
@@ -145,7 +146,7 @@ class _Lookup:
             if make and self.makes_always:
                 return self._made(make, step, wanted=wanted)
             if make and step.is_older and looked_at and not looked_at[0].is_older:
-                break  # no older run stands in for one that can be made
+                break  # no older run is taken where a new one can be made
             best = self.search.best_at(*step.commits)
             if best is not None:
                 return self._found(best, step, wanted=wanted, looked_at=looked_at)
@@ -153,7 +154,7 @@ class _Lookup:
         if make is not None:
             return self._made(make, looked_at[0], wanted=wanted)
         error = self.refuse.nothing_recorded(wanted, looked_at)
-        # A shallow clone cannot tell; on the branch itself this run begins the line of its runs.
+        # A shallow clone cannot tell; on the branch itself this run is the first of the branch.
         may_be_first = isinstance(error, BaselineNotFound) and error.stops
         nearest = looked_at[0].commits[0]
         if may_be_first and refs.history.lacks_text(MARKER, commit=nearest):
@@ -161,7 +162,7 @@ class _Lookup:
         raise error
 
     def _made(self, make: MakeRun, step: Step, *, wanted: WantedCommit) -> Baseline:
-        """Let the run of a commit be made now."""
+        """Make the run of a commit now."""
         commit = step.commits[0]
         try:
             run = make(commit)

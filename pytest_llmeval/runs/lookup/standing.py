@@ -1,4 +1,4 @@
-"""Which run stands for a test function at a commit: the newest one that has all its cases."""
+"""The standing run of a test function at a commit: the newest one that has all its cases."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def standing_runs(
     Args:
         store: where they lie.
         runs: of one state of the files, complete ones.
-        notes: are given a sentence for each that cannot be read; another stands for it.
+        notes: gets a sentence for each run that cannot be read; another run takes its place.
     """
     runs, read = list(runs), []
     found = standing(runs)

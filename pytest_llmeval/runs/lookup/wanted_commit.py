@@ -1,6 +1,6 @@
-"""Find the commit that REF means: what CI says it is, else where the history of HEAD left REF.
+"""Find the commit that REF means: the one that CI names, else where the history of HEAD left REF.
 
-Only what is in the repository here is looked at; nothing is fetched.
+This module reads the repository that is here, and fetches nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REMOTES = "refs/remotes/"
 ORIGIN = f"{_REMOTES}origin/"
 _PREFIXES = (_HEADS, ORIGIN, "origin/")
 _USUAL = ("main", "master")
-# Where history was cut off, git knows the parent of HEAD by none of its names.
+# Where history was cut off, no name of git's leads to the parent of HEAD.
 _PARENT_OF_HEAD = ("HEAD^", "HEAD^1", "HEAD~", "HEAD~1")
 
 
@@ -31,16 +31,16 @@ class WantedCommit:
     """The commit that a name means, seen from HEAD.
 
     Attributes:
-        commit: full hash; None if it cannot be told. Where CI said it, it need not be here.
+        commit: full hash; None if nobody can tell. A commit that CI named need not be here.
         is_known: whether something has that name. If so, ``commit`` is None for want of a common
             ancestor with HEAD, which in a shallow clone may only have been cut off.
         exact: a commit itself was named, and no other one will do.
         is_tip: the branch or tag has nothing besides that commit and its history.
-        told_by_ci: CI named it, so it holds whatever history is here.
+        told_by_ci: CI named the commit, so that history does not matter.
         branch: without ``refs/heads/`` and ``origin/``; None where no branch was named.
         tips: the commits of that name with which HEAD's merge-base was sought.
         notes: sentences to print, also where ``commit`` is None.
-        chosen: by what the branch is that of ``auto``; see ``why_chosen``.
+        chosen: why ``auto`` means this branch; see ``why_chosen``.
     """
 
     commit: str | None
@@ -104,7 +104,7 @@ def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
 
 
 def why_chosen(reference: str, *, git: GitState, ci: CiFacts) -> str:
-    """Say by what ``auto`` is the branch that ``name_meant`` returns; empty for another name."""
+    """Say why ``auto`` means the branch that ``name_meant`` returns; empty for another name."""
     if reference != AUTO or git.top is None:
         return ""
     if ci.target:
@@ -126,7 +126,7 @@ def name_to_show(reference: str, wanted: WantedCommit) -> str:
 
 
 def facts_of_head(git: GitState, *, ci: CiFacts) -> CiFacts:
-    """Take what CI says for what it is: about HEAD, or about something else."""
+    """Decide whether what CI says is about HEAD or about another commit."""
     told = {ci.commit, ci.merged} - {None}
     if ci.target is None or ci.complaints or git.commit is None or not told:
         return ci
@@ -140,7 +140,7 @@ def facts_of_head(git: GitState, *, ci: CiFacts) -> CiFacts:
 
 
 def name_meant(reference: str, *, git: GitState, ci: CiFacts) -> str:
-    """Return the name that is looked up: for ``auto`` a branch, empty if that is not known."""
+    """Return the name that is looked up: for ``auto`` a branch, empty if it is not known."""
     if reference != AUTO or git.top is None:
         return reference
     # Few checkouts of CI have an origin/HEAD.
@@ -150,7 +150,8 @@ def name_meant(reference: str, *, git: GitState, ci: CiFacts) -> str:
 def default_of_origin(top: Path) -> str | None:
     """Return the name of the default branch of origin, as far as this clone knows it.
 
-    Without an origin it is that of another remote; without remotes main or master, if there is one.
+    Without an origin it is the default branch of another remote; without remotes it is main or
+    master, if there is one.
     """
     remotes = (ask(top, "remote") or "").split()
     for remote in ["origin"] if "origin" in remotes else remotes:
@@ -182,10 +183,10 @@ def _told_by_ci(head: str, *, git: GitState, ci: CiFacts) -> tuple[str | None, s
     if ci.base is None or head != ci.commit:
         return None, ""
     tree = ask(top, "rev-parse", "--verify", "--quiet", f"{ci.base}^{{tree}}")
-    # An entry of a queue that changes nothing is compared with the entry before it all the same:
-    # that one is in no branch.
+    # An entry of a queue that changes nothing is compared with the entry before it all the same, as
+    # the entry before it is in no branch.
     is_same = tree is not None and tree == git.tree and not ci.is_queued
-    # Where the branch alone is tested it may have merged just what is its base now.
+    # A branch that is tested alone may have merged its base of today.
     others = () if ci.base_name == DIFF_BASE else above[1:]
     if ci.base in (head, *others) or is_same:
         return None, f"{ci.base_name} is {short_hash(ci.base)}, which is what is tested here"
@@ -198,7 +199,7 @@ def _as_on_a_laptop(name: str, *, head: str, top: Path, in_ci: bool) -> WantedCo
     ref = resolve(name, top=top)
     place = "" if ref is None else ref.full_name
     branch = without_prefix(place or name)
-    # Nothing but the name of a branch means those of all remotes.
+    # Only the name of a branch means the branches of all remotes.
     tips = _of_remotes(branch, top=top) if branch == name else {}
     if ref is None and not tips:
         above = parents(head, top=top)[:1] if name in _PARENT_OF_HEAD else ()
@@ -211,7 +212,7 @@ def _as_on_a_laptop(name: str, *, head: str, top: Path, in_ci: bool) -> WantedCo
         if not (in_ci and tips and place.startswith(_HEADS)):
             tips = {place: ref.commit, **tips}
     bases = {one: _base(tip, head=head, top=top) for one, tip in tips.items()}
-    # Whoever pushed this very branch there says nothing of where it began.
+    # A remote copy of this very branch says nothing of where it began.
     others = [one for one in bases if one.startswith((_HEADS, ORIGIN)) or bases[one].commit != head]
     nearest = min(others or bases, key=lambda one: bases[one].distance)
     is_branch = nearest.startswith((_HEADS, _REMOTES))
@@ -236,7 +237,7 @@ def _of_remotes(branch: str, *, top: Path) -> dict[str, str]:
 def _notes_on_branch(
     branch: str, nearest: str, tips: Mapping[str, str], *, top: Path
 ) -> tuple[str, ...]:
-    """Note where another branch of a name counts than who typed it may think."""
+    """Note where the branch that counts may not be the one that the user thinks of."""
     local, shown = f"{_HEADS}{branch}", nearest.removeprefix(_REMOTES)
     if nearest == local:
         return _note_of_lost_branch(branch, top=top) if len(tips) == 1 else ()
@@ -248,7 +249,7 @@ def _notes_on_branch(
 
 
 def _note_of_lost_branch(branch: str, *, top: Path) -> tuple[str, ...]:
-    """Note that the branch of origin which a local one follows is gone, as after a renaming."""
+    """Note that the branch of origin that a local one follows is gone, as after a renaming."""
     if ask(top, "for-each-ref", "--format=%(upstream:track)", f"{_HEADS}{branch}") != "[gone]":
         return ()
     default = default_of_origin(top)
@@ -257,7 +258,7 @@ def _note_of_lost_branch(branch: str, *, top: Path) -> tuple[str, ...]:
 
 
 def _base(tip: str, *, head: str, top: Path) -> _Base:
-    """Find the merge-base of HEAD and a branch; of several, the one in the branch's own line.
+    """Find the merge-base of HEAD and a branch: of several the one in the branch's own line.
 
     Runs are recorded for a branch's first parents. Where two branches were merged into each
     other, the other merge-bases lie on lines that have no runs.

@@ -1,4 +1,4 @@
-"""Tells which reader a result file of another harness takes."""
+"""Choice of the reader for a result file of another harness."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def results_of(path: Path, *, metric: str | None) -> Results | None:
 
     Args:
         path: of the file.
-        metric: which was asked for; None for all that tell right from wrong.
+        metric: the one that was asked for; None for all that tell right from wrong.
 
     Returns:
         Its trials; None for a file that may be a score table.

@@ -61,7 +61,7 @@ def _zipfile() -> Any:
     """Return what reads zip files packed with zstd too, where it is installed."""
     try:
         return import_module("backports.zstd.zipfile")
-    except ImportError:  # Python 3.14 can do so itself
+    except ImportError:  # Python 3.14 can read them itself
         return import_module("zipfile")
 
 
@@ -90,7 +90,7 @@ def _results(
 
 
 def _scores(sample: Mapping[str, Any]) -> dict[str, object]:
-    """Return the value of each scorer; one with several values is a metric for each of them."""
+    """Return the value of each scorer; a scorer with several values has a metric for each."""
     values: dict[str, object] = {}
     for scorer, score in mapping(sample.get("scores")).items():
         value = mapping(score).get("value")

@@ -10,7 +10,7 @@ from pytest_llmeval.errors import TableError
 from pytest_llmeval.runs.readers.result_file import Results
 
 CASE = "doc_id"
-# What else stands in a line; of files before 0.4.5, which do not list their metrics.
+# The other fields of a line, for files before 0.4.5, which do not list their metrics.
 OTHERS = (
     *("doc", "doc_id", "target", "arguments", "input", "resps", "filtered_resps", "filter"),
     *("metrics", "doc_hash", "prompt_hash", "target_hash"),

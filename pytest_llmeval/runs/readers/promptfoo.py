@@ -1,4 +1,4 @@
-"""What promptfoo writes with ``--output FILE.json``. A test that ran again is a repeat."""
+"""Output of promptfoo, ``--output FILE.json``. A test that ran again is a repeat."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _text(value: object) -> str:
 
 
 def _conditions(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Name what was asked by its provider; with its place where one was asked several prompts."""
+    """Name a condition by its provider, with the prompt's place where one got several prompts."""
     providers: dict[int, str] = {}
     for row in rows:
         provider = row.get("provider")

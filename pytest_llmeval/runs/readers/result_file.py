@@ -1,4 +1,4 @@
-"""What the readers share: bounds on files, values that are numbers, and the rows made of them."""
+"""Common parts of the readers: bounds on files, values that are numbers, and their rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_llmeval.errors import TableError
 LARGEST = 2**28  # bytes that are read into memory at once: 256 MiB
 LONGEST = 40
 _SMALLER = "write its scores as a table (.csv: case_id, repeat, score)"
-# What harnesses write for a number; Inspect's C, P, I and N are right, partly, wrong, no answer.
+# Words of harnesses for a number; Inspect's C, P, I and N mean right, partly, wrong, no answer.
 WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
 
@@ -25,7 +25,8 @@ class Results:
 
     Attributes:
         rows: as those of a table: case_id, repeat, score, metric, cluster, wording,
-            condition, better. None for what it does not have, and as the score of an errored trial.
+            condition, better. None for a column that the file does not have, and as the score of an
+        errored trial.
         notes: what the file lacks, in a sentence each.
     """
 
@@ -58,7 +59,7 @@ class Results:
 
 
 def number_of(value: object) -> float | None:
-    """Read a score; None for one that is missing, as NaN is.
+    """Read a score; None for a missing one, such as NaN.
 
     Raises:
         ValueError: it is no number and no word for one.
@@ -108,5 +109,5 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def mappings(value: object) -> list[Mapping[str, Any]]:
-    """Return a list of objects; what is none of them becomes an empty one."""
+    """Return a list of objects; an item that is no object becomes an empty one."""
     return [mapping(item) for item in value] if isinstance(value, list) else []

@@ -1,6 +1,6 @@
-"""One run of the runs of shards: jobs that ran a part of the suite each, joined.
+"""Join the runs of shards, each of which ran a part of the suite, into one run.
 
-Everything here is records in, records out: nothing is read or written.
+The functions take records and return records, and read or write no file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pytest_llmeval.runs.run_lines import collected_cases
 
 T = TypeVar("T")
 
-# They act while tests are collected, so what they leave out is counted nowhere.
+# These options act while tests are collected, so nothing counts what they leave out.
 _WHILE_COLLECTING = ("--ignore=", "--ignore-glob=")
 _ALIKE = {
     "commit": "commits",
@@ -50,8 +50,8 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
 
     Args:
         shards: at least one; their order does not matter.
-        union: they were given different paths, so each collected a part of the suite. Whether
-            their paths reach all of it is not known here: the run has them as its selection.
+        union: the shards got different paths, so each collected a part of the suite. Whether their
+            paths reach all of it is not known here: the run has them as its selection.
 
     Raises:
         SettingsError: they are not of one suite, or two of them hold different trials of a case.
@@ -88,7 +88,7 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
 
 
 def _each_once(shards: Sequence[Run]) -> list[Run]:
-    """Order runs by id; one may have come along in two folders."""
+    """Order runs by id; a run may be in two folders."""
     found: dict[str, Run] = {}
     for run in shards:
         if found.setdefault(run.id, run) != run:
@@ -122,7 +122,7 @@ def _unlike(one: Run, other: Run, what: str) -> SettingsError:
 
 
 def _check_selections(runs: Sequence[Run]) -> None:
-    """Refuse runs of which nothing tells what was left out before anybody could count it."""
+    """Refuse runs with an option that leaves tests out before anything counts them."""
     of_paths: dict[frozenset[str], Run] = {}
     for run in runs:
         paths = frozenset(paths_of(run.selection))
@@ -184,14 +184,14 @@ def _cases(runs: Sequence[Run]) -> tuple[Case, ...]:
 
 
 def _trials(runs: Sequence[Run], cases: Sequence[Case]) -> Mapping[str, tuple[Trial, ...]]:
-    """Return the trials of each case by index, of equal ones that which paid for its calls."""
+    """Return the trials of each case by index; of equal trials the one that paid for its calls."""
     found: dict[str, dict[int, tuple[Trial, Run]]] = {case.id: {} for case in cases}
     for run in runs:
         for trial in run.trials:
             known, of = found[trial.case].get(trial.index, (trial, run))
             if (
                 known.outcome is Outcome.ERRORED
-            ):  # of a job that ran again, so it has no outcome yet
+            ):  # from a job that ran again, so the trial has no outcome yet
                 known, of = trial, run
             elif trial.outcome is Outcome.ERRORED:
                 continue
@@ -206,7 +206,7 @@ def _trials(runs: Sequence[Run], cases: Sequence[Case]) -> Mapping[str, tuple[Tr
 
 
 def _measured(trial: Trial) -> tuple[object, ...]:
-    """Return what a repetition of a trial has in common with it, whose calls are all replayed."""
+    """Return what a trial has in common with its repetition, all of whose calls are replays."""
     calls = [(call.key, str(call.slot), call.draw or "", call.failure) for call in trial.calls]
     return trial.outcome, dict(trial.scores), sorted(calls)
 
@@ -228,7 +228,7 @@ def _selection(runs: Sequence[Run], *, whole: bool) -> tuple[str, ...]:
 
 
 def _typed(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return what was typed for every one of them: what a branch's files say nobody meant."""
+    """Return what was typed for every run; the files of a branch do not count as typed."""
     typed = [run.typed or () for run in runs]
     paths = dict.fromkeys(path for one in typed for path in paths_of(one))
     common = frozenset.intersection(*map(filters_of, typed))

@@ -1,7 +1,7 @@
 """Rules for what is sent to the store of a team: which runs, and from which jobs.
 
-Whoever can start a job can write into its run files. So commit, tree and event are those of the
-job itself, and a file that says otherwise is refused.
+Whoever can start a job can write into its run files. So commit, tree and event come from the job
+itself, and a file with other ones is refused.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pytest_llmeval.runs.store import RunName
 
 FROM_LAPTOP = "--from-laptop"
 
-# Events that nobody starts who may not write to the repository. A pull request from elsewhere
-# starts others too, some of them with a token that may write.
+# Events that only people who may write to the repository can start. A pull request from elsewhere
+# starts other events, some with a token that may write.
 _TRUSTED: Mapping[str, tuple[str, ...]] = {
     "github": ("push", "merge_group"),
     "gitlab": ("push",),
@@ -35,7 +35,7 @@ def check_job(git: GitState, *, ci: CiFacts, from_laptop: bool) -> None:
         from_laptop: the user says that this is no job of a CI that is known.
 
     Raises:
-        SettingsError: it is such a job, or none, or the commit of it is not checked out.
+        SettingsError: anybody can start the job, there is no job, or its commit is not checked out.
     """
     if git.top is None or git.commit is None:
         raise SettingsError(f"no commit to send runs of: {git.lack}")
@@ -78,7 +78,7 @@ def refusal(header: RunHeader, *, git: GitState, ci: CiFacts) -> str:
 
 
 def unfit_to_share(run: Run) -> str:
-    """Say why no job may send a run, so that no session takes it either; empty if one may."""
+    """Say why no job may send a run and no session may take it; empty if both may."""
     if run.made is not None:
         return f"it was made for a comparison ({run.made})"
     if run.ci is not None and (

@@ -71,7 +71,7 @@ class RefStore:
         self._seconds = seconds
 
     def names(self) -> tuple[RunName, ...]:
-        """List all runs; what else is below the prefix is not ours.
+        """List all runs; other refs below the prefix are not ours.
 
         Raises:
             GitFailed: the remote gives no answer.
@@ -191,8 +191,8 @@ def refs_at(named: str, *, directory: Path, git: GitState, seconds: float = SECO
 class SharedStore(RunStore):
     """The runs of one ``.llmeval`` directory, and those of a team, which are only read.
 
-    What is named by a commit or a run id is sought in both. The last run, and all runs, are those
-    of the directory. A run of the team that is asked for is brought into a file beside ours.
+    A commit or a run id is looked up in both. ``last``, and all runs, mean the directory's runs
+    alone. A run of the team that is asked for is brought into a file beside ours.
 
     Args:
         directory: ``.llmeval``.
@@ -267,9 +267,9 @@ class SharedStore(RunStore):
     def borrow(self, name: RunName) -> Path | None:
         """Bring a run of the team into a file beside ours; None, and a complaint, if that fails.
 
-        It is read to its end first. A header that is not what the name says is no run of that
-        name: whoever asks for a commit must not be given the run of another one. Nor is a run taken
-        that ``llmeval push`` sends from no job: who may write refs need not have asked push.
+        The file is read to its end first. A run whose header differs from its name is refused:
+        whoever asks for a commit must not get the run of another one. A run that ``llmeval push``
+        would send from no job is refused, too: somebody may have written the ref without ``push``.
         """
         path = self.directory / BORROWED / name.commit / f"{name.run_id}{ENDING}"
         with suppress(BaselineUnreadable):
@@ -312,7 +312,7 @@ class SharedStore(RunStore):
 
 
 def _objection(run: Run, name: RunName) -> str:
-    """Say why a run of the team is not taken; empty if it is."""
+    """Say why a run of the team is not taken; empty if it is taken."""
     if (run.commit or NO_COMMIT, run.tree, run.id) != name:
         return "its header is not what the name of its ref says"
     return unfit_to_share(run)
