@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.errors import ProviderFailed, SettingsError
+from pytest_llmeval.models.facts import Facts
 from pytest_llmeval.models.llm import parse_model_name
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.models.prices import Prices
@@ -22,6 +24,7 @@ from pytest_llmeval.models.vendors.recognition import Recognition, check_keys
 from pytest_llmeval.records import TokenPrice, Usage
 from pytest_llmeval.transcripts.transcript import StoredTexts
 from pytest_llmeval.vendors import VENDORS
+from tests.models import toy_vendor
 from tests.models.conftest import CountingTrial, Session
 from tests.models.toy_vendor import LINE, VENDOR
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -126,6 +129,28 @@ def test_its_streams_are_kept_read_and_priced(
     assert question is not None
     assert question.messages == (Message("user", "Is it?"),)
     assert reply == (Message("assistant", "yes"),)
+
+
+@pytest.mark.usefixtures("_registered", "toy_server")
+def test_its_reply_is_read_for_facts_once(
+    begin: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+
+    def read_facts(reply: Mapping[str, object]) -> Facts:
+        read.append(reply)
+        return VENDOR.read_facts(reply)
+
+    monkeypatch.setattr(toy_vendor, "VENDOR", replace(VENDOR, read_facts=read_facts))
+    paid, kept = CountingTrial(0), CountingTrial(0)
+    replies = [
+        begin(mode=mode).model("toy/toy-1", trial).ask("Hello")
+        for mode, trial in (("auto", paid), ("replay", kept))
+    ]
+
+    assert read == [REPLY]
+    assert [one.usage for one in replies] == [paid.calls[0].usage, kept.calls[0].usage]
+    assert replies[1].usage == Usage(input_tokens=7, output_tokens=2)
 
 
 @pytest.mark.usefixtures("_registered")
