@@ -30,7 +30,7 @@ from pytest_llmeval.models.http.client_hook import (
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.prepared import sending_by_botocore, sending_by_requests
 from pytest_llmeval.models.http.retries import RetryPolicy
-from pytest_llmeval.models.http.sender import Sender, is_as_shipped, is_stubbed
+from pytest_llmeval.models.http.sender import Sender, is_stubbed
 from pytest_llmeval.models.vendors.recognition import Certainty, Recognition
 
 if TYPE_CHECKING:
@@ -196,7 +196,9 @@ def _blocking(
             request.read()
             question = interception.question(library, request, candidate)
             if question is not None:
-                return question.answer(interception.sender.attempt(library, transport, request))
+                return question.answer(
+                    interception.sender.attempt(library, transport, request, plain)
+                )
         with uncached(interception.sdk_trial(request), request) as came:
             return came(plain(transport, request))
 
@@ -244,9 +246,7 @@ def _awaitable(
             await request.aread()
             question = interception.question(library, request, candidate)
             if question is not None:
-                is_traced = not is_as_shipped(library, plain)
-                sender = interception.sender
-                beside = None if is_traced else sender.beside(library, transport, request)
+                beside = interception.sender.beside(library, transport, request, plain, awaits=True)
                 if beside is not None:
                     return await question.answer_async(beside)
                 if loops.may_change():

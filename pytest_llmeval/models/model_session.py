@@ -35,7 +35,6 @@ from pytest_llmeval.vendors import VENDORS
 
 if TYPE_CHECKING:
     from pytest_llmeval.models.function import LoadedFunction
-    from pytest_llmeval.models.http.plain_http import PlainHttp
     from pytest_llmeval.models.http.sender import Sender
     from pytest_llmeval.models.interception import Interception
     from pytest_llmeval.models.vendors.recognition import Recognition
@@ -89,7 +88,6 @@ class ModelSession:
         )
         self._functions: dict[str, LoadedFunction] = {}
         self._sender: Sender | None = None
-        self._plain_http: PlainHttp | None = None
         self._opening = fork_safe_lock()
 
     def model(self, name: str | None, trial: CurrentTrial) -> Model:
@@ -210,9 +208,6 @@ class ModelSession:
         self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
     ) -> HttpReply:
         """Post a question of our own once, past the SDKs; see ``Post``."""
-        plain_http = self._plain_connections()
-        if plain_http is not None:
-            return plain_http.post(url, headers, content, deadline)
         return self.sender().post(url, headers, content, deadline)
 
     def sender(self) -> Sender:
@@ -229,24 +224,10 @@ class ModelSession:
         self.retries.throttle.close()
         self.retries.budget.close()
         with self._opening:
-            for opened in (self._sender, self._plain_http):
-                if opened is not None:
-                    opened.close()
-            self._sender = self._plain_http = None
+            if self._sender is not None:
+                self._sender.close()
+            self._sender = None
         self.replies.close()
-
-    def _plain_connections(self) -> PlainHttp | None:
-        """Open, at the first call, what questions go through; None where there are proxies."""
-        from urllib.request import getproxies
-
-        from pytest_llmeval.models.http.plain_http import PlainHttp
-
-        with self._opening:
-            if self._plain_http is None and not getproxies():
-                self._plain_http = PlainHttp(
-                    self.retries.limit.seconds, most=self.retries.max_reply_bytes
-                )
-            return self._plain_http
 
     def _provider(self, name: ModelName, calls: CachedCalls) -> Provider:
         """Build what speaks to the provider of a model, for one trial."""

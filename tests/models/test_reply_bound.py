@@ -120,9 +120,7 @@ def _ollama_host(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small(begin: Callable[..., Session]) -> Session:
     session = begin(most=MOST)
-    session.models.sender().own(
-        httpx.Request("POST", "http://127.0.0.1")
-    )  # a session needs it once
+    session.models.sender().own(newest(), newest().URL("http://127.0.0.1"))  # needed once
     return session
 
 
@@ -242,17 +240,7 @@ def test_what_is_packed_several_times_is_unpacked_in_the_opposite_order(
     assert ask(small, trial, server) == "Hi"
 
 
-def test_gzip_in_several_members_is_one_reply(
-    small: Session, server: OpenAIServer, trial: CountingTrial
-) -> None:
-    whole = reply_of(300_000)
-    parts = gzip.compress(whole[:100_000]), gzip.compress(whole[100_000:]), b"\0\0"
-    server.then(packed(b"".join(parts)))
-
-    assert by_llm(small, trial, server) == "Hi"
-
-
-@pytest.mark.parametrize("length", [0, 1, 20, -1])
+@pytest.mark.parametrize("length", [0, 1, 20, -40])
 def test_gzip_that_is_cut_is_a_lost_reply(
     small: Session, server: OpenAIServer, trial: CountingTrial, length: int
 ) -> None:

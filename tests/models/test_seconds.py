@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from pytest_llmeval.models.http import client_hook
-from pytest_llmeval.models.http.sender import newest
+from pytest_llmeval.models.http.sender import Connections, newest
 from pytest_llmeval.originals import Clock
 from tests.models.conftest import Session
 from tests.models.test_interception import ASKED, LIBRARIES, Place, post, post_async
@@ -68,14 +68,18 @@ def url(server: OpenAIServer) -> str:
 @pytest.fixture
 def was_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Tell when a reply was read to its end."""
-    was_read, read = threading.Event(), client_hook._http_reply
+    was_read = threading.Event()
 
-    def reading(*args: Any) -> Any:
-        reply = read(*args)
-        was_read.set()
-        return reply
+    def told(read: Callable[..., Any]) -> Callable[..., Any]:
+        def reading(*args: Any) -> Any:
+            reply = read(*args)
+            was_read.set()
+            return reply
 
-    monkeypatch.setattr(client_hook, "_http_reply", reading)
+        return reading
+
+    monkeypatch.setattr(Connections, "send", told(Connections.send))
+    monkeypatch.setattr(client_hook, "_http_reply", told(client_hook._http_reply))
     return was_read
 
 

@@ -1,4 +1,4 @@
-"""Questions of an application's clients that a copy of their transport sends, and others."""
+"""Questions of an application's clients that go out beside their transport, and by it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import openai
 import pytest
 
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.http.sender import _Copies, _Copy, _pool_to_copy, newest
+from pytest_llmeval.models.http.sender import Connections, _pool_to_copy, newest
 from pytest_llmeval.models.interception import Interception
 from tests.models.conftest import CountingTrial, Session, encrypted, intercepting, interception_of
 from tests.servers.openai_server import OpenAIServer, chat_completion
@@ -318,10 +318,10 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
 
 @libraries
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_copy_has_all_settings_of_a_transport(library: ModuleType, name: str) -> None:
+def test_connections_have_all_settings_of_a_transport(library: ModuleType, name: str) -> None:
     transport = SETTINGS[name](library)
-    copies = _Copies(library, _pool_to_copy(library, transport))
-    copied = vars(_Copy(library, copies._kind, copies._options).transport._pool)
+    connections = Connections(library, _pool_to_copy(library, transport), most=1)
+    copied = vars(connections._kind(**connections._options))
     state = ("_connections", "_requests", "_optional_thread_lock", "_network_backend")
 
     assert {key: one for key, one in copied.items() if key not in state} == {

@@ -98,7 +98,7 @@ class Guard:
     def take(self) -> None:
         """Take what is there now for what all trials are to find."""
         if len(sys.modules) != self._modules or self._changed():
-            self._modules = len(sys.modules)
+            self._modules = _count_modules()
             self._groups = list(_groups())
             self._umasks = None
             self._limit = sys.getrecursionlimit()
@@ -129,9 +129,24 @@ class Guard:
 
     def _look_at_imports(self) -> None:
         """Add the places of what was imported since."""
-        self._modules = len(sys.modules)
+        self._modules = _count_modules()
         known = {id(names) for names, *_ in self._groups}
         self._groups += [group for group in _groups() if id(group[0]) not in known]
+
+
+def _count_modules() -> int:
+    """Count the modules, to see later whether there are more; 0 to look again in any case."""
+    return (
+        0
+        if any(_is_under_way(name) for one in _PLACES for name in one[0].split())
+        else len(sys.modules)
+    )
+
+
+def _is_under_way(name: str) -> bool:
+    """Whether a module is being imported: we take hold of it at the end, and no trial does."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
 
 
 def _groups() -> Iterator[Group]:
@@ -143,7 +158,7 @@ def _groups() -> Iterator[Group]:
 
 def _group(module: str, owner: str, names: str) -> Group | None:
     """Look at places of one owner that are there; None if there are none."""
-    found: Any = sys.modules.get(module)
+    found: Any = None if _is_under_way(module) else sys.modules.get(module)
     if found is not None and owner:
         found = getattr(found, owner, None)
     if found is None:

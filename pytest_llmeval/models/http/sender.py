@@ -1,38 +1,50 @@
-"""The sender: requests of httpx and httpx2 go out through the transport that their client has.
+"""The sender: requests of httpx and httpx2 go out as the transport of their client sends them.
 
-A copy of that transport sends, with its certificates, proxies and sockets, and with connections of
-its own. Each copy is for one call at a time: a pool that all calls share looks at every idle
-connection before each of them, and each look is a turn of the interpreter's lock. The connections
-of a copy look at the time that its call has left before they wait, so no thread has to be left
-behind when it is over. All copies block, those of awaitable transports, too: what else runs on the
-event loop is not in the seconds of a call, and no connection belongs to a loop.
+They go by connections of its pool's own kind, with its certificates, proxies and sockets, which are
+kept here. A pool that many calls share looks at every idle connection before each of them, and each
+look is a turn of the interpreter's lock; what a transport makes around a connection costs as much
+as the connection. Sockets look at the time that their call has left before they wait, so no thread
+has to be left behind when it is over. Connections block, those of awaitable transports, too: what
+else runs on the event loop is not in the seconds of a call, and no connection belongs to a loop.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from errno import EPROTO
 from functools import cache, partial
 from importlib import import_module
 from inspect import signature
 from threading import TIMEOUT_MAX, Event
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, finalize, ref
 
+from pytest_llmeval import __version__
+from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp
-from pytest_llmeval.models.http.client_hook import send_once
-from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.client_hook import PACKING, send_once, unpacked
+from pytest_llmeval.models.http.http_reply import HttpReply, Reading, ReplyTooLarge
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed
 from pytest_llmeval.originals import Clock
+from pytest_llmeval.safe_text import printable
 
 if TYPE_CHECKING:
     import ssl
 
 # The packages whose pools of connections they send through.
 CORES = {"httpx": "httpcore", "httpx2": "httpcore2"}
+HEADERS = {
+    "accept": "application/json",
+    "accept-encoding": "identity",
+    "user-agent": f"pytest-llm-baseline/{__version__}",
+}
+PACKINGS = ("gzip", "identity")
 CONNECT_SECONDS = 5.0  # the vendors' own
+TIMEOUTS = {"timeout": {"connect": CONNECT_SECONDS}}
 FEW = 100  # connections: a pool that has fewer was bounded by somebody
 PIECE = 2**16  # bytes that are written at a time
 # Arguments of a pool that it does not keep: who logs in at a proxy is in its headers.
@@ -77,17 +89,18 @@ def _of_pool(library: Any, *, awaits: bool) -> Any:
     return getattr(pool, f"handle{name}_request", None)
 
 
-def is_as_shipped(library: Any, plain: Any) -> bool:
-    """Whether nobody but us stands between awaitable clients of a library and the network.
+def _is_as_shipped(library: Any, plain: Any, *, awaits: bool) -> bool:
+    """Whether nobody but us stands between clients of a library and the network.
 
-    A copy blocks, so it would pass by what stubs, recorders and tracers put there.
+    What stubs, recorders and tracers put there would be passed by.
 
     Args:
         library: a module.
-        plain: the method by which its awaitable transports send.
+        plain: the method by which its transports send.
+        awaits: of its awaitable clients.
     """
-    own = (library.__name__, CORES[library.__name__])
-    return all(package_of(one) in own for one in (plain, _of_pool(library, awaits=True) or plain))
+    own = (library.__name__, CORES[library.__name__], __package__.partition(".")[0])
+    return all(package_of(one) in own for one in (plain, _of_pool(library, awaits=awaits) or plain))
 
 
 def package_of(method: Any) -> str:
@@ -101,7 +114,7 @@ def package_of(method: Any) -> str:
 
 
 class Sender:
-    """Sends requests once, each by a copy of a transport. From any thread.
+    """Sends requests once, each as its client's transport would. From any thread.
 
     Args:
         most: bytes that are read of a reply.
@@ -109,62 +122,94 @@ class Sender:
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._copies: WeakKeyDictionary[Any, _Copies | None] = WeakKeyDictionary()
+        self._connections: WeakKeyDictionary[Any, Connections | None] = WeakKeyDictionary()
         self._clients: dict[Any, Any] = {}  # of ours, by library
+        self._ways: dict[str, tuple[Any, Any]] = {}  # of our questions, by URL
         self._opening = fork_safe_lock()
         self._tls: ssl.SSLContext | None = None
 
-    def attempt(self, library: Any, transport: Any, request: Any) -> Attempt:
-        """Return what sends a request, which was read, by a blocking transport."""
-        beside = self.beside(library, transport, request)
+    def attempt(self, library: Any, transport: Any, request: Any, plain: Any = None) -> Attempt:
+        """Return what sends a request, which was read, by a blocking transport.
+
+        Args:
+            library: of the request.
+            transport: of its client.
+            request: to be sent.
+            plain: the method by which such transports send; None for the one that they have now.
+        """
+        plain = plain or library.HTTPTransport.handle_request
+        beside = self.beside(library, transport, request, plain)
         if beside is not None:
             return beside
-        send = partial(library.HTTPTransport.handle_request, transport)
-        receive = partial(send_once, library, send, request, most=self._most)
+        receive = partial(send_once, library, partial(plain, transport), request, most=self._most)
         # Its deadline is kept by a thread, which is left behind.
         return lambda deadline: deadline.run(receive)
 
-    def beside(self, library: Any, transport: Any, request: Any) -> Attempt | None:
-        """Return what sends a request by a copy of a transport.
+    def beside(
+        self, library: Any, transport: Any, request: Any, plain: Any, *, awaits: bool = False
+    ) -> Attempt | None:
+        """Return what sends a request as a transport would, by connections that are kept here.
 
-        None where the transport has to send by itself: it is of a class of the application, has
-        HTTP/2 or few connections for all calls, or connects by a way that is not its library's.
+        None where the transport has to send by itself: somebody stands below it, it is of a class
+        of the application, has HTTP/2 or few connections for all calls, or connects by a way that
+        is not its library's. Arguments as for ``attempt``; ``awaits`` for an awaitable transport.
         """
-        if transport not in self._copies:
-            pool = _pool_to_copy(library, transport)
-            copies = None if pool is None else _Copies(library, pool)
-            # Of two threads that come here at once the second takes what the first has made.
-            copies = self._copies.setdefault(transport, copies)
-            if copies is not None:
-                finalize(transport, copies.close)
-                close_along(copies.close, transport._pool, ("close", "aclose"))
-        copies = self._copies[transport]
-        return None if copies is None else partial(copies.send, request, most=self._most)
+        is_web = request.url.scheme in DEFAULT_PORTS
+        if not is_web or not _is_as_shipped(library, plain, awaits=awaits):
+            return None
+        connections = self._of(library, transport)
+        return None if connections is None else partial(connections.send, request)
 
-    def own(self, request: Any) -> Any:
-        """Return the blocking transport of ours for a request: as the environment has proxies."""
-        library = library_of(request)
+    def own(self, library: Any, url: Any) -> Any:
+        """Return the blocking transport of ours for a URL: as the environment has proxies."""
         with self._opening:
             if library not in self._clients:
                 self._tls = self._tls or newest().create_ssl_context()  # trusts whom SDKs trust
                 self._clients[library] = library.Client(verify=self._tls)
-        return self._clients[library]._transport_for_url(request.url)
+        return self._clients[library]._transport_for_url(url)
 
     def post(
         self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
     ) -> HttpReply:
-        """Send a question of our own once and read the whole reply.
+        """Post a question of our own once and read the whole reply.
+
+        Args:
+            url: http or https, without user and password.
+            headers: besides our own.
+            content: the body.
+            deadline: of the call.
 
         Raises:
             NetworkFailed: there was no reply, or it broke off.
-            TimeIsUp: it did not come in time.
+            TimeIsUp: it was not complete in time.
         """
         library = newest()
-        timeouts = {"timeout": {"connect": CONNECT_SECONDS}}
-        request = library.Request(
-            "POST", url, headers=headers, content=content, extensions=timeouts
-        )
-        return self.attempt(library, self.own(request), request)(deadline)
+        try:
+            parsed, transport = self._ways.get(url) or self._way(library, url)
+            every = {
+                "host": parsed.netloc.decode("ascii"),
+                **HEADERS,
+                "content-length": str(len(content)),
+                **headers,
+            }
+            raw = [(name.encode("ascii"), text.encode("latin-1")) for name, text in every.items()]
+            connections = self._of(library, transport)
+            if connections is None:  # a version of the library that is not known
+                request = library.Request("POST", parsed, headers=raw, content=content)
+                reply = self.attempt(library, transport, request)(deadline)
+            else:
+                reply = connections.send(
+                    OwnRequest(parsed, SimpleNamespace(raw=raw), content), deadline
+                )
+        except (library.InvalidURL, ValueError) as exc:
+            raise NetworkFailed(exc) from exc
+        except NetworkFailed as exc:
+            raise NetworkFailed(_system_error(exc) or exc.error) from exc
+        packing = reply.headers.get(PACKING, "identity").lower()
+        if packing not in PACKINGS:
+            why = f"the reply is packed as '{printable(packing[:40])}', which was not asked for"
+            raise NetworkFailed(OSError(EPROTO, why))  # the only error whose words are shown
+        return reply
 
     def close(self) -> None:
         """Close every connection; one that is in use when its reply is there."""
@@ -172,9 +217,28 @@ class Sender:
             for client in self._clients.values():
                 client.close()
             self._clients.clear()
-        for copies in list(self._copies.values()):
-            if copies is not None:
-                copies.close()
+            self._ways.clear()
+        for connections in list(self._connections.values()):
+            if connections is not None:
+                connections.close()
+
+    def _way(self, library: Any, url: str) -> tuple[Any, Any]:
+        """Find the transport by which a question of ours goes to a URL, which is parsed."""
+        parsed = library.URL(url)
+        self._ways[url] = parsed, self.own(library, parsed)
+        return self._ways[url]
+
+    def _of(self, library: Any, transport: Any) -> Connections | None:
+        """Return what keeps the connections of a transport; None for one that is not known."""
+        if transport not in self._connections:
+            pool = _pool_to_copy(library, transport)
+            made = None if pool is None else Connections(library, pool, most=self._most)
+            # Of two threads that come here at once the second takes what the first has made.
+            made = self._connections.setdefault(transport, made)
+            if made is not None:
+                finalize(transport, made.close)
+                close_along(made.close, transport._pool, ("close", "aclose"))
+        return self._connections[transport]
 
 
 def close_along(close: Callable[[], Any], owner: Any, names: Iterable[str]) -> None:
@@ -227,66 +291,146 @@ def _options(pool: Any) -> dict[str, Any]:
     return {name: kept[f"_{name}"] for name in names if f"_{name}" in kept or name not in NOT_KEPT}
 
 
-class _Copies:
-    """The copies of one transport that no call uses now; the last used first.
+class OwnRequest(NamedTuple):
+    """A question of ours, with the parts that requests of a library have."""
+
+    url: Any
+    headers: Any
+    content: bytes
+    method: str = "POST"
+    extensions: Mapping[str, Any] = TIMEOUTS
+
+
+def _system_error(exc: BaseException) -> OSError | None:
+    """Find the error of the system below that of a library, which says more; None if none is."""
+    below = exc.__cause__
+    return below if below is None or isinstance(below, OSError) else _system_error(below)
+
+
+class Connections:
+    """The connections of one transport that no call uses now; the last used first.
 
     Args:
         library: of the transport.
         pool: of it.
+        most: bytes that are read of a reply.
     """
 
-    def __init__(self, library: Any, pool: Any) -> None:
-        self._library = library
+    def __init__(self, library: Any, pool: Any, *, most: int) -> None:
+        self._library, self._core = library, sys.modules[CORES[library.__name__]]
         self._options, self._kind = _options(pool), _blocking_kind(pool)
-        self._idle: list[_Copy] = []  # append and pop are atomic
+        self._most = most
+        # By scheme, host and port. append and pop are atomic.
+        self._idle: defaultdict[Any, list[_Connection]] = defaultdict(list)
         self._is_closed = False
 
-    def send(self, request: Any, deadline: Deadline, *, most: int) -> HttpReply:
+    def send(self, request: Any, deadline: Deadline) -> HttpReply:
         """Send a request once and read the whole reply.
+
+        Args:
+            request: of the library, which was read; or ``OwnRequest``.
+            deadline: of the call.
 
         Raises:
             NetworkFailed: there was no reply, or it broke off.
             TimeIsUp: it was not complete in time.
         """
+        library, core = self._library, self._core
         try:
-            copy = self._idle.pop()
-        except IndexError:
-            copy = _Copy(self._library, self._kind, self._options)
-        sockets, library = copy.sockets, self._library
+            reply = self._exchange(request, deadline)
+            return unpacked(library, reply, most=self._most) if PACKING in reply.headers else reply
+        except ReplyTooLarge as exc:
+            return exc.reply
+        except TimeIsUp:
+            raise
+        except Exception as exc:  # a TLS error can come as it is
+            name = type(exc).__name__
+            if getattr(core, name, None) is not type(exc):
+                raise NetworkFailed(exc) from exc
+            # Other words than the system's may quote a header, and so a key.
+            words = str(exc) if _system_error(exc) else name
+            raise NetworkFailed(getattr(library, name)(words, request=request)) from exc
+
+    def _exchange(self, request: Any, deadline: Deadline) -> HttpReply:
+        url, core = request.url, self._core
+        where = {"scheme": url.raw_scheme, "host": url.raw_host, "port": url.port}
+        sent = core.Request(
+            request.method,
+            core.URL(target=url.raw_path, **where),
+            headers=request.headers.raw,
+            content=request.content,
+            extensions=request.extensions,
+        )
+        idle = self._idle[tuple(where.values())]
+        connection = self._taken(idle, sent.url.origin)
+        sockets, reading = connection.sockets, Reading(most=self._most)
         sockets.begin(deadline)
         try:
-            return send_once(library, copy.transport.handle_request, request, most=most)
-        except NetworkFailed as exc:
-            if isinstance(exc.error, library.TimeoutException) and sockets.left <= 0:
+            response = connection.core.handle_request(sent)
+            body = reading.add_all(response.stream)
+            response.close()
+        except BaseException as exc:
+            connection.core.close()
+            if isinstance(exc, core.TimeoutException) and sockets.left <= 0:
                 raise TimeIsUp from exc
             raise
         finally:
             deadline.left = sockets.left
-            self._idle.append(copy)
-            if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
-                self.close()
+        self._keep(connection, idle)
+        return HttpReply(
+            status=response.status,
+            headers=_by_name(response.headers),
+            body=body,
+            seconds=Clock.seconds() - reading.started,
+            first_chunk_seconds=reading.first,
+        )
 
     def close(self) -> None:
         """Close every connection; one that is in use when its reply is there."""
         self._is_closed = True
-        while self._idle:
-            self._idle.pop().transport.close()
+        for idle in list(self._idle.values()):
+            while idle:
+                idle.pop().core.close()
+
+    def _taken(self, idle: list[_Connection], origin: Any) -> _Connection:
+        while idle:
+            connection = idle.pop()
+            if not connection.core.has_expired():
+                return connection
+            connection.core.close()
+        return _Connection(self._kind, self._options, origin)
+
+    def _keep(self, connection: _Connection, idle: list[_Connection]) -> None:
+        if self._options["max_keepalive_connections"] and connection.core.is_idle():
+            idle.append(connection)
+        else:
+            connection.core.close()
+        if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
+            self.close()
 
 
-class _Copy:
-    """A copy of a transport, for one call at a time.
+def _by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return headers by lower-case name; several of one name are one list."""
+    by_name: dict[str, str] = {}
+    for raw, text in headers:
+        name, value = raw.decode("ascii").lower(), text.decode("latin-1")
+        by_name[name] = f"{by_name[name]}, {value}" if name in by_name else value
+    return by_name
+
+
+class _Connection:
+    """A connection, for one call at a time.
 
     Args:
-        library: of the transport.
-        kind: of its pool.
+        kind: of the pool that makes it.
         options: with which that is made.
+        origin: to which it leads.
     """
 
-    def __init__(self, library: Any, kind: Any, options: dict[str, Any]) -> None:
+    def __init__(self, kind: Any, options: dict[str, Any], origin: Any) -> None:
         usual = kind(**{**options, "network_backend": None})
         self.sockets = PunctualSockets(usual._network_backend)
-        self.transport = library.HTTPTransport.__new__(library.HTTPTransport)
-        self.transport._pool = kind(**{**options, "network_backend": self.sockets})
+        self.core = kind(**{**options, "network_backend": self.sockets}).create_connection(origin)
 
 
 class PunctualSockets:
@@ -363,15 +507,26 @@ class PunctualStream:
     def __init__(self, plain: Any, bound: Callable[[float | None], float | None]) -> None:
         self._plain = plain
         self._bound = bound
+        self._held = b""
 
     def read(self, max_bytes: int, timeout: float | None = None) -> Any:
-        """Read what has come, or wait for it."""
+        """Write what is held, then read what has come, or wait for it."""
+        if self._held:
+            held, self._held = self._held, b""
+            try:
+                self._plain.write(held, self._bound(timeout))
+            except Exception as exc:
+                if type(exc).__name__ != "WriteError":  # who refuses may have answered already
+                    raise
         return self._plain.read(max_bytes, self._bound(timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write all, a piece at a time."""
-        for begin in range(0, len(buffer), PIECE):
-            self._plain.write(buffer[begin : begin + PIECE], self._bound(timeout))
+        """Write all, a piece at a time; hold what is small, as a head is: its body comes next."""
+        self._held += buffer
+        if len(self._held) > PIECE:
+            whole, self._held = self._held, b""
+            for begin in range(0, len(whole), PIECE):
+                self._plain.write(whole[begin : begin + PIECE], self._bound(timeout))
 
     def close(self) -> None:
         """Close it."""

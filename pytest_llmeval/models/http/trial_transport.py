@@ -64,7 +64,7 @@ class _Transport:
             return response(library, reply_for_sdk(miss))
         with uncached(calls.trial, request) as came:
             with charging(None):  # it is noted as what is not kept
-                sent = self._sender.own(request).handle_request(request)
+                sent = self._sender.own(library, request.url).handle_request(request)
             if sent.status_code < HTTPStatus.BAD_REQUEST:
                 return came(sent)
             came(sent, sent.read())
@@ -85,7 +85,7 @@ class TrialTransport(_Transport, _LIBRARY.BaseTransport):
         question = self._question(request)
         if question is None:
             return self._pass_on(request)
-        own = self._sender.own(request)
+        own = self._sender.own(question.library, request.url)
         return question.answer(self._sender.attempt(question.library, own, request))
 
 
@@ -104,7 +104,7 @@ class AsyncTrialTransport(_Transport, _LIBRARY.AsyncBaseTransport):
         if question is None:
             trial = self._exchange.calls.trial
             return await trial.wait_async(lambda: self._read_through(request))
-        own = self._sender.own(request)
+        own = self._sender.own(question.library, request.url)
         return await question.answer_async(self._sender.attempt(question.library, own, request))
 
     def _read_through(self, request: Any) -> Any:

@@ -13,7 +13,7 @@ from pytest_llmeval.models.calls import SAMPLING_PARAMETERS
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.dialect import RequestFacts, read_body
-from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
+from pytest_llmeval.models.http.sender import CONNECT_SECONDS
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.vendors.vendor import Headers, Transport, Vendor, configured
 

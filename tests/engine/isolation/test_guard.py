@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import pytest
 
@@ -270,3 +272,21 @@ def test_a_place_that_cannot_be_compared_or_is_gone_counts_as_changed(
         patch.delattr(os, "popen")
         assert guard.changed() == "os"
     assert guard.changed() == ""
+
+
+def test_a_client_that_another_thread_imports_is_looked_at_once_it_is_there() -> None:
+    """We take hold of it as the last step of its import."""
+    plain = ModuleType("requests")
+    plain.get = print  # type: ignore[attr-defined]
+    plain.__spec__ = ModuleSpec("requests", None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, "requests", raising=False)
+        guard = Guard()
+        patch.setitem(sys.modules, "requests", plain)
+        plain.__spec__._initializing = True  # type: ignore[attr-defined]
+        assert guard.changed() == ""
+        plain.get = len  # type: ignore[attr-defined]
+        plain.__spec__._initializing = False  # type: ignore[attr-defined]
+        assert guard.changed() == ""
+        plain.get = print  # type: ignore[attr-defined]
+        assert guard.changed() == "requests"
