@@ -59,6 +59,14 @@ class Lost(StrEnum):
     OTHER = "other"  # (in words)
 
     @property
+    def failure(self) -> Failure:
+        """``content`` if the request was refused for what it contains.
+
+        Else ``infrastructure``: asking again might help.
+        """
+        return "content" if self is Lost.CONTENT else "infrastructure"
+
+    @property
     def is_given_up(self) -> bool:
         """Whether the application did not wait for it: by a deadline, or as it had another."""
         return self in (Lost.CANCELLED, Lost.OWN_TIMEOUT)
@@ -178,11 +186,8 @@ class ProviderFailed(ModelError):
 
     @property
     def failure(self) -> Failure:
-        """``content`` if the request was refused for what it contains.
-
-        Else ``infrastructure``: asking again might help.
-        """
-        return "content" if self.lost is Lost.CONTENT else "infrastructure"
+        """``content`` or ``infrastructure``, see ``Lost``."""
+        return self.lost.failure
 
 
 class CallAbandoned(ProviderFailed):

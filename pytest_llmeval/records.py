@@ -159,14 +159,8 @@ class Call:
 
     @property
     def failure(self) -> Failure | None:
-        """``content`` if the request was refused for what it contains, ``infrastructure`` else.
-
-        That is network, timeout, 401, 402, 403, 404, 408, 409, 429, 5xx, an account without
-        credit, a cap, a replay miss and a function model that raised.
-        """
-        if self.lost is None:
-            return None
-        return "content" if self.lost is Lost.CONTENT else "infrastructure"
+        """``content`` or ``infrastructure``, see ``Lost``; None if there is a reply."""
+        return None if self.lost is None else self.lost.failure
 
     @property
     def reason(self) -> str:

@@ -95,14 +95,14 @@ def each(check: Callable[[str], T]) -> Callable[[Sequence[str]], tuple[T, ...]]:
     return lambda entries: tuple(map(check_entry, entries))
 
 
-def _number(value: object) -> float:
+def _number(value: object, otherwise: str = "must be a number, such as 0.05") -> float:
     """Read a finite number."""
     try:
         found = float(str(value))
     except ValueError:
         found = math.nan
     if not math.isfinite(found):
-        raise ValueError("must be a number, such as 0.05")
+        raise ValueError(otherwise)
     return found
 
 
@@ -116,6 +116,16 @@ def _within(fits: Callable[[float], bool], wanted: str) -> Callable[[object], fl
     return check
 
 
+def _whole(least: int, most: float, wanted: str) -> Callable[[object], int]:
+    def check(value: object) -> int:
+        text = str(value).strip()
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise ValueError(f"must be a whole number of {wanted}")
+        return int(text)
+
+    return check
+
+
 # a one-sided test needs less than a coin; nothing is ever shown at less than 1e-12
 level = _within(
     lambda level: 1e-12 <= level < 0.5,  # noqa: PLR2004
@@ -125,42 +135,18 @@ chance = _within(lambda share: 0 < share < 1, "must lie above 0 and below 1, suc
 share = _within(lambda share: 0 <= share <= 1, "must lie between 0 and 1, such as 0.10")
 positive = _within(lambda number: number > 0, "must be above 0, such as 0.10")
 not_negative = _within(lambda number: number >= 0, "must be 0 or more, such as 0.02")
+whole = _whole(1, math.inf, "1 or more, such as 5")
+count = _whole(0, math.inf, "0 or more, such as 50")
+mebibytes = _whole(1, LARGEST_REPLY, f"1 to {LARGEST_REPLY}, such as 128")  # more no cache holds
 
 
 def seconds(value: object) -> float:
     """Read a number of seconds."""
-    try:
-        found = _number(value)
-    except ValueError:
-        found = 0.0
+    wanted = "must be a number of seconds above 0, such as 600"
+    found = _number(value, wanted)
     if found <= 0:
-        raise ValueError("must be a number of seconds above 0, such as 600")
+        raise ValueError(wanted)
     return found
-
-
-def whole(value: object) -> int:
-    """Read a number to count from 1."""
-    return _whole_from(1, value, example=5)
-
-
-def count(value: object) -> int:
-    """Read a number to count from 0."""
-    return _whole_from(0, value, example=50)
-
-
-def mebibytes(value: object) -> int:
-    """Read how large a reply may be; the cache holds none above 256 MiB."""
-    found = whole(value)
-    if found > LARGEST_REPLY:
-        raise ValueError(f"must be a whole number of 1 to {LARGEST_REPLY}, such as 128")
-    return found
-
-
-def _whole_from(least: int, value: object, *, example: int) -> int:
-    text = str(value).strip()
-    if not (text.isascii() and text.isdigit()) or int(text) < least:
-        raise ValueError(f"must be a whole number of {least} or more, such as {example}")
-    return int(text)
 
 
 def amount(value: object) -> Decimal:

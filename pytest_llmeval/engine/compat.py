@@ -48,23 +48,14 @@ SUPPORTED = "pip install 'pytest>=8.4,<10'"
 # Owners, and their parts by dots. An owner that a session does not have needs no part.
 NEEDED = {
     "Session": (
-        "_setupstate.stack",
-        "_setupstate.teardown_exact",
-        "_fixturemanager.getfixturedefs",
+        "_setupstate.stack", "_setupstate.teardown_exact", "_fixturemanager.getfixturedefs"
     ),
     "Function": (
-        "_fixtureinfo.argnames",
-        "_fixtureinfo.initialnames",
-        "_fixtureinfo.names_closure",
-        "_fixtureinfo.name2fixturedefs",
-        "_report_sections",
-        "_request._pyfuncitem",
+        "_fixtureinfo.argnames", "_fixtureinfo.initialnames", "_fixtureinfo.names_closure",
+        "_fixtureinfo.name2fixturedefs", "_report_sections", "_request._pyfuncitem",
     ),
     "Function with parameters": (
-        "callspec.params",
-        "callspec.indices",
-        "callspec.id",
-        "callspec.marks",
+        "callspec.params", "callspec.indices", "callspec.id", "callspec.marks",
         "callspec._arg2scope",
     ),
     "FixtureDef": ("cache_key", "execute", "cached_result", "_finalizers"),
@@ -72,7 +63,7 @@ NEEDED = {
     "_pytest.fixtures": ("FuncFixtureInfo",),
     "_pytest.runner": ("call_and_report",),
     "_pytest.skipping": ("xfailed_key",),
-}
+}  # fmt: skip
 _OF_CAPTURE = (
     "_global_capturing",
     "activate_fixture",
