@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from pytest_llmeval.cache.key import parse_json, value_at
@@ -19,6 +20,7 @@ from pytest_llmeval.models.message import objects
 JsonObject = Mapping[str, Any]
 
 DONE = b"[DONE]"
+MOST_OPEN = 256  # items of a list that come at once, more than any vendor has
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 # Lists of which each chunk has a piece of an item; of choices also where none is numbered.
@@ -90,7 +92,10 @@ def _add(whole: dict[str, Any], piece: JsonObject, *, in_message: bool) -> None:
             whole[name] = known if isinstance(known, dict) else {}
             _add(whole[name], value, in_message=is_within)
         elif isinstance(value, str) and _is_cut(name, value, known, in_message=is_within):
-            whole[name] = (known if isinstance(known, str) else "") + value
+            whole[name] = None  # a text that nobody else holds grows in its place
+            known = known if isinstance(known, str) else ""
+            known += value
+            whole[name] = known
         elif name not in whole or value not in _EMPTY:
             whole[name] = value
 
@@ -106,7 +111,8 @@ def _add_items(
     """Add each piece to the item with its number; some providers number all items alike."""
     for piece in pieces:
         is_numbered = "index" in piece or of in _CHOICES
-        alike = (one for one in reversed(items) if one.get("index") == piece.get("index"))
+        latest = islice(reversed(items), MOST_OPEN)
+        alike = (one for one in latest if one.get("index") == piece.get("index"))
         item = next(alike, None) if is_numbered else _goes_on(piece, items)
         if item is None or _begins(piece, item):
             items.append(item := {})

@@ -13,6 +13,7 @@ from pytest_llmeval.models.http.answers import Expected, NoAnswer, read_stream
 from pytest_llmeval.models.http.answers import settled as settle
 from pytest_llmeval.models.http.dialect import AnswerCheck
 from pytest_llmeval.models.http.http_reply import HttpReply, Reading
+from pytest_llmeval.models.http.stream import MOST_OPEN
 from pytest_llmeval.models.vendors import anthropic, ollama
 from pytest_llmeval.models.vendors.openai import VENDOR
 from tests.servers.openai_streams import (
@@ -459,6 +460,16 @@ def test_a_stream_nested_however_deep_is_a_reply_or_a_failure(depth: int) -> Non
     reply = settled(HttpReply(status=200, body=chunk + DONE), was_asked_for=True)
 
     assert (reply.facts is None) == (reply.status == 502)
+
+
+def test_a_piece_is_looked_for_among_the_latest_items_alone() -> None:
+    indexes = [*range(MOST_OPEN + 1), 1, 0]  # else so many items would take as many squared looks
+    chunks = [{"choices": [{"index": index, "delta": {"content": "a"}}]} for index in indexes]
+
+    choices = VENDOR.join(chunks)["choices"]
+
+    assert [one["index"] for one in choices] == [*range(MOST_OPEN + 1), 0]
+    assert choices[1]["message"] == {"content": "aa"}
 
 
 def test_the_time_of_the_first_chunk_is_noted() -> None:
