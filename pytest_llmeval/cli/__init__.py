@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -38,20 +39,22 @@ _REMOVED = {
 }
 
 
+class _Commands(Mapping[str, click.Command]):
+    """The commands by name, each imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        module = import_module(f"pytest_llmeval.cli.{_MODULES[name]}")
+        return cast("click.Command", getattr(module, f"{name}_command"))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
 class _Door(click.Group):
     """A group of commands: a mistake is one line and pytest's exit code for usage errors."""
-
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        """List the names of the commands."""
-        return sorted(_MODULES)
-
-    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        """Import a command when it is asked for."""
-        if name not in _MODULES:
-            return None
-        module = import_module(f"pytest_llmeval.cli.{_MODULES[name]}")
-        command: click.Command = getattr(module, f"{name}_command")
-        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -88,7 +91,7 @@ def _message(exc: Exception) -> str:
     return str(exc)
 
 
-@click.group(cls=_Door)
+@click.group(cls=_Door, commands=cast("Any", _Commands()))
 @click.version_option(__version__, prog_name="llmeval")
 def main() -> None:
     """Compare what pytest sessions with evals left behind, and look after it."""

@@ -60,15 +60,11 @@ def install(
         SettingsError: an item or a setting is impossible, or a private part of pytest is gone.
     """
     config = session.config
-    functions = [one for one in items if is_eval(one) and isinstance(one, pytest.Function)]
-    if functions:  # else a mark of each is a mistake, which is said below
-        _require_parts(session, functions)
+    _require_parts(session, items)
     models.check_settings()
     _keep_from_fakes()
     _mask_logs(config)
-    evals = [read_marker(item, settings) for item in items if is_eval(item)]
-    _refuse_twins(evals)
-    _check_keys(evals)
+    evals = _read_evals(items, settings)
     opening = _opening(config, evals, settings=settings, choice=choice)
     given = {one.case.parameters: one.item.callspec.params for one in evals if one.case.parameters}
     models.replies.keep_parameters(given)
@@ -91,6 +87,18 @@ def install(
     hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
     config.pluginmanager.register(hooks, "llmeval-engine")
     return opening
+
+
+def _read_evals(items: Iterable[pytest.Item], settings: Settings) -> list[Eval]:
+    """Read what the marks say.
+
+    Raises:
+        SettingsError: an item is impossible, or two have one id.
+    """
+    evals = [read_marker(item, settings) for item in items if is_eval(item)]
+    _refuse_twins(evals)
+    _check_keys(evals)
+    return evals
 
 
 def _keep_from_fakes() -> None:
@@ -195,8 +203,10 @@ def _mask_logs(config: pytest.Config) -> None:
     config.add_cleanup(masking.close)
 
 
-def _require_parts(session: pytest.Session, evals: Sequence[pytest.Function]) -> None:
-    missing = missing_parts(session, evals)
+def _require_parts(session: pytest.Session, items: Iterable[pytest.Item]) -> None:
+    evals = [one for one in items if is_eval(one) and isinstance(one, pytest.Function)]
+    # Where none is a function, the mark of each is a mistake, which is told by itself.
+    missing = missing_parts(session, evals) if evals else ()
     if missing:
         raise SettingsError(
             f"pytest {pytest.__version__} is not supported: {', '.join(missing)} moved. "
