@@ -1,5 +1,6 @@
 """Statistics of the gate: pure functions that import nothing of ours.
 
-What a run is described by, without a comparison, is plain Python: ``distributions``, ``sample``,
-``intervals``, ``expected`` and ``multiplicity``. All others import numpy and scipy, by ``arrays``.
+The description of a single run needs plain Python alone: ``distributions``, ``sample``,
+``intervals``, ``expected`` and ``multiplicity``. All other modules import numpy and scipy, by
+``arrays``.
 """

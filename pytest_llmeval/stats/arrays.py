@@ -1,6 +1,6 @@
-"""numpy and scipy.special for the tests of the gate, loaded when a function of theirs is asked for.
+"""numpy and scipy.special for the tests of the gate, loaded at the first use of a function.
 
-A comparison in which no request has changed asks for none, and need not wait 0.2 s for them.
+A comparison in which no request has changed uses none, and does not wait 0.2 s for the import.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-# Both bring a linear algebra library. Its threads, one a core, wait for work in a busy loop
-# once they are loaded: 0.1 s of CPU each, for what nobody asked them yet.
+# Both bring a linear algebra library. Once loaded, its threads, one a core, wait for work in a busy
+# loop: 0.1 s of CPU each, before there is any work.
 _BUSY_LOOP = "OPENBLAS_THREAD_TIMEOUT"  # power of two of cycles, 26 if it is not set
 
 
@@ -41,12 +41,12 @@ class _Library:
     def __getattr__(self, name: str) -> Any:
         load()
         found = getattr(sys.modules[self._name], name)
-        setattr(self, name, found)  # this is asked for once
+        setattr(self, name, found)  # this runs once a function
         return found
 
 
 def load() -> None:
-    """Load both, as while a session waits anyway."""
+    """Load both libraries, such as while a session waits for replies."""
     with _without_busy_loops():
         import numpy  # noqa: F401
         import scipy.special  # noqa: F401

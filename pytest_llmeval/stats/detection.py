@@ -1,4 +1,4 @@
-"""Sensitivity of a comparison: the smallest drop that it finds, as it is and with more of it."""
+"""Sensitivity of a comparison: the smallest drop that it finds, also with more cases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POWER = 0.80
 # shifts beyond, in standard errors, are too large for scipy's series of the noncentral t
 LARGEST_SERIES_SHIFT = 30.0
 NORMAL_NODES = 64
-# of the bracket of a root: 1e-12 of it in the end
+# halvings of the bracket of a root: 1e-12 of it is left
 HALVINGS = 40
 # each round of the search narrows the bracket 64 times: 1e-9 of the score range in the end
 STEPS = 64
@@ -34,7 +34,7 @@ def power_of_t(shift: float, *, dof: float, critical: float) -> float:
     """
     if shift < LARGEST_SERIES_SHIFT:
         return 1 - float(special.nctdtr(dof, shift, critical))
-    # given the normal part, the rest is the chance of a chi-square: a smooth function of it
+    # given the normal part, the chance is a chi-square's, a smooth function of that part
     normal, weights = np.polynomial.hermite_e.hermegauss(NORMAL_NODES)
     spreads = ((shift + normal) / critical) ** 2
     return float(weights @ special.gammainc(dof / 2, dof / 2 * spreads) / np.sum(weights))
@@ -73,7 +73,7 @@ class PlannedTest:
         current: trials of each case in this run, likewise.
         alpha: one-sided level.
         dof: degrees of freedom; None for a test that knows none, where quantiles are normal.
-        copies: how many times as many such cases it would have, >= 1.
+        copies: how many times as many such cases the test would have, >= 1.
     """
 
     baseline: FloatArray
@@ -113,16 +113,16 @@ def expected_rates(hits: ArrayLike, trials: ArrayLike, *, overall: float) -> Flo
 def smallest_pass_drop(rates: FloatArray, plan: PlannedTest) -> float | None:
     """Return the smallest mean drop of pass rates that would be found with 80 % power.
 
-    Every case drops by the same amount until it reaches 0. The spread is the binomial
-    one of those rates, so that cases which all passed do not look free of chance.
+    Every case drops by the same amount until it reaches 0. The spread is the binomial one of these
+    rates. So cases that passed throughout do not look free of chance.
 
     Args:
         rates: expected pass rate of each changed case, shape (k,), in (0, 1).
         plan: the test.
 
     Returns:
-        The mean drop over the changed cases, in (0, 1); None if even a fall to 0 of all
-        of them would not be found.
+        The mean drop over the changed cases, in (0, 1); None if the test would not find a fall of
+        all of these cases to 0, either.
     """
     # many cases are alike: their spread is worked out once
     cases = Counter(zip(rates.tolist(), plan.baseline.tolist(), plan.current.tolist(), strict=True))
@@ -216,7 +216,7 @@ def fewest(settles: Callable[[int], bool], *, above: int, limit: int) -> int | N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """All that decides how small a drop of the suite is found.
+    """The figures that decide how small a drop of the suite a comparison finds.
 
     Attributes:
         share: changed cases of all.
@@ -245,8 +245,9 @@ class Sensitivity:
         """Return the drop beyond the margin that is found with 80 % power, > 0.
 
         Returns:
-            It, on the scale of the suite; None where nothing in the range of the scores
-            would be found.
+            The drop, on the scale of the suite; None where no drop in the range of the scores would
+            be
+            found.
         """
         formula = self._by_formula()
         if self.standard_error is None or self.dof is None:

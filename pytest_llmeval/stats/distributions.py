@@ -1,7 +1,7 @@
 """Quantiles and tails in plain Python, for figures that are shown without a comparison.
 
-A session that compares nothing so needs neither numpy nor scipy, whose import takes longer than
-all else at its end.
+So a session that compares nothing needs neither numpy nor scipy, whose import takes longer than
+everything else at its end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How far a mean may have fallen: what a t interval is too sure of near an end of the scale.
+"""Ends of the interval of a difference, for means near an end of the scale.
 
-A handful of trials without a miss has no spread, or hardly any. So the lower end of the t interval
-gives way to the score limit of paired hits, or to what it would be if one case more had fallen by
-one trial. Derived and simulated for this gate: docs/statistics.md.
+A handful of trials without a miss has hardly any spread, and a t interval is too sure there. So its
+lower end is replaced by the score limit of paired hits, or by the end that it would have if one
+more case had fallen by one trial. Derived and simulated for this gate: docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pytest_llmeval.stats.distributions import student_quantile
 from pytest_llmeval.stats.intervals import student_interval, unit_mean
 from pytest_llmeval.stats.sample import CaseScores, Sample
 
-# of the bracket of a limit: 1e-18 is left
+# halvings of the bracket of a limit: 1e-18 is left
 HALVINGS = 60
 
 
@@ -27,8 +27,8 @@ def lower_end(
 
     Args:
         sample: the cases, of at least two effective units.
-        differences: theirs, negative is worse; of all trials, also where the sample holds one
-            draw of several identical ones.
+        differences: of these cases, negative is worse; of all trials, also where the sample holds
+            one of several identical draws.
         hits: all scores are hits and misses.
         alpha: what may lie beyond the end, in (0, 0.5).
 
@@ -55,7 +55,7 @@ def lower_end(
 def upper_end(
     sample: Sample, differences: Sequence[float], *, hits: bool, alpha: float
 ) -> float | None:
-    """Return how far the mean may have risen where nothing varies: the mirror of ``lower_end``."""
+    """Return how far the mean may have risen where nothing varies: ``lower_end`` mirrored."""
     exchanged = [CaseScores(baseline=one.current, current=one.baseline) for one in sample.cases]
     mirrored = [-each for each in differences]
     end = lower_end(replace(sample, cases=exchanged), mirrored, hits=hits, alpha=alpha)
@@ -133,11 +133,12 @@ def highest_rate(
         alpha: what may lie beyond the limit, in (0, 0.5).
 
     Returns:
-        It, for an effective number of trials: mean (1 - mean) / SE^2, at least the effective
-        units and at most the trials; all trials of cases of their own that do not differ.
+        The limit, for an effective number of trials: mean (1 - mean) / SE^2, at least the effective
+        units and at most the trials. It is all trials where each case is a unit and no case
+        differs.
     """
     found = unit_mean(rates, units)
-    mean = min(max(found.mean, 0.0), 1.0)  # rounding may put that of ones above 1
+    mean = min(max(found.mean, 0.0), 1.0)  # rounding may put a mean of ones above 1
     worth = float(trials) if found.units == len(rates) else found.effective_units
     if found.standard_error:
         worth = max(found.effective_units, mean * (1 - mean) / found.standard_error**2)

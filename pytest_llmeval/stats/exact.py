@@ -1,7 +1,7 @@
 """Permutation tests for few changed cases: exact within the cases, or over units.
 
-Both compare the total that was seen with the totals that chance alone would give, and
-speak about these very cases only.
+Both tests compare the observed total with the totals that chance alone would give, and speak about
+these very cases only.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from dataclasses import dataclass
 from pytest_llmeval.stats.arrays import FloatArray, np
 from pytest_llmeval.stats.sample import CaseScores, Tails, are_binary
 
-# a distribution of whole numbers: the lowest, and the chances of it and of all that follow
+# a distribution of whole numbers: the lowest, and the chances of this and all higher numbers
 Counts = tuple[int, FloatArray]
-# by trials in the baseline and here: the place of what was seen among the numbers that ever
-# occur (outside of them if it is as good as never reached), and the chances of these
+# by trials in the baseline and here: the place of the observed number among all possible numbers
+# (outside of these if its chance is negligible), and the chances of these
 HitsBySize = dict[tuple[int, int], Counts]
 
 MOST_SPLITS = 20_000
-# of other scores than hits: how many sums of totals are merged at once
+# how many sums of totals are merged at once, for other scores than hits
 MOST_PAIRS = 200_000
-# of hits: how many totals are kept (32 MB), and how many products are added up to get them (.2 s)
+# for hits: how many totals are kept (32 MB), and how many products give these totals (.2 s)
 MOST_TOTALS = 4_000_000
 MOST_PRODUCTS = 200_000_000
 SHUFFLES = 9999
 MOST_SIGNED_UNITS = 12
-# totals that differ by less, on the scale of the scores, are one total, rounded differently
+# two totals that differ by less, on the scale of the scores, differ by rounding alone
 SAME_TOTAL = 1e-9
 SAME_VALUE = 1e-10
 # how many signs are drawn at once: 32 MiB
 SIGNS_AT_ONCE = 4_000_000
-# of how many cases totals are drawn at once: 5 MiB
+# for how many cases totals are drawn at once: 5 MiB
 CASES_AT_ONCE = 64
-# of one case: binomials of more are too long to be divided one by one
+# trials of one case: the binomials of more are too long to be divided one by one
 MOST_TRIALS_BY_WHOLE_NUMBERS = 200
-# chances that are left out: no p-value depends on them, but long convolutions do
+# smaller chances are left out: no p-value depends on them, and convolutions get shorter
 NEVER = 1e-100
 
 
@@ -48,26 +48,26 @@ class ExactTails(Tails):
     """The p-values of a permutation test.
 
     Attributes:
-        seen: the chance of the very total that was seen, which both p-values hold.
+        seen: the chance of the observed total, which both p-values include.
     """
 
     seen: float
 
     @property
     def mid_p(self) -> Tails:
-        """The p-values with half of that chance: less conservative, no longer exact."""
+        """The p-values with half of the chance ``seen``: less conservative, no longer exact."""
         return Tails(worse=self.worse - self.seen / 2, better=self.better - self.seen / 2)
 
 
 def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> ExactTails:
     """Test the summed differences, as if the scores of each case were exchangeable.
 
-    Scores of 0 and 1 are counted out exactly, unless so many cases have so many unlike
-    numbers of trials that the totals would be millions: those are drawn. Others are split in
-    every possible way if a case has at most 20,000 ways, all cases together have no more, and
-    the totals that differ stay few: scores of few values, or few cases. Samples too large for
-    either are shuffled 9999 times, with a seed made from the scores. A case whose scores are
-    all the same has one total, and is left out.
+    Scores of 0 and 1 are counted out exactly, unless so many cases have so many unlike numbers of
+    trials that there would be millions of totals. Then totals are drawn. Other scores are split in
+    every possible way if no case, nor all cases together, has more than 20,000 ways, and if few
+    totals differ (scores of few values, or few cases). Larger samples are shuffled 9999 times, with
+    a seed made from the scores. A case whose scores are all the same has one total, and is left
+    out.
 
     Args:
         cases: the changed cases, at least one.
@@ -88,8 +88,8 @@ def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> ExactTai
 def least_within_case_p(cases: Sequence[CaseScores], *, sign: int = 1) -> float:
     """Return the smallest p that ``exact_within_case`` could give for a drop.
 
-    For scores of 0 and 1: its p if every score of the current run were the worst one, with
-    the baseline's as they are. For others: one split of all, at least 1e-4 where shuffled.
+    For scores of 0 and 1 it is the p if every score of the current run were the worst one, with the
+    baseline as it is. For other scores it is one split of all, at least 1e-4 if shuffled.
     """
     if are_binary(cases):
         worst = 0.0 if sign > 0 else 1.0
@@ -99,7 +99,7 @@ def least_within_case_p(cases: Sequence[CaseScores], *, sign: int = 1) -> float:
 
 
 def least_p_of_splits(cases: Iterable[CaseScores]) -> float:
-    """Return the p of the most extreme of all splits, at least 1e-4 where shuffled."""
+    """Return the p of the most extreme of all splits, at least 1e-4 if they are shuffled."""
     splits = split_count(cases)
     return 1 / splits if splits <= MOST_SPLITS else 1 / (SHUFFLES + 1)
 
@@ -169,9 +169,9 @@ def _counted_tails(
     drawn: bool = False,
     weights: FloatArray | None = None,
 ) -> ExactTails:
-    """Count the totals as low as the one that was seen, and those as high.
+    """Count the totals that are as low as the observed one, and the totals that are as high.
 
-    Totals that were drawn are not all there are, so the one that was seen is added to them.
+    Drawn totals are only some of all totals, so the observed one is added to these.
     """
     extra, slack = int(drawn), SAME_TOTAL * max(1.0, scale)
     counts = np.ones(len(totals)) if weights is None else weights
@@ -188,7 +188,7 @@ def _binary_tails(cases: Sequence[CaseScores], sign: int) -> ExactTails:
     """Convolve the hits of the cases of each size, in whole steps of the summed difference."""
     counts = _hits_by_size(cases)
     grid = math.lcm(*itertools.chain(*counts))
-    # a hit more of this run adds 1/current, and takes 1/baseline from the other side
+    # one more hit of this run adds 1/current, and takes 1/baseline from the other side
     steps = [grid // baseline + grid // current for baseline, current in counts]
     common = math.gcd(*steps)
     place, chances = 0, np.ones(1)
@@ -208,7 +208,7 @@ def _binary_tails(cases: Sequence[CaseScores], sign: int) -> ExactTails:
 
 
 def _drawn_totals(counts: HitsBySize, random: np.random.Generator) -> FloatArray:
-    """Draw 9999 times by how much the summed difference exceeds the one that was seen."""
+    """Draw 9999 times by how much the summed difference exceeds the observed one."""
     totals = np.zeros(SHUFFLES)
     for (baseline, current), (seen, chances) in counts.items():
         hits = random.choice(len(chances), p=chances / chances.sum(), size=SHUFFLES)
@@ -217,7 +217,7 @@ def _drawn_totals(counts: HitsBySize, random: np.random.Generator) -> FloatArray
 
 
 def _hits_by_size(cases: Sequence[CaseScores]) -> HitsBySize:
-    """Tell of the cases of each size how many hits this run got, and what chance gives."""
+    """Count for the cases of each size the hits of this run, and give the chances of all counts."""
     by_size: defaultdict[tuple[int, int], list[CaseScores]] = defaultdict(list)
     for case in cases:
         by_size[_size(case)].append(case)
@@ -230,7 +230,7 @@ def _hits_by_size(cases: Sequence[CaseScores]) -> HitsBySize:
 
 
 def distribution_of_hits(hits_of_cases: Sequence[int], *, baseline: int, current: int) -> Counts:
-    """Tell how many hits of several cases the current run gets, dealt at random.
+    """Give the chances of how many hits of several cases the current run gets.
 
     Args:
         hits_of_cases: of each case on both sides together.
@@ -238,14 +238,14 @@ def distribution_of_hits(hits_of_cases: Sequence[int], *, baseline: int, current
         current: trials of each case in this run, >= 1.
 
     Returns:
-        The lowest number that ever occurs, and the chances of it and of all that follow;
-        without what is as good as never reached.
+        The lowest number, and the chances of this number and all higher ones, without those of
+        negligible chance.
     """
     counts = [
         _times(_distribution_of_one(hits, baseline=baseline, current=current), times=times)
         for hits, times in sorted(Counter(hits_of_cases).items())
     ]
-    while len(counts) > 1:  # short ones first: one after the other they grow long at once
+    while len(counts) > 1:  # short distributions first: each sum is as long as all its parts
         left_over = counts[len(counts) // 2 * 2 :]
         counts = [_added(*pair) for pair in zip(counts[::2], counts[1::2], strict=False)]
         counts += left_over
@@ -253,7 +253,7 @@ def distribution_of_hits(hits_of_cases: Sequence[int], *, baseline: int, current
 
 
 def _distribution_of_one(hits: int, *, baseline: int, current: int) -> Counts:
-    """Tell how many of the hits of one case the current run gets, by chance."""
+    """Give the chances of how many hits of one case the current run gets."""
     first, last = max(0, hits - baseline), min(current, hits)
     if baseline + current <= MOST_TRIALS_BY_WHOLE_NUMBERS:
         ways = math.comb(baseline + current, hits)
@@ -271,7 +271,7 @@ def _distribution_of_one(hits: int, *, baseline: int, current: int) -> Counts:
 
 
 def _times(one: Counts, *, times: int) -> Counts:
-    """Add up a count so many times, by doubling: one by one, 10,000 of them take seconds."""
+    """Add up a count so many times, by doubling: 10,000 single additions take seconds."""
     if times == 1:
         return one
     half = _times(one, times=times // 2)
@@ -286,7 +286,7 @@ def _added(one: Counts, other: Counts) -> Counts:
 
 
 def _without_ends(chances: FloatArray) -> Counts:
-    """Leave out what is never reached at either end: how many at the start, and the rest."""
+    """Leave out numbers of negligible chance at both ends: how many at the start, and the rest."""
     reached = np.flatnonzero(chances > NEVER)
     return int(reached[0]), chances[reached[0] : reached[-1] + 1]
 
@@ -350,10 +350,9 @@ def _shuffled_totals(cases: Sequence[CaseScores], sign: int) -> FloatArray:
 def _dealt_totals(pooled: FloatArray, current: int, random: np.random.Generator) -> FloatArray:
     """Return what the current run gets in 9999 deals of cases of one size.
 
-    The deals are drawn once and hold for each case, whose scores are put in an order of its
-    own and whose deals begin at a place of its own: so no two cases of up to 9999 are dealt
-    alike. To draw
-    them anew for each case takes up to twenty times as long.
+    The deals are drawn once for all cases, as drawing them for each case takes up to twenty times
+    as long. Each case puts its scores in an order of its own, and its deals begin at a place of
+    their own, so no two cases of up to 9999 are dealt alike.
 
     Args:
         pooled: the scores of each case on both sides, shape (n_cases, n_trials).
@@ -377,7 +376,7 @@ def _size(case: CaseScores) -> tuple[int, int]:
 
 
 def _regardless_of_order(case: CaseScores) -> tuple[int, int, list[float]]:
-    """Sort cases by what they hold: shuffles must not depend on the order of collection."""
+    """Sort cases by their scores: shuffles must not depend on the order of collection."""
     return *_size(case), sorted(case.baseline + case.current)
 
 

@@ -1,4 +1,4 @@
-"""The mean that a later run is expected to have, and how many repeats make that narrow."""
+"""The mean that a later run is expected to have, and the repeats for a narrow interval."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def repeat_prediction(
         confidence: two-sided, in (0, 1).
 
     Returns:
-        The interval; None with fewer than two repeats. Without any spread it has no width,
-        and such a point is no certainty.
+        The interval; None with fewer than two repeats. Without any spread the interval has no
+        width, and such a point is no certainty.
 
     Source:
         Blackwell et al., equation 3: x +- t_{alpha/2, n-1} s sqrt(1/n + 1/n').
@@ -99,7 +99,7 @@ def pooled_prediction(
     of_errors = math.fsum(
         share**2 / (len(sample) - 1) for share, sample in zip(shares, samples, strict=True)
     )
-    # rounding may put that of a single spread below what its sample has
+    # rounding may put the degrees of freedom of a single spread below those of its sample
     dof = max(math.fsum(shares) ** 2 / of_errors, repeats - 1.0)
     quantile = student_quantile(dof, (1 - confidence) / 2)
     return PredictionInterval(
@@ -111,10 +111,10 @@ def pooled_prediction(
 
 
 def drift_p(scores: Sequence[Sequence[float]]) -> float | None:
-    """Return the chance that the repeats of a steady provider differ as much as these do.
+    """Return the chance that the repeats of a steady provider differ as much as these repeats.
 
-    The statistic is (n - 1) s^2 / s2: the variance of the repeats' means against the one that
-    the spread within cases explains, a chi-square with n - 1 degrees of freedom.
+    The statistic is (n - 1) s^2 / s2: the variance of the repeats' means over the variance that the
+    spread within cases explains. It is a chi-square with n - 1 degrees of freedom.
 
     Args:
         scores: of each case, as many of every case, finite, repeats in the order they were made.
@@ -152,21 +152,20 @@ def _variance(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedMean:
-    """The mean of a run, and the interval in which that of a later one is expected.
+    """The mean of a run, and the interval in which the mean of a later run is expected.
 
     Attributes:
         mean: over the cases of their means.
-        interval: of the mean of a later run with as many repeats: from the spread within cases;
-            where repeats drift, or a case has one score, from that of the repeats' means
-            (equation 3 of Blackwell et al.); of pass scores of which no trial differs from
-            another one of its case, from that alone. None where nothing can be said. A point is
-            never shown as certainty.
+        interval: of the mean of a later run with as many repeats. It rests on the spread within
+            cases. Where repeats drift, or a case has one score, it rests on the spread of the
+            repeats' means (equation 3 of Blackwell et al.). Where the pass scores of each case
+            agree, it rests on this agreement. None where nothing can be said; never a single point.
         by_repeats: equation 3 alone, to be shown beside it; None without any spread.
-        drifts: the repeats differ by more than chance; then equation 3 is what holds.
-        drift_p: chance that they differ as much without drift; None if it cannot be told.
+        drifts: the repeats differ by more than chance; then equation 3 gives the interval.
+        drift_p: chance that the repeats differ as much without drift; None if nobody can tell.
         repeats: the fewest scored trials of a case.
         confidence: of the intervals, two-sided.
-        spread: what the interval rests on; None if that is no spread.
+        spread: the spread that the interval rests on; None if it rests on none.
     """
 
     mean: float
@@ -206,8 +205,8 @@ def expect_mean(samples: Sequence[Sequence[float]], *, confidence: float = 0.95)
 
     Source:
         ``pooled_prediction``, else ``repeat_prediction``. For pass scores that agree throughout:
-        of the misses of two runs alike each falls into the later one with a chance of one half
-        at most, so that all of y do with 2^-y at most (derived here).
+        if two runs are alike, a miss of both falls into the later one with a chance of one half at
+        most. So all of y misses do with a chance of 2^-y at most (derived here).
     """
     whole = in_step(samples)
     drift = drift_p(whole)
@@ -239,7 +238,7 @@ def _with_width(found: PredictionInterval | None) -> PredictionInterval | None:
 def _unanimous(
     samples: Sequence[Sequence[float]], *, confidence: float
 ) -> tuple[float, float] | None:
-    """Predict from scores that agree: some may turn the other way in a later run.
+    """Predict from scores that agree: some of these may turn the other way in a later run.
 
     Returns:
         The interval; None unless all scores are 0 or 1, each case has two of them at least, and
@@ -264,8 +263,8 @@ def repeats_for_width(expected: ExpectedMean, *, width: float, limit: int) -> in
         limit: the most repeats that are worth naming.
 
     Returns:
-        The smallest number above those at hand; None if even the limit would not do, if
-        those at hand do, or if nothing is known.
+        The smallest number above the repeats at hand; None if the limit would not do, if the
+        repeats at hand do, or if nothing is known.
     """
 
     def is_enough(repeats: int) -> bool:

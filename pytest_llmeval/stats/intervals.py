@@ -11,7 +11,7 @@ from pytest_llmeval.stats.distributions import normal_quantile, student_quantile
 
 
 def negligible(values: Iterable[float]) -> float:
-    """Return what counts as zero beside these values: 1e-12 of the largest, or of 1."""
+    """Return the size that counts as zero beside these values: 1e-12 of the largest, or of 1."""
     return 1e-12 * max(1.0, float(max(map(abs, values), default=1.0)))
 
 
@@ -38,10 +38,10 @@ class UnitMean:
 def unit_mean(values: Sequence[float], units: Sequence[int] | None = None) -> UnitMean:
     """Estimate a mean and its standard error from values that come in units.
 
-    With one case a unit this is the usual standard error, sd / sqrt(n). Units of unlike
-    size carry less information than their number says: hence the effective number. And a
-    large unit draws the mean towards itself, so that its residual looks too small: hence
-    the jackknife, which holds each unit against the mean of all others.
+    With one case a unit this is the usual standard error, sd / sqrt(n). Units of unlike size carry
+    less information than their number says, so there is an effective number of units. A large unit
+    draws the mean towards itself, so that its residual looks too small. The jackknife corrects
+    this: it compares each unit with the mean of all others.
 
     Args:
         values: one a case, at least one, finite.
@@ -123,8 +123,8 @@ def within_share(
 ) -> tuple[float, float]:
     """Cut an interval of a mean where a share ends.
 
-    Nobody declares the range of a score. So a score that reaches 1 and never leaves [0, 1] is
-    taken for a share at that end; so is one that reaches 0.
+    Nobody declares the range of a score. So a score that never leaves [0, 1] and reaches 1 is taken
+    for a share at the end 1, and likewise at 0.
 
     Args:
         ends: of the interval.
@@ -158,9 +158,9 @@ def wilson_interval(
 ) -> tuple[float, float]:
     """Estimate a rate from hits of independent trials: of a single case, say.
 
-    Wilson's interval has a width where all trials hit, never leaves [0, 1], and covers as
-    much as it says on average over rates. (Wald's has no width there, and the exact
-    interval of Clopper and Pearson is wider than need be: docs/statistics.md.)
+    Wilson's interval has a width where all trials hit, never leaves [0, 1], and has its level on
+    average over rates. (Wald's interval has no width there, and the exact one of Clopper and
+    Pearson is too wide: docs/statistics.md.)
 
     Args:
         hits: in [0, trials].
@@ -180,7 +180,7 @@ def wilson_interval(
     centre = (rate + z**2 / (2 * trials)) / (1 + z**2 / trials)
     half = z / (1 + z**2 / trials)
     half *= math.sqrt(rate * (1 - rate) / trials + z**2 / (4 * trials**2))
-    # at an end of the scale rounding would leave 1e-17 beside it
+    # at an end of the scale rounding would leave the limit 1e-17 off
     low = max(0.0, centre - half) if hits > 0 else 0.0
     return low, min(1.0, centre + half) if hits < trials else 1.0
 
@@ -190,9 +190,9 @@ def pass_rate_interval(
 ) -> MeanInterval:
     """Estimate the mean of pass rates: Wilson's interval with an effective number of trials.
 
-    Repeats of a case are worth at least the case and at most as many independent trials;
-    in between, the spread over cases decides. So an evaluation that passed throughout has
-    an interval, which the t interval lacks, and no interval leaves [0, 1].
+    The repeats of a case count as one trial at least, and as so many independent trials at most.
+    The spread over cases decides where between. So an evaluation that passed throughout has an
+    interval, which the t interval lacks, and no interval leaves [0, 1].
 
     Args:
         rates: shape (n_cases,), n_cases >= 1, in [0, 1], one entry a case.

@@ -1,12 +1,12 @@
 """The tests of a fixed number of cases: signs, splits and counts of hits, each with what it needs.
 
 ``TESTS[name].why_not(sample)`` tells whether a test fits the data, and ``TESTS[name].run(sample)``
-runs it on data that fit. docs/statistics.md says what each asks and what it is worth.
+runs it on data that fit. docs/statistics.md describes each test and its worth.
 
-The tests on counts take trials as independent of each other. Repeats of a case are not, unless
-the claim is meant for these very cases; none of these tests sees how the effect varies from case
-to case. Each has the signed root of its chi-square, which is a standard normal z, negative for
-fewer hits in the current run; None where there is nothing to judge by.
+The tests on counts take trials as independent of each other. Repeats of a case are independent only
+for a claim about these very cases: none of these tests sees how the effect varies from case to
+case. The statistic of each is the signed root of its chi-square, a standard normal z, negative for
+fewer hits in the current run. It is None where there is nothing to judge by.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Method:
     """A test that can be chosen instead of the t-test.
 
     Attributes:
-        checks: what it needs of the data, asked in turn; each answers in a sentence what the
-            data lack, "" for nothing.
+        checks: its conditions on the data, in turn; each returns a sentence on what the data lack,
+            "" for nothing.
         run: the test, for data that fit.
     """
 
@@ -118,7 +118,7 @@ def mcnemar_root(fell: int, rose: int) -> float | None:
 
 
 def mcnemar_exact(fell: int, rose: int, *, mid: bool = False) -> Tails:
-    """Test pairs of single draws by the binomial distribution of those that differ.
+    """Test pairs of single draws by the binomial distribution of the pairs that differ.
 
     Args:
         fell: pairs that hit in the baseline and missed in the current run, >= 0.
@@ -131,7 +131,7 @@ def mcnemar_exact(fell: int, rose: int, *, mid: bool = False) -> Tails:
     pairs = fell + rose
     if not pairs:
         return NOTHING_SHOWN
-    # the binomial coefficient of many pairs is beyond a float, its logarithm is not
+    # the binomial coefficient of many pairs does not fit into a float, its logarithm does
     seen = math.exp(
         math.lgamma(pairs + 1) - math.lgamma(fell + 1) - math.lgamma(rose + 1) - pairs * math.log(2)
     )
@@ -145,8 +145,7 @@ def mcnemar_exact(fell: int, rose: int, *, mid: bool = False) -> Tails:
 def cochran_mantel_haenszel_root(tables: Iterable[Table]) -> float | None:
     """Test for one common shift of the odds, stratified: a table a case.
 
-    Without continuity correction. Strata in which all trials are alike say nothing and
-    are left out by their own arithmetic.
+    There is no continuity correction. A stratum in which all trials are alike adds 0 to each sum.
 
     Returns:
         The signed root of chi-square with one degree of freedom; None if every stratum is
@@ -182,7 +181,7 @@ def _lacks_binary_scores(sample: Sample) -> str:
 
 
 def _lacks_single_draws(sample: Sample) -> str:
-    """Check that cases have one draw each: pairing repeats multiplies false alarms."""
+    """Check that cases have one draw each, as pairs of repeats multiply false alarms."""
     repeated = sum(max(len(case.baseline), len(case.current)) > 1 for case in sample.cases)
     if not repeated:
         return ""
@@ -259,7 +258,7 @@ def _chi_square(sample: Sample, *, corrected: bool, squared: bool = True) -> Sig
 
 
 def _moved(cases: Sequence[CaseScores]) -> tuple[int, int]:
-    """Count the single draws that fell and those that rose."""
+    """Count the single draws that fell, and the single draws that rose."""
     differences = [case.difference(1) for case in cases]
     return differences.count(-1.0), differences.count(1.0)
 

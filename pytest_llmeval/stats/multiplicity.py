@@ -1,8 +1,8 @@
 """One level for several tests: for the comparisons of a session, and for looks over time.
 
 P-values of several comparisons are adjusted. For a few planned looks there are the bounds of a
-group-sequential test with a spending function; the e-process may be looked at after every whole
-round, for ever.
+group-sequential test with a spending function; the e-process may be read after every whole round,
+without end.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def spending_bounds(
 def _crossing(
     path: FloatArray, weights: FloatArray, *, step: float, scale: float
 ) -> Callable[[float], float]:
-    """Return the chance to be above a z at this look, given where the path is by now."""
+    """Return the chance to be above a z at this look, given where the path is now."""
     return lambda z: float(weights @ special.ndtr((path - z * scale) / step))
 
 
@@ -138,10 +138,11 @@ def _carried_on(
 
 
 def e_value(differences: ArrayLike, *, bets: Sequence[float] = BETS) -> float:
-    """Return the evidence against "no drop" of all pairs so far; above 1 / alpha is one.
+    """Return the evidence against "no drop" of all pairs so far; above 1 / alpha there is one.
 
-    It may be looked at at the end of any whole round, as often as wanted: the chance that
-    it ever exceeds 1 / alpha without a drop is at most alpha.
+    The evidence may be read after every whole round: the chance that it ever exceeds 1 / alpha
+    without
+    a drop is at most alpha.
 
     Args:
         differences: of all pairs so far, current minus baseline, each in [-1, 1], any shape;

@@ -1,4 +1,4 @@
-"""The scores of both sides that a test takes, by case or by repeat; the p-values that it gives."""
+"""The scores of both sides that a test takes, by case or by repeat; the p-values of a test."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 HITS = frozenset({0.0, 1.0})
-# with fewer there is no spread to be estimated
+# with fewer no spread can be estimated
 FEWEST_REPEATS = 2
-# a repeat counts if so many of the cases have a value in it
+# a repeat counts if this share of the cases has a value in it
 FEWEST_OF_A_REPEAT = 0.9
 # 90 % of 30 is not 27 in floating point
 ROUNDING = 1e-9
@@ -67,7 +67,7 @@ class Tails:
     better: float
 
 
-# the p-values of a test that found nothing at all to judge by: neither direction is shown
+# the p-values of a test without anything to judge by, for neither direction
 NOTHING_SHOWN = Tails(worse=1.0, better=1.0)
 
 
@@ -77,9 +77,9 @@ class SignificanceResult:
 
     Attributes:
         tails: the p-values, each in [0, 1].
-        statistic: t, z, or the total of a permutation test, negative is worse; chi-square
-            for the tests that are named so. None where nothing varies, so that no t exists:
-            the p-values are then those of so many like signs (``same-shift``).
+        statistic: t, z, or the total of a permutation test, negative is worse; chi-square for the
+            tests of that name. None where nothing varies, so that no t exists: the p-values are
+            then the chances of so many like signs (``same-shift``).
         dof: degrees of freedom of the statistic; None where it has none.
         standard_error: of the mean difference, by the paired and the crossed test; 0 where
             nothing varies.
@@ -110,10 +110,10 @@ def totals_of_repeats(
 ) -> CaseScores | None:
     """Add the scores of all cases up in each repeat, to be tested like the scores of one case.
 
-    Whatever cases share within a repeat, the repeats of both sides are exchangeable without
-    an effect. From each value the mean of its case over both sides is subtracted. A missing
-    value counts as that mean, so that a lost trial moves no total. A repeat counts if at least
-    nine in ten cases have a value in it.
+    Without an effect the repeats of both sides are exchangeable, whatever cases share within a
+    repeat. Each value counts less the mean of its case over both sides. A missing value counts as
+    this mean, so that a lost trial moves no total. A repeat counts if at least nine in ten cases
+    have a value in it.
 
     Args:
         baseline: the values of each case in every repeat, NaN where it has none.

@@ -1,8 +1,8 @@
 """The rate of false alarms of the gate on this very suite: deal two runs from one, and count.
 
-Each trial of a dealt run is any of those that its case has, however often it was dealt
-already. Splitting the trials into halves instead is right on average, but not for the suite at
-hand: of eight cases with four trials it called two in five healthy suites ill.
+Each trial of a dealt run is any trial of its case, also one that was dealt already. A split of the
+trials into halves is right on average, but not for the suite at hand: with eight cases of four
+trials it called two in five healthy suites ill.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Test = Literal["paired-t", "exact-within-case", "sign-flip"]
 
 # with the t-test, unless that would deal too many trials
 DEALS = 2000
-# before a suite is called ill; of healthy ones the first look alone calls 1 in 40 so
+# before a suite is called ill; the first look alone calls 1 in 40 healthy suites ill
 DEALS_BEFORE_AN_ALARM = 5000
-# a permutation test is run anew for every deal
+# a permutation test runs for every deal
 EXACT_DEALS = 200
 SHUFFLED_DEALS = 100
 # a large suite is dealt less often: 20,000 trials take a second
@@ -42,16 +42,16 @@ BEYOND = 0.025
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfCheck:
-    """The false alarms of the default test on a run that is held against itself.
+    """The false alarms of the default test on a run that is compared with itself.
 
     Attributes:
         method: the test that was run on every deal.
-        cases: that were dealt: those with two or more trials.
-        left_out: cases with fewer.
+        cases: how many were dealt, with two or more trials each.
+        left_out: how many cases have fewer.
         deals: how often two runs were dealt.
         alarms: how often the test called one run worse than the other.
-        interval: of the rate of alarms, 95 %: so few deals leave it open.
-        drift_p: chance that repeats differ as much without drift; None if it cannot be told.
+        interval: of the rate of alarms, 95 %, as the deals are few.
+        drift_p: chance that repeats differ as much without drift; None if nobody can tell.
     """
 
     method: Test
@@ -78,10 +78,10 @@ def self_check(
 ) -> SelfCheck | None:
     """Deal two runs from the trials of each case at random, and run the default test.
 
-    Nothing differs between the two, so alarms should be as rare as the level says. Cases
-    of one unit are dealt alike, so that what their trials of one index share stays shared.
-    The deals are seeded by the scores: the same run gives the same answer. Where alarms
-    look more frequent than the level, 5,000 new deals take the place of the first ones.
+    Nothing differs between the two, so alarms should be as rare as the level says. Cases of one
+    unit are dealt alike, so that trials of one index go on sharing what they share. The deals are
+    seeded by the scores: the same run gives the same answer. Where alarms look more frequent than
+    the level, 5,000 new deals take the place of the first ones.
 
     Args:
         samples: the scores of each case by trial index, finite.
@@ -184,7 +184,7 @@ def _exact_alarm(
 
 
 def _differences(units: Sequence[Unit], random: np.random.Generator, *, deals: int) -> FloatArray:
-    """Deal two runs of all cases, those of a unit alike; shape (n_deals, n_cases)."""
+    """Deal two runs of all cases, the cases of a unit alike; shape (n_deals, n_cases)."""
     columns = []
     for unit in units:
         dealt: dict[int, NDArray[np.int64]] = {}
@@ -211,5 +211,5 @@ def _t_alarms(differences: FloatArray, sizes: Sequence[int], *, alpha: float) ->
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    """Return at which column each unit starts."""
+    """Return the column at which each unit starts."""
     return list(itertools.accumulate(sizes[:-1], initial=0))

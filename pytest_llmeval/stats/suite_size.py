@@ -1,4 +1,4 @@
-"""The size of a suite: what it finds, and what more cases or more repeats would find."""
+"""The size of a suite: the drop that it finds, also with more cases or more repeats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMES_THE_CASES = (0.5, 1, 2, 3, 5, 10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """The variances of which that of a case's difference is made, each >= 0.
+    """The components of the variance of a case's difference, each >= 0.
 
     Attributes:
         within_baseline: of one trial of a case, in the baseline.
@@ -68,8 +68,8 @@ def recorded_components(
 ) -> Components | None:
     """Estimate the components of a drop from a single run.
 
-    One run does not tell how unlike its cases would fall. Each is taken to lose the same
-    share of its score, so that cases differ as far as they did in that run.
+    One run does not tell how unlike its cases would fall. Each case is taken to lose the same share
+    of its score, so that cases differ as far as in that run.
 
     Args:
         samples: the scores of each case, at least one case with at least one score each.
@@ -80,8 +80,8 @@ def recorded_components(
         The components; None if no case has two scores, or with fewer than two cases.
 
     Source:
-        Moments of a two-level model, as for ``estimated_components``: the variance of the
-        true means is that of the seen ones less what chance adds. For pass scores the
+        Moments of a two-level model, as for ``estimated_components``: the variance of the true
+        means is the variance of the observed means less the part of chance. For pass scores the
         spread of rates p (1 - f) follows from the means of p and p^2 (algebra).
     """
     within = within_case_variance(samples)
@@ -101,7 +101,7 @@ def recorded_components(
 
 
 def assumed_components(baseline: ArrayLike, current: ArrayLike) -> Components:
-    """Work the components out from pass rates that are assumed.
+    """Work the components out from assumed pass rates.
 
     Args:
         baseline: shape (n_cases,), rate of each case in the baseline, in [0, 1].
@@ -120,7 +120,7 @@ def fallen(rates: ArrayLike, drop: float) -> FloatArray:
 
     Args:
         rates: shape (n_cases,), in [0, 1], not all 0.
-        drop: of the mean, from 0 to that mean.
+        drop: of the mean, from 0 to the mean.
     """
     before = np.asarray(rates, dtype=np.float64)
     after: FloatArray = before * (1 - drop / float(np.mean(before)))
@@ -132,7 +132,7 @@ class Design:
     """A comparison that is planned: the paired t-test on the means of cases.
 
     Attributes:
-        cases: that will be asked anew, >= 1; need not be whole.
+        cases: that will be asked again, >= 1; need not be whole.
         baseline: repeats of each in the baseline, >= 1.
         current: repeats of each in the current run, >= 1.
         components: the variances of its differences.
@@ -147,7 +147,7 @@ class Design:
 
     @property
     def standard_error(self) -> float:
-        """Of the mean difference: root of (s2_delta + s2_w1/n1 + s2_w0/n0) / m."""
+        """The error of the mean difference: root of (s2_delta + s2_w1/n1 + s2_w0/n0) / m."""
         noise = (
             self.components.within_baseline / self.baseline
             + self.components.within_current / self.current
@@ -168,7 +168,7 @@ def power_of(design: Design, *, drop: float) -> float:
     dof, error = design.cases - 1, design.standard_error
     if dof < 1:
         return 0.0
-    if error <= negligible([drop]):  # no chance at all: every case falls, or none
+    if error <= negligible([drop]):  # without any chance every case falls, or none
         return float(drop > 0 and 0.5**design.cases < design.alpha)
     critical = float(special.stdtrit(dof, 1 - design.alpha))
     return power_of_t(drop / error, dof=dof, critical=critical)
@@ -213,11 +213,11 @@ def repeats_needed(
         design: the comparison; its own repeats of the current run do not matter.
         drop: true mean drop, > 0.
         power: chance to find it, in (0, 1).
-        baseline_too: the baseline is recorded anew, with as many repeats.
+        baseline_too: the baseline is recorded again, with as many repeats.
 
     Returns:
-        The smallest number, >= 1; None if even 1000 would not do: then more cases are
-        needed, or more repeats in the baseline.
+        The smallest number, >= 1; None if 1000 would not do: then more cases are needed, or more
+        repeats in the baseline.
     """
 
     def finds(repeats: int) -> bool:
@@ -248,7 +248,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The drop that a comparison finds, and the numbers that would be needed.
+    """The drop that a comparison finds, and the cases or repeats that it would need.
 
     Attributes:
         design: the comparison as it is.
@@ -259,9 +259,9 @@ class Plan:
         cases: that would be needed with these repeats; None above a million.
         repeats: of the current run that would be needed with these cases; None if no number
             would do.
-        repeats_on_both_sides: the same, with a baseline of as many.
-        by_repeats: what is found with other numbers of repeats.
-        by_cases: what is found with other numbers of cases.
+        repeats_on_both_sides: the same, with as many repeats in the baseline.
+        by_repeats: the drops that other numbers of repeats find.
+        by_cases: the drops that other numbers of cases find.
     """
 
     design: Design
@@ -277,7 +277,7 @@ class Plan:
 
 
 def plan(design: Design, *, drop: float, power: float) -> Plan:
-    """Work out which drop a comparison finds, and the numbers that would be needed.
+    """Work out which drop a comparison finds, and the cases or repeats that it would need.
 
     Args:
         design: with whole numbers of cases and repeats.
@@ -304,7 +304,7 @@ def plan(design: Design, *, drop: float, power: float) -> Plan:
 
 
 def _grid(usual: Sequence[int], *more: float | None) -> list[int]:
-    """Return the usual numbers, and those that are asked about."""
+    """Return the usual numbers, and the numbers that were asked about."""
     return sorted({*usual, *(int(number) for number in more if number is not None)} - {0})
 
 

@@ -16,7 +16,7 @@ FEWEST_WORDINGS = 3
 
 
 def jackknife_errors(residuals: FloatArray, sizes: Sequence[int]) -> FloatArray:
-    """Return the standard error of the mean over cases, from units held against all others.
+    """Return the standard error of the mean over cases, by the jackknife over units.
 
     Args:
         residuals: summed within each unit, shape (..., n_units), n_units >= 2.
@@ -48,7 +48,7 @@ def tails_without_spread(difference: float, *, negligible: float, least: float) 
     Args:
         difference: of the means, negative is worse.
         negligible: up to which size a difference counts as none, >= 0.
-        least: the p-value of the direction that was seen, in (0, 1).
+        least: the p-value of the observed direction, in (0, 1).
     """
     return Tails(
         worse=least if difference < -negligible else 1.0,
@@ -65,8 +65,8 @@ def paired_test(
 ) -> SignificanceResult:
     """Test whether paired differences lie below ``-margin`` on average, or above 0.
 
-    With one case a unit this is Student's paired t-test. Without any spread there is no t:
-    then the p is that of so many signs falling the same way, .5 ** units.
+    With one case a unit this is Student's paired t-test. Without any spread there is no t: then the
+    p is the chance of so many like signs, .5 ** units.
 
     Args:
         differences: shape (n_cases,), current minus baseline, negative is worse, each
@@ -128,13 +128,12 @@ def mean_squares(differences: ArrayLike) -> tuple[float, float, float]:
 def crossed_test(differences: ArrayLike, *, alpha: float = 0.05) -> SignificanceResult:
     """Test whether paired differences are below zero, for cases and wordings in general.
 
-    Both are taken as samples of what else might have been asked. The variance is that of
-    two crossed random effects, never below what cases or wordings alone would give. Its
-    degrees of freedom are Satterthwaite's, never below those of the fewer of cases and
-    wordings alone: his formula gives a fraction of one where the two mean squares that are
-    added are small beside the residual that is taken off.
+    Cases and wordings are taken as samples of all questions. The variance is the one of two crossed
+    random effects, never below the variance by cases or by wordings alone. Its degrees of freedom
+    are Satterthwaite's, but at least the fewer of cases and wordings less one: his formula gives a
+    fraction of one where the two mean squares in the sum are small beside the residual.
 
-    Without any spread there is no t: then the p is that of so many like signs, .5 to the
+    Without any spread there is no t: then the p is the chance of so many like signs, .5 to the
     number of wordings (of cases if fewer).
 
     Args:
@@ -178,7 +177,7 @@ def _satterthwaite(
 def welch(baseline: ArrayLike, current: ArrayLike) -> SignificanceResult:
     """Test whether two samples of unlike spread have one mean.
 
-    Without any spread there is no t. If the means differ the p is then that of the most
+    Without any spread there is no t. If the means differ, the p is then the chance of the most
     extreme of all ways to deal the values to two sides of these sizes.
 
     Args:
