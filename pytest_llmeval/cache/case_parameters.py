@@ -1,7 +1,7 @@
 """Parameters of cases, kept under their digest: a run file, which a team shares, holds no text.
 
-They show what an edited case was before. What goes by the name of a secret is blanked, and long
-texts are cut, as in a request that is kept.
+The parameters show what an edited case was before. A value under the name of a secret is blanked,
+and long texts are cut, as in a kept request.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Parameters = Mapping[str, Any]  # by the names of the arguments
 
 
 def plain_value(value: object) -> object:
-    """Write what JSON has no form of: a record by its fields, a member of an enum by its value.
+    """Write an object that JSON lacks: a record by its fields, a member of an enum by its value.
 
     Raises:
-        TypeError: it is neither; of other objects nobody knows what they hold.
+        TypeError: it is neither; nobody knows what another object holds.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in fields(value) if each.compare}
@@ -48,7 +48,7 @@ def parameters_name(digest: str) -> str:
 
 
 def keep_parameters(store: Store, by_digest: Mapping[str, Parameters]) -> None:
-    """Write those that are not there yet.
+    """Write the parameters that are not there yet.
 
     Raises:
         CacheUnusable: the database cannot be read or written.
@@ -73,7 +73,7 @@ def _rows(by_digest: Mapping[str, Parameters]) -> Iterator[NewRow]:
 
 
 def read_parameters(value: bytes | RowRefused | None) -> Parameters | None:
-    """Read the value of a row; None if there is none that we wrote."""
+    """Read the value of a row; None without a row that we wrote."""
     try:
         return (
             parse_object(inflate(value, limit=MAX_HEADER), "it") if type(value) is bytes else None

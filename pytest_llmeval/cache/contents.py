@@ -1,4 +1,4 @@
-"""Draws of a cache, row by row: counted, and picked to be pruned."""
+"""Draws of a cache, row by row: counts them, and picks the ones to prune."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def parse_name(name: str) -> DrawName | None:
 
 
 def draws_in(rows: Iterable[StoredRow]) -> Iterator[StoredDraw]:
-    """Pick the draws, the readable ones and those that are refused."""
+    """Pick the draws, both the readable and the refused ones."""
     for stored in rows:
         parsed = parse_name(stored.name)
         if parsed is not None:
@@ -76,15 +76,15 @@ class Contents:
     """The contents of a cache, counted.
 
     Attributes:
-        places: how many generations each key and slot has; without a
-            run that names another a replay finds the newest.
+        places: how many generations each key and slot has. A replay finds the newest one, unless a
+            run names another.
         requests: keys that have a reply.
-        spares: replies that a session paid for while another was first.
+        spares: replies that a session paid for while another session was first.
         refused: rows that this plugin did not write.
         size: bytes of the values.
-        oldest: when the first was paid for, UTC; "" if that is not known. ``newest`` likewise.
+        oldest: when the first reply was paid for, UTC; "" if not known. ``newest`` likewise.
         replies: of every generation, by model and host.
-        sizes: their bytes.
+        sizes: bytes of these replies.
     """
 
     places: Counter[str] = field(default_factory=Counter)
@@ -154,17 +154,18 @@ class Pruning(Change):
 def plan_pruning(rows: Iterable[StoredRow], *, before: str, kept: Set[str]) -> Pruning:
     """Work out what goes.
 
-    The generations of a slot must have no gap, which a newer reply would fill: those that
-    stay move up. A slot that holds a row which we did not write is left as it is.
+    The generations of a slot must have no gap, which a newer reply would fill: the generations that
+    stay move up. A slot that holds a row of somebody else is left as it is.
 
     Args:
         rows: all rows of a cache.
-        before: only what was paid for before then goes, UTC as ``StoredReply.created`` has it.
-        kept: ids of draws that stay, however old.
+        before: only draws that were paid for before this time go, UTC as in
+            ``StoredReply.created``.
+        kept: ids of draws that stay at any age.
     """
     rows = list(rows)
     draws = list(draws_in(rows))
-    # A draw that we did not write, or of unknown age, is not old.
+    # A draw of unknown age, or that somebody else wrote, is not old.
     old = {draw.name: draw for draw in draws if draw.reply and "" < draw.reply.created < before}
     locked = {draw.parsed.place for draw in draws if draw.reply is None}
     going = {

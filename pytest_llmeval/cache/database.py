@@ -38,18 +38,18 @@ AnyCache = SharedCache | ReadOnlyCache
 ATTEMPTS = 100
 PAUSE = 0.01  # seconds; another process needs far less to set a damaged cache aside
 READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
-NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)  # which of them depends on the file
+NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)  # the file decides which of these is raised
 
 
 class Store:
     """Values that are written once and never changed, for all threads and processes.
 
-    Opened at first use and again after ``close``. A damaged cache is set aside and a new one
-    begun; so is a cache that somebody removed or renamed while it was open.
+    Opened at first use and again after ``close``. A damaged cache is set aside and a new one begun.
+    A new one is begun, too, if somebody removed or renamed the cache while it was open.
 
-    Rows that threads add at the same time are written together. Lookups do not wait for that, as
-    they have connections of their own. When such a lookup fails, for whatever reason, it is
-    repeated on the connection that writes: damage is dealt with on that one alone.
+    Rows that threads add at the same time are written together. Lookups have connections of their
+    own, and do not wait for these writes. A lookup that fails, for whatever reason, is repeated on
+    the connection that writes: only this one deals with damage.
 
     Args:
         directory: ``.llmeval``; the database lies in its folder ``cache``.
@@ -61,8 +61,8 @@ class Store:
         self._folder = directory / "cache"
         self._database = self._folder / DBNAME
         self._warn = warn
-        # A child has SQLite's own locks as they are at the fork, so no thread may be inside then.
-        # A fork takes the last first: ``_drop`` takes the others while it has that one.
+        # A child has SQLite's own locks as at the fork, so no thread may be inside SQLite then. A
+        # fork takes the last lock first: ``_drop`` takes the others while it has the last one.
         self._reading = [lock_awaited_by_forks(), lock_awaited_by_forks()]
         self._lock = lock_awaited_by_forks()
         self._cache: AnyCache | None = None
@@ -72,8 +72,8 @@ class Store:
         call_in_forked_children(self._begin)
 
     def _begin(self) -> None:
-        # SQLite forbids a forked child to use or to close a connection of its parent: keep it. Nor
-        # may a child commit what threads of its parent add.
+        # SQLite forbids a forked child to use or to close a connection of its parent: keep it. The
+        # child may not commit rows of its parent's threads, either.
         self._inherited += self._cache, self._readers
         self._cache = self._readers = None
         self._commits = GroupCommit(self._write)
@@ -84,7 +84,7 @@ class Store:
         """Read a value, None if there is none.
 
         Raises:
-            RowRefused: it is not one that we wrote.
+            RowRefused: we did not write the row.
             CacheUnusable: the database cannot be read.
         """
         (found,) = self.find(name)
@@ -101,7 +101,7 @@ class Store:
         return self._read(lambda rows: rows.find(*names))
 
     def below(self, beginning: str) -> list[StoredRow]:
-        """Read all rows whose names begin so; see ``Rows.below``.
+        """Read all rows whose names have a beginning; see ``Rows.below``.
 
         Raises:
             CacheUnusable: the database cannot be read.
@@ -148,7 +148,7 @@ class Store:
         """Change many rows in one transaction, in which no other process can change any.
 
         Args:
-            plan: is given every row as ``rows`` gives them, and says what to change.
+            plan: gets every row, as ``rows`` yields it, and returns the changes.
 
         Returns:
             What was changed.
@@ -178,7 +178,7 @@ class Store:
                     return work(self._opened())
                 except CacheError:
                     raise
-                except (TypeError, ValueError) as exc:  # diskcache trusts its tables to be its own
+                except (TypeError, ValueError) as exc:  # diskcache takes any tables for its own
                     self._recover(f"its tables are not those of diskcache: {exc}")
                 except (sqlite3.OperationalError, Timeout, OSError) as exc:
                     self._end_transaction()
@@ -212,7 +212,7 @@ class Store:
     def _is_in_place(self) -> bool:
         """Whether the path still leads to the database that is open."""
         if isinstance(self._cache, SharedCache) and self._seen is not None:
-            # No other file can have the inode of one that we hold open.
+            # No other file can have the inode of a file that we hold open.
             with contextlib.suppress(OSError):
                 return Files.lstat(self._database).st_ino == self._seen[1]
         return identity(self._database) == self._seen
@@ -232,8 +232,8 @@ class Store:
             return open_cache(self._folder)
         except sqlite3.OperationalError as exc:
             code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-            # diskcache writes to open a cache, but rows can be read without diskcache. A cache that
-            # it has just begun to make may open the next time.
+            # diskcache writes when it opens a cache, but rows can be read without diskcache. A
+            # cache that another process has just begun to make may open the next time.
             was_there = self._seen is not None and identity(self._database) == self._seen
             if code not in READ_ONLY and not (code in NO_ROOM and was_there):
                 raise
@@ -247,7 +247,7 @@ class Store:
                 connection.close()
 
     def _unusable(self, exc: Exception) -> CacheUnusable:
-        cause = str(exc) or "another process has locked it"  # what diskcache.Timeout stands for
+        cause = str(exc) or "another process has locked it"  # the error behind diskcache.Timeout
         message = (
             f"the cache of replies {self._folder} cannot be used ({cause}); make room there, let "
             "this user write there, or name another directory with --llm-dir"

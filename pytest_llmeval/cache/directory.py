@@ -1,4 +1,4 @@
-"""The directory ``.llmeval``: whose it is, making it, and setting a damaged cache aside."""
+"""The directory ``.llmeval``: check its owner, make it, and set a damaged cache aside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Identity = tuple[int, int]
 
 
 def refuse_foreign(directory: Path, *, rootpath: Path) -> None:
-    """Read nothing that another user may have put in the way.
+    """Refuse a directory that another user may have put in the way.
 
     Args:
         directory: ``.llmeval``, found, or named in a file that a branch may change.
@@ -65,10 +65,10 @@ def prepare_directory(directory: Path) -> None:
 
 
 def refuse_link(folder: Path) -> None:
-    """Let nothing be written, or deleted, in the place that a planted link leads to.
+    """Refuse a planted link, so that nothing is written or deleted in the place behind it.
 
     Args:
-        folder: one that ``.llmeval`` holds; that itself may be a link of the user's.
+        folder: one in ``.llmeval``, which may be a link of the user's itself.
 
     Raises:
         OSError: it is a symbolic link.
@@ -85,7 +85,7 @@ def refuse_link(folder: Path) -> None:
 
 
 def open_plain(path: Path) -> BufferedReader:
-    """Open a file to read it, if it is one: to open a pipe would wait for whoever writes to it.
+    """Open a regular file to read it; an open pipe would wait for a writer.
 
     Raises:
         OSError: it is a folder, a pipe or a device, or it cannot be opened.
@@ -94,7 +94,7 @@ def open_plain(path: Path) -> BufferedReader:
 
 
 def _plain(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has none
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows lacks this flag
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
@@ -102,10 +102,10 @@ def _plain(path: str, flags: int) -> int:
 
 
 def identity(database: Path) -> Identity | None:
-    """Return what identifies the cache of a path: inodes of folder and database, None if missing.
+    """Return the identity of a cache: inodes of folder and database, None if missing.
 
-    The folder's inode alone would not do: a folder that is removed and made anew often gets
-    the old one, while the inode of a database that we hold open is never given away.
+    The folder's inode alone would not do: a folder that is removed and made again often gets the
+    old one. The inode of a database that we hold open is never given to another file.
     """
     try:
         folder = Files.stat(database.parent).st_ino
@@ -120,14 +120,14 @@ def identity(database: Path) -> Identity | None:
 def set_aside(database: Path, *, seen: Identity) -> Path | None:
     """Rename the folder of a damaged database, unless another process did so first.
 
-    Of all processes that find the damage one alone may rename, or the second would rename the
-    fresh cache of the first. The right to it is a file with the inodes in its name, made
-    exclusively inside the folder: a process that made it and *then* still sees those inodes has
-    the damaged folder, because no other process may have moved it away meanwhile.
+    Only one of the processes that find the damage may rename, or the second would rename the fresh
+    cache of the first. The right to rename is a file with the inodes in its name, made exclusively
+    inside the folder. A process that made this file and *then* still sees those inodes has the
+    damaged folder, because no other process may have moved the folder meanwhile.
 
     Args:
         database: the file that was found damaged.
-        seen: what ``identity(database)`` was then.
+        seen: ``identity(database)`` at that time.
 
     Returns:
         Where the folder went; None if another process has moved it or is about to.

@@ -1,8 +1,8 @@
 """diskcache, made safe and quick: bytes by name, nothing unpickled, one sync for many threads.
 
 Anybody who can write into the cache directory can plant rows and files. diskcache alone would
-unpickle them (CVE-2025-69872), or read and delete any file that a row names. ``RefusingDisk``
-keeps it from every row, ``open_cache`` refuses such files.
+unpickle them (CVE-2025-69872), or read and delete any file that a row names. ``RefusingDisk`` keeps
+diskcache from every row, and ``open_cache`` refuses such files.
 
 This is the only module that imports diskcache; an idle session never loads it.
 """
@@ -47,22 +47,22 @@ Outcome = bool | Exception
 
 TIMEOUT = 60.0  # seconds to wait for the lock of another process
 
-# diskcache keeps its settings in the database; a process that opens it with other settings changes
-# them for all. Its defaults evict: of 3,000 rows over the size limit 240 were left.
+# diskcache keeps its settings in the database; a process that opens the cache with other settings
+# changes these for all. Its defaults evict: of 3,000 rows over the size limit 240 were left.
 SETTINGS: dict[str, Any] = {
     "statistics": 0,
     "tag_index": 0,
     "eviction_policy": "none",
     "cull_limit": 0,
     "size_limit": 2**62,
-    "disk_min_file_size": 2**62,  # every value in the database, none in a file beside it
+    "disk_min_file_size": 2**62,  # every value in the database, none in a file
     "sqlite_synchronous": 2,  # FULL: what is acknowledged outlives a power cut
     "sqlite_mmap_size": 0,  # a mapped file that is cut short kills the process (SIGBUS)
 }
 INSERT = "INSERT INTO Cache(key, raw, store_time, access_time, size, mode, filename, value) VALUES "
 ROW = f"(?, 1, ?, ?, 0, {MODE_RAW}, NULL, ?)"
 TAKEN = "SELECT key FROM Cache WHERE raw = 1 AND key IN"
-# Not OR IGNORE: a row that breaks another rule, which somebody else's table may have, is damage.
+# Not OR IGNORE: a row that breaks another rule, of somebody else's table, is damage.
 INSERT_IF_NEW = f"{INSERT}{ROW} ON CONFLICT (key, raw) DO NOTHING"
 DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
 RENAME = "UPDATE Cache SET key = ?2 WHERE key = ?1 AND raw = 1"
@@ -70,7 +70,7 @@ SUPER_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
 
 
 class RefusingDisk(Disk):  # type: ignore[misc]  # diskcache has no types
-    """Let diskcache itself read no row and remove no file: rows are read by ``queries`` alone."""
+    """Refuse diskcache to read a row or remove a file: ``queries`` alone reads rows."""
 
     def get(self, *_row: object) -> NoReturn:
         """Refuse a row.
@@ -86,9 +86,9 @@ class RefusingDisk(Disk):  # type: ignore[misc]  # diskcache has no types
 class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
     """A cache with one connection for all threads, which must take turns.
 
-    diskcache opens a connection a thread. Our threads live as long as a trial or a call, there
-    are hundreds of them, and from Python 3.13 on each connection that ends with its thread
-    instead of being closed is a ResourceWarning.
+    diskcache opens a connection a thread. Our threads live as long as a trial or a call, and there
+    are hundreds of these. From Python 3.13 on, a connection that ends with its thread without being
+    closed is a ResourceWarning.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -116,9 +116,9 @@ class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
     def add_all(self, rows: Sequence[NewRow]) -> list[bool]:
         """Write rows in one transaction, each unless its name is taken.
 
-        If all are new, one statement does it, else four do. Each statement is a turn of the
-        interpreter's lock: beside 64 trials in flight, the five of diskcache's ``add`` held every
-        reply back by 30 ms.
+        If all rows are new, one statement writes them, else four do. Each statement is a turn of
+        the interpreter's lock: beside 64 trials in flight, the five statements of diskcache's
+        ``add`` held every reply back by 30 ms.
 
         Returns:
             For each row whether it was written.
@@ -128,7 +128,7 @@ class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
         """
         try:
             self._insert(rows)
-        except sqlite3.IntegrityError:  # one of them has a row already, say
+        except sqlite3.IntegrityError:  # a name has a row already, say
             with self.transact():
                 return self._insert_new(rows)
         except sqlite3.OperationalError as exc:
@@ -138,7 +138,7 @@ class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
         return [True] * len(rows)
 
     def _insert_new(self, rows: Sequence[NewRow]) -> list[bool]:
-        """Write those of the rows whose names are not taken, nor that of one before them."""
+        """Write the rows whose names are not taken, also not by an earlier row."""
         names = [name for name, _ in rows]
         marks = ", ".join("?" * len(names))
         found = self._con.execute(f"{TAKEN} ({marks})", names)
@@ -163,13 +163,13 @@ class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
         with self.transact():
             change = plan(all_pages(lambda before: self.page("*", before)))
             self._con.executemany(DELETE, [(name,) for name in change.removed])
-            # In this order: what is renamed takes a name that was just removed, or renamed.
+            # In this order: a renamed row takes a name that was just removed or renamed.
             self._con.executemany(RENAME, change.renamed)
             self._con.executemany(INSERT_IF_NEW, _columns(change.added))
         return change
 
     def delete_all(self) -> None:
-        """Delete every row in one transaction, and the room that they took if nobody is in the way.
+        """Delete every row in one transaction, and give the room back if no other process reads.
 
         Raises:
             sqlite3.DatabaseError, Timeout: none was deleted.
@@ -196,8 +196,8 @@ def open_cache(directory: Path) -> SharedCache:
 
     Raises:
         sqlite3.DatabaseError: the database is damaged, or files were planted beside it.
-        sqlite3.OperationalError: it cannot be opened as things are (full, locked, read-only).
-        OSError: the directory cannot be made or read.
+        sqlite3.OperationalError: it cannot be opened now (full, locked, read-only). OSError: the
+        directory cannot be made or read.
     """
     with contextlib.suppress(FileExistsError):
         Files.mkdir(directory, 0o700)
@@ -206,22 +206,22 @@ def open_cache(directory: Path) -> SharedCache:
 
 
 def _refuse_planted_files(directory: Path) -> None:
-    # SQLite would write through a link. And a journal that ends in the name of a super-journal
-    # makes it delete the file of that name; ours never have one (nothing is ever attached).
+    # SQLite would write through a link. A journal that ends in the name of a super-journal makes
+    # SQLite delete the file of that name; our journals have none (nothing is ever attached).
     kinds = {}
     for name in Files.listdir(directory):
-        with contextlib.suppress(FileNotFoundError):  # another process is done with it
+        with contextlib.suppress(FileNotFoundError):  # another process removed the journal
             kinds[name] = Files.lstat(directory / name).st_mode
     links = [name for name, mode in kinds.items() if stat.S_ISLNK(mode)]
     if links:
         raise sqlite3.DatabaseError(f"{', '.join(sorted(links))} is a symbolic link")
     for name, mode in kinds.items():
-        # A pipe or a device may be read without end; SQLite itself refuses folders.
+        # A pipe or a device may have no end; SQLite itself refuses folders.
         if name.startswith(DBNAME) and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise sqlite3.DatabaseError(f"{name} is no regular file")
     journal = directory / f"{DBNAME}-journal"
     with contextlib.suppress(FileNotFoundError):
-        # Its end alone: a file with holes may be larger than memory.
+        # The end of the journal alone: a file with holes may be larger than memory.
         if Files.tail(journal, -len(SUPER_JOURNAL_END)) == SUPER_JOURNAL_END:
             raise sqlite3.DatabaseError(f"{journal.name} names a file to delete")
 
@@ -250,10 +250,10 @@ class _Batch:
 
 
 class GroupCommit:
-    """Collects the rows that threads add while another thread commits, and commits them together.
+    """Collects the rows that threads add during a commit, and commits these rows together.
 
-    The first thread of a batch commits the whole batch, once the batch before is done. If that
-    thread is interrupted, the next thread of the batch commits it.
+    The first thread of a batch commits the whole batch, after the batch before. If that thread is
+    interrupted, the next thread of the batch commits it.
 
     Args:
         commit: writes rows in one transaction; one outcome a row, an exception if it is refused.
@@ -278,7 +278,7 @@ class GroupCommit:
             Whether it was written.
 
         Raises:
-            Exception: what its row was refused with, or what the transaction failed with.
+            Exception: the one by which the row was refused or the transaction failed.
         """
         turn = None
         with self._lock:
@@ -293,7 +293,7 @@ class GroupCommit:
                 self._open = _Batch()
         if turn is not None:
             self._wait(turn, batch)
-        outcomes = batch.outcomes or self._lead(batch)  # without outcomes the turn is ours
+        outcomes = batch.outcomes or self._lead(batch)  # without outcomes it is this thread's turn
         outcome = outcomes[place]
         if isinstance(outcome, Exception):
             raise outcome
@@ -303,7 +303,7 @@ class GroupCommit:
         """Wait until the batch is committed, or it is this thread's turn to commit it."""
         try:
             turn.acquire()
-        except BaseException:  # Ctrl-C: others will commit the row
+        except BaseException:  # Ctrl-C: another thread will commit the row
             with self._lock:
                 if turn in batch.waiting:
                     batch.waiting.remove(turn)
@@ -322,7 +322,7 @@ class GroupCommit:
         return batch.outcomes
 
     def _hand_on(self, batch: _Batch) -> None:
-        """Wake the threads that waited for a batch, and the one that is to commit the next."""
+        """Wake the threads that waited for a batch, and the thread that commits the next batch."""
         if batch.outcomes:
             while batch.waiting:
                 batch.waiting.pop().release()

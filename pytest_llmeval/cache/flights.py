@@ -1,4 +1,4 @@
-"""The calls under way: of one process, one thread alone pays for a draw and the others wait."""
+"""The calls under way: one thread of a process pays for a draw, and the others wait."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class _Flight:
 class SingleFlight:
     """The calls that this process has under way, one for each name.
 
-    The first thread makes the call. The others get its reply, as one that they did not pay for, or
-    its failure: if each of them tried in turn, an outage would take as many timeouts as cases. The
-    next thread makes the call only if the first was interrupted or gave the call up.
+    The first thread makes the call. The others get its reply, as a replayed one, or its failure: if
+    each thread tried in turn, an outage would take as many timeouts as cases. The next thread makes
+    the call only if the first was interrupted or gave the call up.
 
     Args:
         locks: held during a call, so that no other process makes it.

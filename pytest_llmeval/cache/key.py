@@ -1,7 +1,7 @@
 """The key of a request: equal requests have equal keys, from any client and any machine.
 
-A change of anything here voids every cache and every baseline there is: the golden keys
-in the tests hold it. Count ``SCHEMA`` up if it must be.
+A change of this module voids every cache and every baseline; the golden keys in the tests show such
+a change. Raise ``SCHEMA`` if a change is needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SECRET_PARAMETERS = frozenset(
         "x_amz_signature", "x_api_key", "x_goog_credential", "x_goog_signature",
     }
 )  # fmt: skip
-# They tell a provider where it has read the beginning before, which changes no answer. Some
+# These hints tell a provider where it has read the beginning before, which changes no answer. Some
 # libraries make up a value for each run (openai-agents).
 HINTS = frozenset({"prompt_cache_key"})
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -43,7 +43,7 @@ class RequestNotKeyable(LLMEvalError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canonical:
-    """A request without secrets: all that its key is made of.
+    """A request without secrets, from which its key is made.
 
     Attributes:
         provider: such as ``openai``; the part of the model name before the slash.
@@ -92,7 +92,7 @@ def canonical_request(
     source: str | None = None,
     aliases: Sequence[tuple[str, str]] = (),
 ) -> Canonical:
-    """Write a request in the one way in which all of its senders write it.
+    """Write a request in one form, whichever client sends it.
 
     Args:
         provider: such as ``openai``; the part of the model name before the slash.
@@ -123,7 +123,7 @@ def canonical_request(
 
 
 _parts = attrgetter(*PARTS)
-# Made once, as to make one takes as long as to use it.
+# Made once, as making an encoder takes as long as using it.
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
 )
@@ -142,7 +142,7 @@ def parse_json(text: bytes) -> Any:
 
 
 def value_at(value: object, *names: str) -> object:
-    """Return what stands in an object of JSON, None if there is no such place."""
+    """Return the value at a place of a JSON object, None if there is no such place."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -157,7 +157,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 @lru_cache(maxsize=64)
 def _canonical_origin(origin: str) -> str:
-    """Lower case, without the default port, without user and password."""
+    """Write an origin in lower case, without the default port, user and password."""
     if not origin:
         return ""
     try:
@@ -175,7 +175,7 @@ def _canonical_origin(origin: str) -> str:
 
 
 def _origin_complaint(origin: str) -> str:
-    # A URL may hold user and password: repeat only what follows them.
+    # A URL may hold user and password: repeat only the text behind these.
     shown = origin.rpartition("@")[2]
     return f"{shown!r} is no origin; write scheme, host and port, such as 'http://127.0.0.1:8080'"
 
@@ -211,5 +211,5 @@ def _without_secrets(query: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what goes by this name is a key, a password or the like."""
+    """Whether a value of this name is a key, a password or the like."""
     return name.strip().lower().replace("-", "_") in SECRET_PARAMETERS

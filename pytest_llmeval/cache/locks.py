@@ -1,4 +1,4 @@
-"""Locks that a fork leaves free, and what is called in a forked child."""
+"""Locks that are free in a forked child, and methods that are called there."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _freed_in_children: weakref.WeakSet[threading.Lock] = weakref.WeakSet()
 def fork_safe_lock() -> threading.Lock:
     """Make a lock that is free in a forked child, where the thread that held it is not.
 
-    What the lock protects is as that thread left it: one that may be half-made must be made anew.
-    Do not fork while holding it.
+    The protected object is as that thread left it, so a child must make a half-made one again. Do
+    not fork while holding the lock.
     """
     lock = threading.Lock()
     _freed_in_children.add(lock)
@@ -38,7 +38,7 @@ _register(after_in_child=_free_locks)
 def lock_awaited_by_forks() -> threading.RLock:
     """Make a lock that nobody holds while this process forks: the fork waits for it.
 
-    Forks take the locks in the opposite order of their making. Make few: none is ever forgotten.
+    A fork takes the locks in the opposite order of their making. Make few: each stays registered.
     """
     lock = threading.RLock()
     taken: list[bool] = []

@@ -1,8 +1,8 @@
 """Locks by which one process alone pays for a draw.
 
 A draw is locked by a byte of one file, so no draw leaves a file, and the kernel releases the lock
-when its holder dies. Where that cannot be done (no such locks, a directory that cannot be written)
-every process pays for itself and ``Replies`` keeps one reply as the draw and the others as spares.
+when its holder dies. Without such locks, or in a directory that cannot be written, every process
+pays for itself. ``Replies`` keeps one reply as the draw and the others as spares.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ FLOCK = "hhqqi4x"  # Linux: type, whence, start, length, process
 def lack_of_locks(directory: Path) -> str:
     """Say why files cannot be locked in a directory, in words for the user.
 
-    SQLite takes the refusal of a lock for a lock of somebody else, and waits for it.
+    SQLite would take the refusal of a lock for a lock of another process, and wait.
 
     Args:
         directory: ``.llmeval``, which need not be there yet.
 
     Returns:
-        What is wrong and what to type; "" where files can be locked, or none can be made.
+        The fault and what to type; "" where files can be locked, or none can be made.
     """
     folder = next(each for each in (directory, *directory.parents) if _is_folder(each))
     probe = folder / f".llmeval-probe-{secrets.token_hex(8)}"
@@ -79,7 +79,7 @@ def _opened_to_lock(probe: Path) -> Iterator[int]:
 
 @contextlib.contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Let one process at a time into the block; where there are no such locks let all in.
+    """Let one process at a time into the block; without such locks let all in.
 
     Args:
         path: an empty file, which is made; it stays.
@@ -95,7 +95,7 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 class ProcessLocks:
-    """The draws that this process has locked, of all that share a directory.
+    """The draws that this process has locked, among processes that share a directory.
 
     The kernel gives such a lock to a process, not to a thread: threads must agree among themselves
     first. No other code of the process may open the file, because closing it releases every lock.
@@ -103,7 +103,7 @@ class ProcessLocks:
     Args:
         directory: ``.llmeval``; the file lies there from the first lock to ``close``.
         patience: seconds to wait for another process, which may be stopped.
-        warn: is given a message when that wait was in vain.
+        warn: gets a message when this wait was in vain.
     """
 
     def __init__(self, directory: Path, *, patience: float, warn: Callable[[str], None]) -> None:
@@ -146,7 +146,7 @@ class ProcessLocks:
                 Files.close(self._retired.pop())
 
     def _take(self, place: int) -> int | None:
-        """Lock a byte; return by which descriptor, None where that cannot be done."""
+        """Lock a byte; return the descriptor of the lock, None where it cannot be locked."""
         pause, end = SHORTEST_PAUSE, Clock.monotonic() + self._patience
         while self._is_usable:
             opened = self._opened
@@ -207,7 +207,7 @@ class ProcessLocks:
         return False
 
     def _retire(self, opened: _Opened) -> None:
-        """Open the file anew, because another session or a user has removed this one.
+        """Open a new file, because another session or a user has removed this one.
 
         The removed file stays open: other threads may have locks in it.
         """
@@ -216,7 +216,7 @@ class ProcessLocks:
                 try:
                     self._opened = self._open()
                     self._retired.append(opened.descriptor)
-                except OSError:  # no room, or no directory any more: to wait would not help
+                except OSError:  # no room, or no directory any more: waiting would not help
                     self._is_usable = False
 
 

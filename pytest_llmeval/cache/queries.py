@@ -1,6 +1,6 @@
 """Rows read by name or page by page, through connections of our own.
 
-diskcache would write to open a cache, and has one connection for all; these only read.
+diskcache would write to open a cache, and has one connection for all. These connections only read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DATABASE = "cache.db"  # diskcache's; to import that takes a while
 MODE_RAW = 1  # diskcache's, for bytes in the database
 SIZE = 500  # rows of a page: some 500 KB
 FIRST = 2**63 - 1
-# A row that expires is one of somebody else's: ours never do, and a name that is taken has a row.
+# A row that expires is somebody else's: our rows never expire, and a taken name has a row.
 FIND = "SELECT {place}, mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
 PAGE = (
     "SELECT rowid, key, mode, filename, value FROM Cache"
@@ -36,7 +36,7 @@ BELOW = (
 )
 # A second generation, or a spare: read from the index alone.
 CHOICE = "SELECT 1 FROM Cache WHERE key GLOB '*/*/*/1' OR key GLOB '*/spare/*' LIMIT 1"
-# What https://www.sqlite.org/security.html asks for where the file may be hostile.
+# The advice of https://www.sqlite.org/security.html for a file that may be hostile.
 HARDENING = ("trusted_schema = 0", "cell_size_check = 1")
 
 
@@ -45,7 +45,7 @@ Value = bytes | RowRefused  # why it is not read, if we did not write it
 
 
 class StoredRow(NamedTuple):
-    """A row as it lies in the database; a larger ``place`` was written later."""
+    """A row of the database; a row with a larger ``place`` was written later."""
 
     place: int
     name: str
@@ -72,7 +72,7 @@ Plan = Callable[[Iterator[StoredRow]], AnyChange]
 
 
 def harden(connection: sqlite3.Connection) -> None:
-    """Make a connection wary of what lies in the database."""
+    """Harden a connection against a hostile database."""
     # A planted text that is not UTF-8 must be an odd text, not an exception.
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     for pragma in HARDENING:
@@ -89,7 +89,7 @@ def checked_value(mode: object, filename: object, value: object) -> Value:
 
 
 class Rows:
-    """Reads rows by name or page by page; whoever has connections says over which one."""
+    """Reads rows by name or page by page; a subclass provides the connection."""
 
     def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Ask over a hardened connection.
@@ -103,7 +103,7 @@ class Rows:
         """Read the values of a few rows as they are at one moment.
 
         Returns:
-            What was found, in the order of the names; None where there is no such row.
+            The rows, in the order of the names; None where there is no such row.
         """
         query, found = _finding(len(names)), list[Value | None]([None] * len(names))
         for place, *columns in self._ask(lambda one: one.execute(query, names).fetchall()):
@@ -111,7 +111,7 @@ class Rows:
         return found
 
     def below(self, beginning: str) -> list[StoredRow]:
-        """Read all rows whose names begin so, the newest first.
+        """Read all rows whose names have this beginning, the newest first.
 
         Args:
             beginning: ends in a slash.
@@ -138,7 +138,7 @@ class Rows:
 
 @cache
 def _finding(count: int) -> str:
-    """Write the query for so many rows: it takes two thirds of the time of one with IN."""
+    """Write the query for so many rows, which takes two thirds of the time of one with IN."""
     return " UNION ALL ".join(FIND.format(place=n) for n in range(count))
 
 
@@ -155,11 +155,11 @@ def all_pages(read: Callable[[int], list[StoredRow]]) -> Iterator[StoredRow]:
 
 
 class ReadConnections(Rows):
-    """Two more connections to an open cache: what they read waits for no commit.
+    """Two more connections to an open cache, which wait for no commit.
 
-    Safe for threads. They do not wait for SQLite's locks either, but fail; ``Store`` then asks the
-    connection that writes. There are two, because two threads look rows up at the same time: the
-    trial in turn, and a call that looks whether another process has paid meanwhile.
+    Safe for threads. A connection does not wait for SQLite's locks, but fails; ``Store`` then asks
+    the connection that writes. Two threads look rows up at the same time: the trial in turn, and a
+    call that checks whether another process has paid meanwhile.
 
     Args:
         database: of a cache that ``open_cache`` has just opened, and so checked.
@@ -197,8 +197,8 @@ def _connect_to_read(database: Path) -> sqlite3.Connection:
 class ReadOnlyCache(Rows):
     """The rows of a cache in a directory that cannot be written.
 
-    diskcache writes its settings whenever it opens, so it cannot read there. Rows that a killed
-    session left in the write-ahead log are not seen.
+    diskcache writes its settings whenever it opens, so it cannot open such a cache. Rows that a
+    killed session left in the write-ahead log are not seen.
 
     Raises:
         sqlite3.OperationalError: there is none, or it is damaged.
@@ -227,7 +227,7 @@ class ReadOnlyCache(Rows):
                 harden(connection)
                 return question(connection)
         except sqlite3.DatabaseError as exc:
-            # Damage, too: what cannot be written cannot be set aside.
+            # Damage, too: a cache that cannot be written cannot be set aside.
             raise sqlite3.OperationalError(str(exc)) from exc
 
 

@@ -1,4 +1,4 @@
-"""Replies by request key and slot: replayed if they are stored, paid for and kept if not."""
+"""Replies by request key and slot: a stored one is replayed, others are paid for and kept."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ __all__ = ["Replies", "StoredReply"]
 
 T = TypeVar("T")
 
-# Keys of a session whose misses are explained: each explanation reads many requests, and a session
-# that finds nothing has a thousand misses.
+# The most keys of a session whose misses are explained: each explanation reads many requests, and a
+# session that finds nothing has a thousand misses.
 EXPLAINED = 5
 
 
 class Replies:
     """Every reply that was ever paid for.
 
-    A draw may have several generations (rows ``key/slot/0``, ``key/slot/1``, ...): ``refresh``
-    adds one, lookups take the one that a run names, else the newest, and none is ever changed or
-    removed. A thread that asks for a draw while another thread or process pays for it waits for
-    that reply. If two processes cannot see each other and both pay, the first reply to be stored is
-    the draw; the other is kept under ``key/slot/spare/draw``.
+    A draw may have several generations (rows ``key/slot/0``, ``key/slot/1``, ...): ``refresh`` adds
+    one. A lookup takes the one that a run names, else the newest; no session changes or removes
+    one. A thread that asks for a draw while another thread or process pays for it waits for that
+    reply. If two processes cannot see each other and both pay, the first reply to be stored is the
+    draw; the other is kept under ``key/slot/spare/draw``.
 
     Safe for threads, for several processes on one directory, and across a fork. Nothing is
     opened, and diskcache is not even imported, before the first lookup.
@@ -63,10 +63,10 @@ class Replies:
         directory: ``.llmeval``; replies lie in its folder ``cache``.
         mode: what to do with a hit and with a miss.
         session: name of this session, the same in all its worker processes.
-        warn: is given messages on refused rows, on a cache that is damaged or cannot be used, and
-            on a process that was waited for in vain.
-        patience: seconds to wait for a draw that another process is paying for, or for what is to
-            come before a replay.
+        warn: gets messages on refused rows, on a cache that is damaged or cannot be used, and on a
+            process for which a wait was in vain.
+        patience: seconds to wait for a draw that another process is paying for, or for the calls
+            that come before a replay.
     """
 
     def __init__(
@@ -103,23 +103,23 @@ class Replies:
 
     @property
     def only_replays(self) -> bool:
-        """Whether nothing is paid for: a miss is an error."""
+        """Whether the session pays for nothing, so that a miss is an error."""
         return self._mode == "replay"
 
     def prefer(self, *draws: Collection[str]) -> None:
-        """Take from several replies of a slot the one that a run names, not the newest.
+        """Prefer the reply of a slot that a run names to the newest one.
 
         Args:
-            draws: the ids that a run names; of several runs the first one counts most.
+            draws: the ids that a run names; of several runs the first has precedence.
         """
         self._preferred = draws
 
     def named(self, several: Iterable[T], draw: Callable[[T], str]) -> list[T]:
-        """Pick what is of a preferred draw: of the first run that names any; nothing if none does.
+        """Pick the items of a preferred draw, of the first run that names any; else nothing.
 
         Args:
             several: to pick from.
-            draw: returns the id of one's draw.
+            draw: returns the id of an item's draw.
         """
         several = list(several)
         picked = ([one for one in several if draw(one) in draws] for draws in self._preferred)
@@ -158,18 +158,18 @@ class Replies:
     def pay(self, request: KeptRequest, slot: Slot) -> StoredReply:
         """Pay for a draw that ``lookup`` did not find, and keep it.
 
-        Threads and processes that ask for it meanwhile wait, and pay nothing; an error of the call
-        reaches the threads, too. Those that ask without an event loop may be what holds the loop
-        of the others up, so the two do not wait for each other.
+        Threads and processes that ask for the draw meanwhile wait, and pay nothing; an error of the
+        call reaches the threads, too. A thread that asks without an event loop may hold up the loop
+        of another, so these two kinds do not wait for each other.
 
         Args:
             request: what is asked; kept with its first reply.
             slot: which draw of the request.
 
         Returns:
-            The reply; unless a warning said otherwise or ``close`` came between, it is on disk
-            by now. ``replayed`` is True if somebody else has paid for it. If somebody else paid
-            as well and was first, it is theirs, with ``replayed`` False.
+            The reply; it is on disk by now, unless a warning said otherwise or ``close`` came
+            between. ``replayed`` is True if somebody else has paid for it. If somebody else paid as
+            well and was first, it is the other one's reply, with ``replayed`` False.
 
         Raises:
             TypeError, ValueError: the answer is not 2xx, or its facts are no JSON scalars.
@@ -184,7 +184,7 @@ class Replies:
         )
 
     def courses(self, trial: str) -> list[Steps]:
-        """Find the courses of a trial that were kept; none where its draws are to be new.
+        """Find the kept courses of a trial; none where the session wants new draws.
 
         Args:
             trial: its name, "" for none.
@@ -212,7 +212,7 @@ class Replies:
         name = course_name(trial)
         with suppress(CacheUnusable):  # a lookup of a reply tells of it
             store = self._store or self._open()
-            if self._has_courses is None:  # most suites have none, so each trial is spared a look
+            if self._has_courses is None:  # most suites have none, which spares each trial a lookup
                 self._has_courses = store.find(SOME_COURSE)[0] is not None
             while self._has_courses and (value := store.find(f"{name}{len(found)}")[0]) is not None:
                 try:
@@ -222,7 +222,7 @@ class Replies:
         return found
 
     def _course_rows(self) -> list[NewRow]:
-        """Take the courses that are to be kept."""
+        """Take the courses that wait to be kept."""
         rows: list[NewRow] = []
         with self._keeping:
             taken, self._new_courses = self._new_courses, []
@@ -237,8 +237,8 @@ class Replies:
     def close(self) -> None:
         """Close the database; the next lookup opens it again.
 
-        A reply that comes only now, to a trial that was given up at Ctrl-C, is not kept: its
-        thread may be stopped anywhere, and must find no database to open.
+        A reply that comes after this, to a trial that was given up at Ctrl-C, is not kept: its
+        thread may stop anywhere, and must find no database to open.
         """
         self._is_closed = True
         self._process_locks.close()
@@ -249,10 +249,10 @@ class Replies:
             self._store.close()
 
     def _stored(self, name: str, accepts: Accepts) -> StoredReply | None:
-        """Find the generation of a draw that may be replayed: that of a run, else the newest.
+        """Find the generation of a draw to replay: the one that a run names, else the newest.
 
-        A spare draw is replayed only where a run names it. A cache that cannot be read is an empty
-        one, but for a replay.
+        A spare draw is replayed only where a run names it. A cache that cannot be read counts as
+        empty, except in mode ``replay``.
         """
         if self._mode == "off":
             return None
@@ -337,10 +337,10 @@ class Replies:
         while True:
             row_name = f"{name}/{generation}"
             if store.add(row_name, value, beside=beside):
-                # A gap would be filled by a newer reply, which nobody would take for the newest.
+                # A newer reply would fill a gap, and lookups would not take it for the newest.
                 if not generation or store.find(f"{name}/{generation - 1}") != [None]:
                     return None
-                generation = 0  # all was cleared since the generation before was seen
+                generation = 0  # the cache was cleared since the generation before was seen
                 continue
             (found,) = store.find(row_name)
             if found is None:  # the cache was set aside meanwhile: leave no gap in the new one
@@ -362,7 +362,7 @@ class Replies:
 
     def _miss(self, request: KeptRequest, slot: Slot) -> str:
         key, canonical = request.key, request.canonical
-        # The first 300 characters are what the section shows: what differs comes first.
+        # The section shows the first 300 characters, so the difference comes first.
         if self._stored(f"{key}/{slot}", accept_any) is not None:
             why = "; what an earlier version stored there is no answer of a model"
         elif canonical is None or len(self._explained_keys | {key}) > EXPLAINED:

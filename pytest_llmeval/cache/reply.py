@@ -1,4 +1,4 @@
-"""A reply: as the call brought it, as it is handed to a test, and as it lies in the cache.
+"""A reply: as the call brought it, as a test gets it, and as the cache keeps it.
 
 A stored value is zlib over one line of JSON (the header), a newline, and the body as it came.
 Nothing but JSON is ever parsed from it.
@@ -27,7 +27,7 @@ HEADER = ("draw", "sha256", "status", "headers", "facts", "created", "session")
 SUCCESS = range(200, 300)
 TIME = "%Y-%m-%dT%H:%M:%SZ"  # sorts as it runs
 SHORT = 2048  # bytes of a text that is not worth to be packed
-STORED = b"\x78\x01\x01"  # how zlib begins a text that is one block as it is
+STORED = b"\x78\x01\x01"  # zlib's beginning of a text in one stored block
 MAX_HEADER = 2**20
 MAX_BODY = 2**28  # 256 MiB, far above any reply: what inflates to more is a bomb
 KEPT_HEADERS = frozenset({"content-type"})  # others may carry cookies, accounts or keys
@@ -43,10 +43,10 @@ class StoredReply:
     """One draw of a request.
 
     Attributes:
-        draw: 32 hex digits, born when the call was paid for.
+        draw: 32 hex digits, made when the call was paid for.
         sha256: digest of the body, 64 hex digits.
         headers: the kept ones, names in lower case.
-        session: the one that paid for it.
+        session: the one that paid for the draw.
         created: when, UTC; "" if not known.
         replayed: no call was made for it now.
     """
@@ -113,7 +113,7 @@ class KeptRequest:
     Attributes:
         key: sha256 of the canonical request, 64 hex digits.
         canonical: what the key was made of; kept beside the reply, so that a miss can be explained.
-        accepts: whether a stored reply can be replayed; one that cannot is drawn anew.
+        accepts: whether a stored reply can be replayed; any other is drawn again.
         perform: makes the call for a slot if no reply is stored. What it raises passes unchanged.
         awaits: the call goes on only while an event loop runs.
     """
@@ -152,9 +152,9 @@ def pack(header: Mapping[str, Any], body: bytes) -> bytes:
 def deflate(text: bytes) -> bytes:
     """Write a text as zlib does, quickly: a short one as it is, in one stored block (RFC 1951).
 
-    Each of the two steps of zlib is a turn of the interpreter's lock, beside other calls 0.1 ms.
-    Its window is no larger than the text: the usual one takes 256 KiB at each call, which as many
-    threads leave in pieces.
+    Each of the two steps of zlib is a turn of the interpreter's lock: 0.1 ms beside other calls.
+    The window is no larger than the text: the usual window takes 256 KiB at each call, and many
+    threads fragment the memory with it.
     """
     if len(text) <= SHORT:
         length = len(text).to_bytes(2, "little")
@@ -210,7 +210,7 @@ def decode_or_none(value: bytes | RowRefused) -> StoredReply | None:
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:
-    """Pick what is kept: a row that was planted may hold more, which an SDK would obey."""
+    """Pick the kept headers: a planted row may hold more, which an SDK would obey."""
     kept = {}
     for name, value in headers.items():
         if name.lower() in KEPT_HEADERS and _is_sendable(value):
@@ -219,7 +219,7 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def inflate(value: bytes, *, limit: int) -> bytes:
-    """Decompress what a row holds.
+    """Decompress the value of a row.
 
     Raises:
         RowRefused: it is no zlib, cut off, or has more than ``limit`` bytes.

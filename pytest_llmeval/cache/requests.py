@@ -1,8 +1,8 @@
 """Requests as they are kept beside their replies.
 
-A kept request is never sent again: what goes by the name of a secret is blanked, and long texts (a
-document, an image) are cut, with a digest of the whole. It has a row of its own, which no replay
-reads. A stored value is zlib over one line of JSON.
+A kept request is never sent again. A value under the name of a secret is blanked, and long texts (a
+document, an image) are cut, with a digest of the whole. A request has a row of its own, which no
+replay reads. A stored value is zlib over one line of JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PREFIX = "request/"
 LONGEST = 10_000  # characters of a text that are kept
 BLANKED = "***"
 
-Parts = Mapping[str, Any]  # those of a canonical request that may be kept, by name
+Parts = Mapping[str, Any]  # the parts of a canonical request that may be kept, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ def row_name(key: str) -> str:
 
 
 def parts_to_keep(request: Canonical) -> Parts:
-    """Write down what may be kept of a request."""
+    """Write the parts of a request that may be kept."""
     parts = {name: getattr(request, name) for name in PARTS}
     return parts | {"body": trimmed(request.body)}
 
 
 def request_rows(key: str, request: Canonical, *, session: str) -> Iterator[NewRow]:
-    """Give the row to store along with a reply, if there is none yet; none if it cannot be kept."""
+    """Give the row to store with a reply, unless there is one; none if it cannot be kept."""
     created = Clock.now().strftime(TIME)
     try:
         parts = parts_to_keep(request)
@@ -71,12 +71,12 @@ def request_rows(key: str, request: Canonical, *, session: str) -> Iterator[NewR
         )
         if value is not None:
             yield row_name(key), value
-    except RecursionError:  # nested so deeply that only C can follow
+    except RecursionError:  # nested deeper than Python code can follow
         return
 
 
 def stored_requests(rows: Iterable[StoredRow]) -> Iterator[StoredRequest]:
-    """Read requests from the rows among these that hold one; what is refused is passed over."""
+    """Read requests from these rows; pass over rows that are refused or hold none."""
     for row in rows:
         try:
             if isinstance(row.value, bytes) and row.name.startswith(PREFIX):

@@ -1,6 +1,6 @@
-"""The course of a trial as it lies in the cache: in which order its calls ended, and how.
+"""The course of a trial in the cache: the order in which its calls ended, and how.
 
-It is kept where calls were open at once or were given up. No reply is in it.
+A course is kept where calls were open at once or were given up. It holds no reply.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PREFIX = "course/"
 SOME_COURSE = f"{PREFIX}any"  # a row that is there where there is any
 
 
-# As rows have it, those of earlier versions too; what else they have is a call that was cancelled.
+# As in rows, also of earlier versions; any other value is a call that was cancelled.
 _GIVEN_UP = {
     "": None,
     Lost.OWN_TIMEOUT.value: Lost.OWN_TIMEOUT,
@@ -28,13 +28,13 @@ _GIVEN_UP = {
 
 
 class TimedCall(NamedTuple):
-    """A call of a trial, from when it was asked to when the application had what came of it.
+    """A call of a trial, from the request to when the application had the outcome.
 
     Attributes:
         draw: id of the draw; a call that was given up has one of its own.
         begun: seconds on a clock of the trial; ``ended`` likewise.
         expired: how many waits with a deadline ran out meanwhile, in other threads and timers.
-        given_up: how the application gave up waiting for the reply, None if it did not.
+        given_up: how the application gave the call up, None if it did not.
     """
 
     draw: str
@@ -49,7 +49,7 @@ Steps = Mapping[str, TimedCall]
 
 
 def course_name(trial: str) -> str:
-    """Return how the names of a trial's rows begin; a number follows."""
+    """Return the beginning of the names of a trial's rows; a number follows."""
     return f"{PREFIX}{hashlib.sha256(trial.encode('utf-8', 'replace')).hexdigest()}/"
 
 

@@ -1,7 +1,7 @@
 """A cache as a file to take along: JSON lines, each checked when it is read.
 
-The first line says what the file is, then comes one for each request and each draw, and the
-last one counts them. Another database would have to be trusted with far more than that.
+The first line names the format, then comes a line for each request and each draw, and the last line
+counts these. A copied database would need far more trust than such a file.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ KEY_NAME = re.compile(rf"{PREFIX}[0-9a-f]{{64}}")
 
 
 class ImportRefused(CacheError):
-    """A file is not one that ``export`` wrote; nothing of it was taken."""
+    """A file that ``export`` did not write; nothing of the file was taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The numbers of draws and requests in a file, and of rows left out, as they are not ours."""
+    """The numbers of draws and requests in a file, and of rows left out, which we did not write."""
 
     draws: int
     requests: int
@@ -114,7 +114,7 @@ def read_folder(path: Path, *, warn: Callable[[str], None]) -> list[NewRow]:
 
 
 def _lines(store: Store) -> tuple[list[StoredRow], list[dict[str, Any]]]:
-    """Return the rows to take along, in order, and the lines of those that are whole."""
+    """Return the rows to take along, in order, and the lines of the whole ones."""
     rows = [row for row in store.rows() if not row.name.startswith(COURSES)]
     rows.sort(key=_order)
     return rows, [line for line in map(_line, rows) if line is not None]
@@ -228,7 +228,7 @@ class Merging(Change):
 
     Attributes:
         new: draws in slots that had none.
-        spare: draws in slots that had another; a replay goes on finding that one.
+        spare: draws in slots that had another draw, which a replay goes on finding.
         known: draws that the cache had already.
     """
 
@@ -238,7 +238,7 @@ class Merging(Change):
 
 
 def merge(rows: Iterable[StoredRow], foreign: Sequence[NewRow]) -> Merging:
-    """Work out what to add to a cache; nothing that it has is changed.
+    """Work out which rows to add to a cache; no row of the cache changes.
 
     Args:
         rows: all rows of the cache.

@@ -1,4 +1,4 @@
-"""Why a request was asked anew or is not stored: where the stored one most like it differs."""
+"""Explain why a request was asked again or is not stored: its difference from the nearest one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LEAD = 20  # of these before the place where it differs
 
 
 def explain_miss(store: Store, key: str, request: Canonical) -> str:
-    """Say what is most like a request without a reply; "" if nothing can be said."""
+    """Name the stored request most like one without a reply; "" if there is none."""
     try:
         if store.get(row_name(key)) is not None:
             return "; the request is stored, but not this draw of it"
@@ -57,7 +57,7 @@ def origins_asked(database: Path) -> Iterator[tuple[str, str]]:
 
 
 def explain_calls(store: Store, calls: Iterable[Call]) -> Iterator[tuple[Call, str]]:
-    """Say of each call of a run whether it was replayed, and why it was asked anew.
+    """Say of each call of a run whether it was replayed, or why it was asked again.
 
     Raises:
         CacheUnusable: the cache cannot be read.
@@ -76,7 +76,7 @@ def explain_calls(store: Store, calls: Iterable[Call]) -> Iterator[tuple[Call, s
 
 
 def _cause(call: Call, store: Store, requests: Sequence[StoredRequest]) -> str:
-    """Say why a call was asked anew.
+    """Say why a call was asked again.
 
     Args:
         call: with a draw.
@@ -105,8 +105,8 @@ class _Difference(NamedTuple):
 
     Attributes:
         field: such as ``messages[0].content``.
-        asked: its value in the request that was asked; None if that has no such field.
-        stored: likewise, in the stored one.
+        asked: its value in the request that was asked; None without such a field.
+        stored: its value in the stored request, likewise.
     """
 
     field: str
@@ -115,7 +115,7 @@ class _Difference(NamedTuple):
 
 
 class Nearest:
-    """Looks for what is most like one request.
+    """Finds the stored request most like another one.
 
     Args:
         parts: of the request.
@@ -136,7 +136,7 @@ class Nearest:
         return None if nearest is None else _sentence(self._differences(nearest))
 
     def _distance(self, other: Parts) -> tuple[bool, int]:
-        """Those of the same model and path are nearer, then those of more common words."""
+        """Requests of the same model and path are nearer, then requests of more common words."""
         differing = self._differences(other)
         return _model(other) != self._model, sum(self._weight(each) for each in differing)
 
@@ -187,7 +187,7 @@ def _sides(difference: _Difference) -> str:
 
 
 def shown_apart(one: str | None, other: str | None) -> tuple[str, str]:
-    """Write two texts in one line, shortened to the place where they part; None is ``nothing``."""
+    """Write two texts in one line, cut to the place where the texts part; None is ``nothing``."""
     pairs = enumerate(zip(one or "", other or "", strict=False))
     start = next((i for i, (a, b) in pairs if a != b), min(len(one or ""), len(other or "")))
     return _shown(one, start), _shown(other, start)
@@ -197,6 +197,6 @@ def _shown(text: str | None, differs_at: int) -> str:
     if text is None:
         return ABSENT
     begin = 0 if len(text) <= SHOWN else min(max(0, differs_at - LEAD), len(text) - SHOWN)
-    # What is stored may hold anything, a terminal's escape codes too.
+    # A stored text may hold anything, such as a terminal's escape codes.
     cut = "".join(c if c.isprintable() else "?" for c in text[begin : begin + SHOWN])
     return f"{'...' * (begin > 0)}{cut}{'...' * (begin + SHOWN < len(text))}"
