@@ -16,7 +16,7 @@ from pytest_llmeval.settings import Settings
 from pytest_llmeval.stats.exact import fewest_repeats, least_p_of_repeats
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
-# by what is lacking
+# by the lacking figure
 _UNKNOWN = {"price": "no price for", "tokens": "no token counts in the replies of"}
 _MOST_NAMED = 3  # functions in a note
 _NONE = Decimal(0)
@@ -29,14 +29,14 @@ class Sum:
 
     Attributes:
         known: of the calls whose cost is known.
-        unknown: how many others there are, by model and by what is lacking.
+        unknown: how many other calls there are, by model and lacking figure.
     """
 
     known: Decimal = _NONE
     unknown: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __str__(self) -> str:
-        """Write ``$0.04``, or what is known and that more is not."""
+        """Write ``$0.04``, or the known part and that more is unknown."""
         if not self.unknown:
             return dollars(self.known)
         return f"{dollars(self.known)} and n/a" if self.known else "n/a"
@@ -103,7 +103,7 @@ def _unknown(model: str, cause: str, prices: Prices, calls: int = 0) -> str:
 
 
 def capped_lines(run: Run) -> Iterator[str]:
-    """Say at which cap the session stopped, and how many trials that left without a reply."""
+    """Say at which cap the session stopped, and how many trials got no reply for it."""
     stopped: Counter[str] = Counter()
     for trial in run.trials:
         caps = [call for call in trial.calls if call.lost is Lost.CAP]
@@ -116,13 +116,13 @@ def capped_lines(run: Run) -> Iterator[str]:
 def forecast(
     opening: Run, source: Run | None, *, settings: Settings, is_baseline: bool
 ) -> list[str]:
-    """Say how much a session may ask and spend, going by what an earlier run did.
+    """Forecast how much a session may ask and spend, from an earlier run.
 
     Args:
         opening: the run that begins.
         source: the earlier run, None if there is none.
         settings: of the session.
-        is_baseline: ``source`` is what the session will be compared with.
+        is_baseline: the session will be compared with ``source``.
     """
     lines: list[str] = []
     if settings.cache != "replay":  # that asks for nothing
@@ -150,7 +150,7 @@ def _calls_line(opening: Run, source: Run | None, settings: Settings) -> str:
 
 
 def _asked(opening: Run, source: Run, settings: Settings) -> str:
-    """Name the models that these cases asked, and the one that may be asked in their place."""
+    """Name the models that these cases asked, and the model that may be asked instead."""
     cases = {case.id for case in opening.cases}
     calls = [call for trial in source.trials if trial.case in cases for call in trial.calls]
     models = sorted({call.model for call in calls if call.model})
@@ -207,7 +207,7 @@ def _cost_line(opening: Run, source: Run | None, settings: Settings) -> str:
 
 
 def _not_known(opening: Run, source: Run, dearest: Mapping[str, Decimal]) -> str:
-    """Say of how many cases an earlier run does not tell what a trial takes, and why."""
+    """Say for how many cases an earlier run has no figures of a trial, and why."""
     ran = {trial.case for trial in source.trials}
     seen = {trial.case for trial in source.trials if trial.calls}
     causes: Counter[str] = Counter()
@@ -223,7 +223,7 @@ def _not_known(opening: Run, source: Run, dearest: Mapping[str, Decimal]) -> str
 
 
 def _dearest(source: Run, prices: Prices) -> dict[str, Decimal]:
-    """Find what the dearest trial of each case would cost if all of it were paid for."""
+    """Find the cost of each case's dearest trial if all its calls were paid for."""
     dearest: dict[str, Decimal] = {}
     for trial in source.trials:
         if trial.outcome is not Outcome.ERRORED:

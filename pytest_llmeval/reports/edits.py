@@ -1,4 +1,4 @@
-"""Edited cases in words: what their parameters are, what they were, and their means."""
+"""Edited cases in words: their parameters now and before, and their means."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compared_remark(judgement: Judgement, function: FunctionComparison, cases: s
 
 
 def edited_entries(judgement: Judgement, function: FunctionComparison) -> Iterator[EditedEntry]:
-    """List the edited cases with what was changed in them."""
+    """List the edited cases with their edits."""
     for one in function.edited:
         yield EditedEntry(of=one, changes=tuple(_changes(judgement, one)))
 
@@ -69,9 +69,9 @@ def _told(judgement: Judgement, case: EditedCase, of: FunctionComparison) -> str
 
 
 def _changes(judgement: Judgement, case: EditedCase) -> list[Change]:
-    """Compare the parameters of both sides, as far as they are here.
+    """Compare the parameters of both sides, as far as the cache has them.
 
-    What holds a text may hold a prompt, so what hides replies hides it.
+    A text may be a prompt, so the option that hides replies hides parameters, too.
     """
     before, after = judgement.edited.get(case.case, (None, None))
     if before is None or after is None:
@@ -90,7 +90,7 @@ def _changes(judgement: Judgement, case: EditedCase) -> list[Change]:
 
 
 def _fields(parameters: Parameters) -> Iterator[tuple[str, object]]:
-    """List what may differ: parameters, and the columns of a row; of a row alone its columns."""
+    """List the parts that may differ: parameters, and the columns of a row."""
     row = next(iter(parameters.values()), None)
     whole = row if len(parameters) == 1 and isinstance(row, Mapping) else parameters
     for name, value in whole.items():

@@ -43,7 +43,7 @@ Trials = dict[str, list[Trial]]  # by case
 def compared_functions(
     judgement: Judgement, comparison: Comparison
 ) -> tuple[ComparedFunction, ...]:
-    """Say a comparison in words and figures, with the cases that moved most."""
+    """Describe a comparison in words and figures, with the cases that moved most."""
     moved = [_most_moved_both_ways(one) for one in comparison.functions]
     trials = trials_of_both(judgement, {case.case for cases in moved for case in cases})
     return tuple(
@@ -119,7 +119,7 @@ def ungated_function(one: FunctionComparison) -> UngatedFunction:
 
 
 def _most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison]:
-    """Return the cases that fell most, then those that rose most, ``MOST`` in all."""
+    """Return the cases that fell most, then the cases that rose most, ``MOST`` in all."""
     improved = comparison.verdict is Verdict.IMPROVED
     leading = most_moved(comparison, MOST, improved=improved)
     others = most_moved(comparison, MOST, improved=not improved)
@@ -129,7 +129,7 @@ def _most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison
 
 
 def place_of(judgement: Judgement, function: str) -> Place:
-    """Find where a test function stands; of a function that is gone the place where it was."""
+    """Find the place of a test function; for a function that is gone its last place."""
     runs = [run for run in reversed(judgement.runs) if run]
     file, separator, _ = function.partition("::")
     if not separator or judgement.is_of_tables:
@@ -142,7 +142,7 @@ def place_of(judgement: Judgement, function: str) -> Place:
 def first_failure(judgement: Judgement, case: str, trials: Iterable[Trial]) -> str:
     """Say why the first trial of a case that did not pass failed; "" if all passed.
 
-    A recorded run tells the type of the exception and its line, no text of a reply.
+    A recorded run has the type of the exception and its line, and no text of a reply.
     """
     failed = first_failed(trials)
     return judgement.headlines.get(case) or (failed.message if failed else "")
@@ -173,7 +173,7 @@ def _moved(
 ) -> MovedCase[C]:
     """Say where a case stands, why it failed and where its replies are found."""
     before, after = (of_side[case.case] for of_side in trials)
-    rose = getattr(case, "difference", 0.0) > 0  # its excerpt is of a trial that did well
+    rose = getattr(case, "difference", 0.0) > 0  # such an excerpt shows a good trial
     excerpt = judgement.excerpts.get(case.case)
     return MovedCase(
         of=case,
@@ -185,7 +185,7 @@ def _moved(
 
 
 def _requests(trials: Iterable[Trial]) -> Requests:
-    """List what a case asked: each request once, with its draws in the order of the trials."""
+    """List the requests of a case, each once, with its draws in the order of the trials."""
     draws: dict[str, dict[str, None]] = {}
     for call in (call for trial in trials for call in trial.calls):
         of_request = draws.setdefault(call.key, {})

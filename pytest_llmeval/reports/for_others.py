@@ -1,7 +1,4 @@
-"""Reports that a session leaves for others, the summary of a job, and a gate that fails.
-
-Lists of tests have such a gate as failed tests, and GitHub as annotations.
-"""
+"""Report files, the summary of a job, and a failing gate as failed tests and annotations."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _OF_PROPERTIES = _OF_VALUES | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 def write_reports(report: Report, paths: Sequence[Path], judgement: Judgement) -> list[str]:
-    """Write the files that ``--llm-report`` names; return a sentence for each that cannot be.
+    """Write the files that ``--llm-report`` names; return a sentence for each failure.
 
     Args:
         report: on the judgement.
@@ -46,7 +43,7 @@ def write_reports(report: Report, paths: Sequence[Path], judgement: Judgement) -
             text = report_text(report, path.suffix, judgement)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        except Exception as exc:  # the verdict stands, whatever a report stumbles over
+        except Exception as exc:  # the verdict stands, whichever error a report raises
             kind = "" if isinstance(exc, OSError) else f"{type(exc).__name__}: "
             why = f"{kind}{exc}"[:_LONGEST_WHY]
             problems.append(printable(f"--llm-report={path}: not written: {why}"))
@@ -54,9 +51,9 @@ def write_reports(report: Report, paths: Sequence[Path], judgement: Judgement) -
 
 
 def report_text(report: Report, ending: str, judgement: Judgement) -> str:
-    """Write a report in the form that an ending of ``REPORT_ENDINGS`` stands for.
+    """Write a report in the form of an ending of ``REPORT_ENDINGS``.
 
-    Keys are masked also where an earlier version kept one, or where a name holds it.
+    Keys are masked here, too: an earlier version may have kept one, and a name may hold one.
     """
     if ending == HTML:
         from pytest_llmeval.reports.html.rendering import render_page  # numpy and scipy
@@ -66,7 +63,7 @@ def report_text(report: Report, ending: str, judgement: Judgement) -> str:
 
 
 def append_summary(report: Report, environ: Mapping[str, str]) -> list[str]:
-    """Append the Markdown to the summary of the job, if this is one; return likewise.
+    """Append the Markdown to the summary of a job on GitHub; return likewise.
 
     Args:
         report: on the session.
@@ -89,7 +86,7 @@ def refused(settings: Settings, message: str) -> Judgement:
 
 
 def write_junit(path: Path, found: Sequence[GateFailure]) -> list[str]:
-    """Write what pytest would, had it begun; return a sentence if that cannot be."""
+    """Write JUnit's file as pytest would have; return a sentence on a failure."""
     suite = ElementTree.Element("testsuite", name="pytest", errors="0", skipped="0")
     suite.attrib |= {"failures": str(len(found)), "tests": str(len(found))}
     for one in found:
@@ -107,7 +104,7 @@ def write_junit(path: Path, found: Sequence[GateFailure]) -> list[str]:
 
 
 def failures(report: Report, judgement: Judgement) -> list[GateFailure]:
-    """Tell what fails the session: each function once, then what is no matter of one function."""
+    """List what fails the session: each function once, then reasons of the whole session."""
     if not judgement.fails:
         return []
     by_function: dict[str, list[tuple[str, ComparedFunction]]] = {}
@@ -151,7 +148,7 @@ def _lines(one: ComparedFunction, *, against: str) -> Iterator[str]:
 def _properties(one: FunctionComparison, prefix: str) -> Iterator[tuple[str, str]]:
     """Give the figures by which the gate decided: ``llm_pass_difference``, ``-0.248``.
 
-    Where ratios are compared that is ``llm_seconds_ratio``, with its interval.
+    Where ratios are compared, the figure is ``llm_seconds_ratio``, with its interval.
     """
     effect, evidence, name = one.effect, one.evidence, f"{prefix}_{one.metric}"
     figures: dict[str, float | Interval | None] = {
@@ -171,7 +168,7 @@ def _properties(one: FunctionComparison, prefix: str) -> Iterator[tuple[str, str
 
 
 def _of_session(judgement: Judgement, *, has_others: bool) -> Iterator[GateFailure]:
-    """Tell of a session that could not judge, or fails for something else than one function."""
+    """Describe a session that could not judge, or fails for another reason than one function."""
     comparison = judgement.comparison
     kept_from = bool(judgement.could_not_judge or judgement.unsaved)
     kept_from |= judgement.keyless is not None and not judgement.is_deferred

@@ -1,4 +1,4 @@
-"""Text for numbers, names and rows, of which the sentences and tables are made."""
+"""Text for numbers, names and rows, from which the sentences and tables are made."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     Named = FunctionComparison | FunctionDescription | FunctionScores
 
 CENT = Decimal("0.01")
-_LEAST_SUM = 1e-8  # of dollars; of less not all digits are told
+_LEAST_SUM = 1e-8  # dollars; a smaller sum is rounded
 _LISTS = ("renamed", "accept", "accept_gone", "origin_alias", "prices")
 _OF_WORDS = ("llm_intercept_hosts", "llm_replay_allow", "llm_base_files")
 _PASTED = re.compile(
     rf"(?<=  )((?:llm_(?:{'|'.join(_LISTS)}))|{'|'.join(_OF_WORDS)}) = ([^\[\s].*?)(?=  |$)"
 )
-_LEAST_HASH = 4  # digits, as git has it
+_LEAST_HASH = 4  # digits, as in git
 _LONGEST_ID = 100
-_LARGE = 1e6  # from here on not all digits are told
+_LARGE = 1e6  # larger figures are rounded
 _MOST_PLACES = 9
-_NOISE = 1e-9  # up to here a figure is an error of rounding
+_NOISE = 1e-9  # smaller figures are errors of rounding
 RED = {"red": True, "bold": True}
 GREEN = {"green": True}
 YELLOW = {"yellow": True}
@@ -46,7 +46,7 @@ class Line:
 
 
 def columns(text: str) -> int:
-    """Count the columns of a terminal that a printable text takes: letters of the East take two."""
+    """Count the columns of a printable text on a terminal: wide letters of the East take two."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
@@ -58,8 +58,8 @@ def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> l
 
     Args:
         rows: at least one, equally long; the first is usually the heading.
-        left: the columns that are set flush left, as is the last one; the others hold figures
-            and are set flush right.
+        left: the columns that are set flush left, like the last one; all others hold figures and
+            are set flush right.
 
     Returns:
         One line a row, without trailing blanks.
@@ -82,7 +82,7 @@ def counted(count: int, noun: str, nouns: str | None = None) -> str:
 
 
 def counted_comparisons(functions: Sequence[str], *, more: str = "") -> str:
-    """Write ``9 functions``: of one with several metrics each is a comparison.
+    """Write ``9 functions``; each metric of a function is a comparison.
 
     Args:
         functions: the name of each comparison's function.
@@ -107,7 +107,7 @@ def recorded_by(how: str, job: CiJob | None) -> str:
 
 
 def is_own_hash(reference: str, commit: str | None) -> bool:
-    """Whether a name of a commit is its hash, which need not be said twice."""
+    """Whether a name of a commit is its hash, so that one of both is enough."""
     return len(reference) >= _LEAST_HASH and (commit or "").startswith(reference.lower())
 
 
@@ -117,7 +117,7 @@ def name_of(name: str, metric: str) -> str:
 
 
 def short(one: Named) -> str:
-    """Name a function without its file, where no other one of a session is called so."""
+    """Name a function without its file, unless another one of the session has that name."""
     return one.name or bare(one.function)
 
 
@@ -133,25 +133,25 @@ def case_name(case: str, function: str, name: str) -> str:
     Args:
         case: its id.
         function: the node id of its function.
-        name: what that is called.
+        name: what the function is called.
     """
     is_of_it = case == function or case.startswith(f"{function}[")
     if is_of_it:
         return name + case.removeprefix(function)
-    # of a table it is any text, such as a whole prompt
+    # the id of a table's case is any text, such as a whole prompt
     return case if len(case) <= _LONGEST_ID else f"{case[: _LONGEST_ID - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def digits(value: float, count: int = 3, sign: str = "") -> str:
-    """Write a figure with so many digits, alike in whatever order it was summed."""
+    """Write a figure with so many digits, the same for any order of its sum."""
     return f"{float(f'{value:.12g}'):{sign}.{count}g}"
 
 
 def decimals(value: float, places: int = 3, *, signed: bool = False) -> str:
-    """Write a figure with so many decimals, alike in whatever order it was summed.
+    """Write a figure with so many decimals, the same for any order of its sum.
 
-    Where these would all be 0, or the digits before them many, a few digits are told instead. A
-    figure that is 0 or an error of rounding has no sign.
+    If these decimals would all be 0, or many digits stand before them, the figure has a few digits
+    instead. A figure that is 0 or an error of rounding has no sign.
     """
     sign, value = "+" if signed else "", float(f"{value:.12g}")
     if abs(value) >= _LARGE:
@@ -168,7 +168,7 @@ def number(value: float, *, signed: bool = False) -> str:
 
 
 def pasted(key: str, value: str, *, toml: bool) -> str:
-    """Write a line of the ini file; in TOML entries are a list, and several words several."""
+    """Write a line of the ini file; in TOML a list of entries."""
     if not toml:
         return f"{key} = {value}"
     entries = value.split() if key in _OF_WORDS else [value]
@@ -183,7 +183,7 @@ def in_form(text: str, *, toml: bool) -> str:
 
 
 def limit(value: float) -> str:
-    """Write what the user chose, with two decimals or all that there are: ``0.10``, ``0.015``."""
+    """Write a chosen value, with two decimals or all that there are: ``0.10``, ``0.015``."""
     return max(f"{value:g}", f"{value:.2f}" if value < 1 else "", key=len)
 
 
@@ -204,7 +204,7 @@ def percent(share: float) -> str:
 
 
 def figure(value: float, metric: str) -> str:
-    """Write a mean of any metric; what calls took has no usual size."""
+    """Write a mean of any metric; measured metrics have no usual size."""
     return digits(value, 4) if metric in MEASURED_METRICS else number(value)
 
 
@@ -214,11 +214,11 @@ def factor(ratio: float) -> str:
 
 
 def p_value(p: float, *, after: str = "") -> str:
-    """Write a p-value; below .001 that is all there is to say.
+    """Write a p-value; every one below .001 as ``< 0.001``.
 
     Args:
         p: in [0, 1].
-        after: what it stands behind: ``p`` makes ``p = 0.012`` and ``p < 0.001``.
+        after: the text before it: ``p`` makes ``p = 0.012`` and ``p < 0.001``.
     """
     is_small, text = p < 0.001, f"{max(p, 0.001):.3f}"  # noqa: PLR2004
     if after:
@@ -227,7 +227,7 @@ def p_value(p: float, *, after: str = "") -> str:
 
 
 def places_beside(value: float, limit: float, places: int = 3) -> int:
-    """Return with how many decimals a figure does not read as a limit that it is not."""
+    """Return the decimals with which a figure does not read as a limit that it differs from."""
     most = places if value == limit else _MOST_PLACES
     while places < most and decimals(value, places) == decimals(limit, places):
         places += 1
@@ -235,12 +235,12 @@ def places_beside(value: float, limit: float, places: int = 3) -> int:
 
 
 def worth(units: int, effective: float) -> str:
-    """Say what units of unlike size are worth: ``, worth 3.6 of one size``; "" of one size."""
+    """Say how many equal units unlike ones count for: ``, worth 3.6 of one size``; else ""."""
     return "" if effective > units - 0.05 else f", worth {decimals(effective, 1)} of one size"
 
 
 def too_few_clusters(units: int, effective: float, noun: str = "cluster") -> str:
-    """Write ``4 clusters are too few``, with what they are worth if they are of unlike size."""
+    """Write ``4 clusters are too few``, with their worth if the clusters are of unlike size."""
     also = worth(units, effective)
     return f"{counted(units, noun)}{also}{',' if also else ''} are too few"
 
@@ -267,14 +267,14 @@ def mean_with_ends(mean: float | None, interval: Interval | None, *, log: bool) 
 
 
 def hits(scores: Sequence[float], metric: str, *, are_hits: bool) -> str:
-    """Write hits of a function whose scores are all 0 or 1 as ``4/5``, others as their mean."""
+    """Write scores of a function as ``4/5`` if all are 0 or 1, else as their mean."""
     if are_hits:
         return f"{sum(map(int, scores))}/{len(scores)}"
     return figure(sum(scores) / len(scores), metric)
 
 
 def outcome_and_score(trial: Trial, metric: str) -> str:
-    """Write how a trial ended, with its score unless the outcome tells it: ``passed 0.800``."""
+    """Write how a trial ended, with its score unless the outcome says it: ``passed 0.800``."""
     score = trial.scores.get(metric)
     if score is None or metric == PASS_METRIC:
         return str(trial.outcome)

@@ -32,10 +32,10 @@ def json_text(report: Report) -> str:
 
 
 def dumped(value: Any) -> Any:
-    """Turn records into what JSON has: objects, lists, texts, numbers; NaN becomes null."""
+    """Turn records into JSON's objects, lists, texts and numbers; NaN becomes null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, str | int) or value is None:  # most are, and to look further takes long
+    if isinstance(value, str | int) or value is None:  # most are, and more checks take long
         return value
     if isinstance(value, Mapping):
         return {key: dumped(entry) for key, entry in value.items()}
@@ -45,7 +45,7 @@ def dumped(value: Any) -> Any:
 
 
 def _object(record: Any, taken: frozenset[str] = frozenset()) -> Entry:
-    """Write a record as an object; keys that the record around it has are left to that."""
+    """Write a record as an object, without keys that the record around it has."""
     names, entry = _names(record), Entry()
     for name in names:
         if name in INLINE:
@@ -58,7 +58,7 @@ def _object(record: Any, taken: frozenset[str] = frozenset()) -> Entry:
 
 
 def _names(record: Any) -> Iterable[str]:
-    """Return the fields of a record, of which there are two kinds; none of anything else."""
+    """Return the fields of a record of either kind; none for any other value."""
     names: Iterable[str] = getattr(record, "__dataclass_fields__", None) or ()
     return names or getattr(record, "_fields", ())
 
@@ -82,7 +82,7 @@ def indented(value: Any, margin: str = "") -> str:
 
 
 def _facts_of_run(run: Run) -> Entry:
-    """Tell of a run what its first line says, as all JSON of ours has it."""
+    """Return the header of a run, as all our JSON has it."""
     return {name: getattr(run, name) for name in _OF_RUN} | {"cases": len(run.cases)}
 
 

@@ -1,4 +1,4 @@
-"""Make the report on a judgement: what it came to, both runs, and what is to be known besides."""
+"""Make the report on a judgement: its result, both runs, and further remarks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def make_report(judgement: Judgement) -> Report:
 
 
 def _session(judgement: Judgement, prices: Prices) -> Side:
-    """Say what the session came to: it may fail for a reason that is none of the comparison's."""
+    """Describe the result of the session, which may fail though the comparison does not."""
     comparison, settings = judgement.comparison, judgement.settings
     why = unjudgeable(judgement.could_not_judge)
     if comparison is not None:
@@ -79,7 +79,7 @@ def _session(judgement: Judgement, prices: Prices) -> Side:
 
 
 def _verdict(judgement: Judgement) -> SessionVerdict:
-    """Return the verdict of the whole session: never a good one where cases were not judged."""
+    """Return the verdict of the session, which is never good if cases were not judged."""
     comparison, keyless = judgement.comparison, judgement.keyless
     if judgement.could_not_judge:
         return "could_not_judge"
@@ -93,7 +93,7 @@ def _verdict(judgement: Judgement) -> SessionVerdict:
 
 
 def _anchor(judgement: Judgement, prices: Prices) -> Side | None:
-    """Say of the second comparison what is said of the first."""
+    """Describe the second comparison like the first."""
     against = judgement.against_anchor
     if against is None or against.comparison is None:
         return None
@@ -118,7 +118,7 @@ def _notes(judgement: Judgement) -> Iterator[str]:
 
 
 def _connections(judgement: Judgement) -> Iterator[Connections]:
-    """List host and function, with all libraries that are not seen and how many there were."""
+    """List host and function, with unseen libraries and the number of connections."""
     found: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for (host, function, library), count in sorted(judgement.connections.items()):
         found.setdefault((host, function), []).append((library, count))
@@ -204,7 +204,7 @@ def _baseline(baseline: Baseline | None, run: Run | None, prices: Prices) -> Bas
 
 
 def _as_typed(path: Path) -> str:
-    """Write a path as it can be typed here, and tell nothing of this machine if that is enough."""
+    """Write a path as it can be typed here, relative if possible, to hide the machine's folders."""
     try:
         here = Path.cwd()
     except OSError:  # a test removed it

@@ -1,7 +1,7 @@
 """A report as one page of Markdown, for a pull request or the summary of a job.
 
-Its first 25 lines say: did it fall, how much, how sure, which cases, what would have been missed.
-Below them blocks are folded: what was compared, and each function that moved.
+Its first 25 lines answer: did it fall, how much, how sure, which cases, what would have been
+missed. Folded blocks follow: what was compared, and each function that moved.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def render(report: Report) -> str:
     """Write a report as Markdown.
 
     Returns:
-        At most ``MOST`` characters, a newline at the end. What is left out for that is said.
+        At most ``MOST`` characters, a newline at the end. The report names what it leaves out.
     """
     if is_unchanged(report):
         return f"**LLM evals: unchanged** · {_extent(report, report.side)}\n"
@@ -148,7 +148,7 @@ def _lead(report: Report, functions: Sequence[ComparedFunction]) -> str:
 
 
 def _extent(report: Report, side: Side) -> str:
-    """Say how many functions were compared with what, and whether that is a part alone."""
+    """Say how many functions were compared, with which baseline, and whether in part alone."""
     names = [one.of.function for one in side.functions]
     keyless = report.keyless.cases if report.keyless else ()
     cases = report.run.cases - len(keyless) if report.run else 0
@@ -206,7 +206,7 @@ def _cases(baseline: BaselineEntry, functions: Sequence[ComparedFunction]) -> It
 
 
 def _functions(report: Report) -> Iterator[str]:
-    """Tell of each function that moved, a block each, worst first; then of the other side."""
+    """Write a block for each function that moved, worst first; then for the other side."""
     side = failing_side(report)
     if side.baseline is None:
         yield from (_folded(*_described(one)) for one in side.described if one.moved)
@@ -300,7 +300,7 @@ def _run(run: RunEntry) -> str:
 
 
 def _table_file(run: RunEntry) -> str:
-    """Name a score table, which no call was made for."""
+    """Name a score table, which has no calls."""
     written = _name(run.created[:16].replace("T", " "))
     return f"score table {_name(run.id)}, written {written}, {counted(run.trials, 'trial')}"
 
@@ -316,7 +316,7 @@ def _name(text: str) -> str:
 
 
 def _told(sentence: str) -> str:
-    """Write a sentence; what is to be typed stands between two blanks in it, and is code here."""
+    """Write a sentence; a command, which stands between double blanks, becomes code."""
     lines = [line.split("  ") for line in _cut(sentence, _LONGEST_SENTENCE).split("\n")]
     return " · ".join(" ".join(map(_part, filter(None, line))) for line in lines)
 

@@ -1,4 +1,4 @@
-"""What the gate says of score tables, in words that somebody without a test suite can follow."""
+"""Reasons of the gate about score tables, in words for somebody without a test suite."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ class Difference:
         fact: ``model``, ``served``, ``fingerprint``, ``host``, a sampling parameter, or
             ``version of openai`` and the like, or an option such as ``llm_alpha``.
         baseline: its values in the baseline, sorted; ``here`` those in this run.
-        functions: those of which it is true, in the order of the baseline; empty if it is
-            true of every function that both runs have.
+        functions: the functions with this difference, in the order of the baseline; empty if every
+            function that both runs have differs.
     """
 
     fact: str
@@ -36,7 +36,7 @@ class Difference:
     functions: tuple[str, ...] = ()
 
     def line(self, names: Mapping[str, str]) -> str:
-        """Put it in a line: ``model: openai/a -> openai/b (test_a)``.
+        """Write the difference in a line: ``model: openai/a -> openai/b (test_a)``.
 
         Args:
             names: what to call each function.
@@ -49,7 +49,7 @@ class Difference:
 def differences(judgement: Judgement) -> list[Difference]:
     """Find what differs from the baseline, so that no change is blamed on the application alone.
 
-    The rules of the gate are held against those of the baseline's own session.
+    The rules of the gate are compared with the rules of the baseline's own session.
     """
     baseline, run = judgement.runs
     if run is None or baseline is None or not baseline.cases:  # of a commit without evals
@@ -65,9 +65,9 @@ def first_new_call(judgement: Judgement, function: FunctionComparison) -> tuple[
     """Find where the trials of a function begin to send another request than in the baseline.
 
     Returns:
-        How many calls each trial of a changed case makes before that, at least one and all of
-        them the baseline's own draws, and the model of the next one; None where trials differ in
-        that, or begin otherwise.
+        How many calls each trial of a changed case makes before that request, and the model of the
+        request. There is one such call at least, and all are the baseline's own draws. None where
+        trials differ in this number, or begin with other calls.
     """
     changed = {case.case for case in function.compared if case.kind == "request"}
     sides = [
@@ -90,7 +90,7 @@ def _first_new(baseline: Sequence[Call], current: Sequence[Call]) -> tuple[int, 
 
 
 def _of_calls(baseline: Run, run: Run) -> Iterator[Difference]:
-    """Hold the calls of the trials that both runs have against each other, by function."""
+    """Compare the calls of the trials that both runs have, by function."""
     baseline_calls = _calls_in_common(baseline, run)
     current_calls = _calls_in_common(run, baseline)
     for fact in (*_FACTS, *_PARAMETERS):
@@ -105,9 +105,9 @@ def _of_calls(baseline: Run, run: Run) -> Iterator[Difference]:
 
 
 def _calls_in_common(one: Run, other: Run) -> dict[str, list[Call]]:
-    """Return calls of a run, by function, of the trials that the other one has too.
+    """Return calls of a run, by function, of the trials that the other run has too.
 
-    Of calls in which all facts agree there is one: a run has 50,000 calls and few such.
+    Calls with equal facts count once: a run may have 50,000 calls with few different facts.
     """
     common = {(trial.case, trial.index) for trial in other.trials}
     functions = {case.id: case.function for case in one.cases}
@@ -122,7 +122,7 @@ def _calls_in_common(one: Run, other: Run) -> dict[str, list[Call]]:
 
 
 def _values(calls: Iterable[Call], fact: str) -> tuple[str, ...]:
-    if fact in _PARAMETERS:  # one that is not sent differs from one that is
+    if fact in _PARAMETERS:  # a parameter that is not sent differs from any value
         found = {str(call.parameters.get(fact, "provider's default")) for call in calls}
     else:
         found = {getattr(call, fact) or "" for call in calls}
@@ -138,7 +138,7 @@ def _of_versions(baseline: Run, run: Run) -> Iterator[Difference]:
 
 def _of_rules(baseline: Run, rules: GateRules) -> Iterator[Difference]:
     for name, new in asdict(rules).items():
-        old = baseline.rules.get(name, new)  # an older version did not know of it
+        old = baseline.rules.get(name, new)  # an older version did not have this rule
         if old != new:
             yield Difference(f"llm_{name}", _setting(old), _setting(new))
 

@@ -1,4 +1,4 @@
-"""Sentences for the reasons that the gate and the session give, and for what they note."""
+"""Sentences for the reasons and notes of the gate and the session."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ _NEEDS = {
 
 
 def worded(fact: Fact | str | None) -> str:
-    """Write a reason or a note of the gate or the session; a text of others as it is."""
+    """Write a reason or a note of the gate or the session; a finished text stays as it is."""
     if fact is None or isinstance(fact, str):
         return fact or ""
     if fact.why is Why.TOO_FEW_TRIALS:
@@ -152,14 +152,14 @@ def unjudgeable(reason: Fact | None) -> str:
 
 
 def _how_to_have(metric: str) -> str:
-    """Say what it takes for every trial to have a value."""
+    """Say what every trial needs to have a value."""
     if metric not in MEASURED_METRICS:
         return f'record it in every trial, by llm_score(value, "{metric}"), or gate on another'
     return f"{_NEEDS[metric]}, and trials that did not crash"
 
 
 def why_failed(comparison: Comparison, rules: GateRules) -> str:
-    """Say why a whole comparison fails, whatever its functions say; "" if it does not."""
+    """Say why a whole comparison fails for a reason of its own; "" if it does not."""
     if comparison.compared_nothing:
         verdicts = [one.verdict for one in comparison.functions]
         counts = ", ".join(
@@ -187,7 +187,7 @@ def why_failed(comparison: Comparison, rules: GateRules) -> str:
 
 
 def without_key(judgement: Judgement) -> str:
-    """Say in one line what became of the cases that had no key; "" if there are none."""
+    """Say in one line how the cases without a key ended; "" if there are none."""
     keyless = judgement.keyless
     if keyless is None:
         return ""

@@ -1,4 +1,4 @@
-"""Remarks on each function of a comparison, and what its figures hold for."""
+"""Remarks on each function of a comparison, and the scope of its figures."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _LOST: Mapping[Counted, str] = {
     "skipped": "skipped trials, not scored",
     "errored": "errored trials, not scored",
 }
-# what the statistic of each test that can be chosen is called
+# the name of each chosen test's statistic
 _STATISTICS: Mapping[Method, str] = {
     "sign-flip": "summed difference",
     "exact-within-case": "summed difference",
@@ -68,7 +68,7 @@ _STATISTICS: Mapping[Method, str] = {
 
 
 def scope(comparison: Comparison, settings: Settings) -> Iterator[str]:
-    """Say what the figures of a comparison hold for."""
+    """Say the scope of the figures of a comparison."""
     functions, rules = comparison.functions, settings.gate
     yield from filter(None, [family_words(comparison, rules)])
     ways = dict.fromkeys((one.metric, one.better) for one in functions if one.metric != PASS_METRIC)
@@ -95,10 +95,10 @@ def off_scale(
 
     Args:
         metric: of the scores.
-        samples: those of each case, at least one.
+        samples: the scores of each case, at least one.
         name: of the drop.
-        drop: what counts where nobody chooses.
-        typed: by what it is chosen.
+        drop: the default.
+        typed: the option that chooses it.
     """
     low, high = min(map(min, samples)), max(map(max, samples))
     if low >= 0 and high <= 1 and (low == high or high - low >= drop):
@@ -117,7 +117,7 @@ def family_words(comparison: Comparison, rules: GateRules) -> str:
 
 
 def _shared_level(judgement: Judgement, one: FunctionComparison) -> Iterator[str]:
-    """Say over what the level is shared where the verdict would be another one unshared."""
+    """Say what shares the level where the verdict would differ without sharing."""
     evidence, alpha = one.evidence, judgement.settings.gate.alpha
     unrun = 0 if judgement.comparison is None else len(judgement.comparison.not_judged)
     for verdict, p, adjusted in (
@@ -139,7 +139,7 @@ def _shared_level(judgement: Judgement, one: FunctionComparison) -> Iterator[str
 
 
 def claims(functions: Sequence[FunctionComparison]) -> list[str]:
-    """Say once what the verdicts hold for: these cases, and this wording or any."""
+    """Say once the scope of the verdicts: these cases, and this wording or any."""
     by_function: dict[str, list[FunctionComparison]] = {}
     for one in functions:
         if one.effect.cases:
@@ -175,7 +175,7 @@ def not_judged(comparison: Comparison) -> str:
 
 
 def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    """Say what else is to be known of one function, but which of its cases moved."""
+    """Say the remarks on one function; the cases that moved are listed elsewhere."""
     effect, rules = function.effect, judgement.settings.gate
     yield from _changes_of_test(judgement, function)
     yield from edited_remarks(judgement, function)
@@ -206,14 +206,14 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
 def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
     """Say by how much two recordings differ for all cases at once, else offer a margin for it.
 
-    Cases that asked the same anew tell it, where there are enough of them beside others.
+    Cases with equal requests and new draws show such a difference, if there are enough.
     """
     effect, metric = function.effect, function.metric
     if metric not in MEASURED_METRICS or effect.method == "none":
         return ""
     again = [case.difference for case in function.compared if case.kind == "redrawn"]
     if FEWEST_UNITS_FOR_T <= len(again) < effect.changed:
-        ratio = ratio_of(-sum(again) / len(again))  # less is better
+        ratio = ratio_of(-sum(again) / len(again))  # for metrics of which less is better
         return (
             f"{len(again)} of its cases asked the same anew, and their {metric} went by "
             f"{factor(ratio)}: as much is no work of the change"
@@ -228,7 +228,7 @@ def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
 
 
 def _changes_of_test(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    """Say that not the application alone may be the cause: ``test_a: its test changed``."""
+    """Name causes besides the application: ``test_a: its test changed``."""
     name, changed = short(function), function.inputs_changed
     if function.test_changed:
         yield f"{name}: its test changed"
@@ -283,7 +283,7 @@ def _changed_part(function: FunctionComparison) -> str:
 
 
 def _chosen_test(method: Method, evidence: Evidence) -> str:
-    """Write the statistic of a test that was chosen; the interval beside it is the t-test's."""
+    """Write the statistic of a chosen test, as the interval beside it is the t-test's."""
     if evidence.statistic is None:
         return f"{method}: no {_STATISTICS[method]}, as nothing varies"
     text = f"{method}: {_STATISTICS[method]} = {evidence.statistic:.4g}"
@@ -309,7 +309,7 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
         lost = function.trials[outcome], function.baseline_trials[outcome]
         if any(lost):
             named = what.format(" above 0" * (function.scale == "log"), function.metric)
-            # of what is not comparable the sentence says what to do
+            # for functions that are not comparable the sentence has the remedy
             is_told = outcome != "errored" or function.verdict is Verdict.NOT_COMPARABLE
             again = "" if is_told or not lost[0] else run_again(judgement)
             yield f"{named}: {lost[0]} here, {lost[1]} in the baseline{again}"
@@ -318,9 +318,9 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
 
 
 def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
-    """Write the line of the ini file by which a drop that is meant passes; "" if none is due."""
+    """Write the ini line that accepts a drop; "" if there is nothing to accept."""
     baseline, comparison = judgement.baseline, judgement.comparison
-    # the mean of a part is no bound for that of the whole
+    # the mean of a part is no bound for the mean of the whole
     is_failing = function.fails and function.verdict is Verdict.REGRESSED and not function.partial
     if not is_failing or baseline is None or comparison is None or judgement.is_of_tables:
         return ""
@@ -329,7 +329,7 @@ def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
 
 
 def run_again(judgement: Judgement) -> str:
-    """End a sentence on errored trials by what to do; "" where nothing may be asked."""
+    """Write the remedy for errored trials, the end of a sentence; "" if nothing may be asked."""
     is_final = judgement.settings.cache == "replay" or judgement.is_of_tables
     return "" if is_final else f": {AGAIN}"
 

@@ -1,7 +1,8 @@
 """The report on a judgement: records in figures and words, made once by ``make_report``.
 
-The terminal, Markdown and HTML read it; JSON is its dump, and docs/report-schema.json its types. A
-field that is named in ``INLINE`` has no key in JSON: the keys of its record stand in its place.
+The terminal, Markdown and HTML read the report; JSON is its dump, and docs/report-schema.json its
+types. A field that is named in ``INLINE`` has no key in JSON, where the keys of its record replace
+it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pytest_llmeval.reports.provenance import Difference
 from pytest_llmeval.runs.lookup.refs import How
 from pytest_llmeval.settings import GateRules
 
-LEFT_OUT = frozenset({"excerpt"})  # where there is none, so that no key is there
+LEFT_OUT = frozenset({"excerpt"})  # no value, and so no key in JSON
 SCHEMA_VERSION = 1
 INLINE = frozenset({"side", "recorded", "of", "effect", "evidence", "place"})
 
@@ -58,7 +59,7 @@ class CaseEntry:
     """A common case; its fields are those of the gate's ``CaseComparison``.
 
     Attributes:
-        unchanged: it asked what the baseline had asked, and has its draws.
+        unchanged: the case asked what the baseline asked, and has the same draws.
     """
 
     case: str
@@ -75,7 +76,7 @@ C = TypeVar("C", CaseEntry, CaseDescription)
 
 
 class Place(NamedTuple):
-    """Where a test stands: its file below git's top, and its line from 1; None as not known."""
+    """The place of a test: its file below git's top, and its line from 1; None if not known."""
 
     file: str | None = None
     line: int | None = None
@@ -89,7 +90,7 @@ class RequestDraws(NamedTuple):
 
 
 class Requests(NamedTuple):
-    """How many different requests a case sent in a run, and the first of them."""
+    """The number of different requests that a case sent in a run, and the first of these."""
 
     requests: int = 0
     listed: tuple[RequestDraws, ...] = ()
@@ -137,8 +138,8 @@ class ComparedFunction:
         name: what to call the function; ``label`` names the metric too.
         place: where the test stands.
         why: the reason of the verdict as a sentence, "" where it needs none.
-        sentence: what the verdict means; ``remarks`` say what else is to be known.
-        accepting_line: the line of the ini file by which a drop that is meant passes.
+        sentence: the meaning of the verdict; ``remarks`` are further sentences.
+        accepting_line: the line of the ini file that would accept the drop.
         moved: the cases that moved most, both ways.
         compared: all common cases.
     """
@@ -203,7 +204,7 @@ class CallCounts:
 
 
 class UnknownCost(NamedTuple):
-    """Calls that could not be priced, and what lacks: a price, or their tokens."""
+    """Calls that could not be priced, as their price or their tokens are not known."""
 
     model: str | None
     calls: int
@@ -222,7 +223,7 @@ class CostOfRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEntry:
-    """What a run is, without its trials; ``file`` can be typed where the session was started."""
+    """A run without its trials; ``file`` can be typed where the session was started."""
 
     id: str
     created: str
@@ -248,7 +249,7 @@ class BaselineEntry:
     """The run that is compared with, and how it was found; see ``runs.lookup.refs.Baseline``.
 
     Attributes:
-        age: seconds from its creation to that of the run here; None without one.
+        age: seconds between the creation of both runs; None without a run here.
     """
 
     recorded: RunEntry
@@ -269,7 +270,7 @@ class BaselineEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What a run came to beside one baseline, or by itself.
+    """The result of a run beside one baseline, or by itself.
 
     Attributes:
         verdict: of all functions.
@@ -297,7 +298,7 @@ class Side:
 
 
 class NotJudged(NamedTuple):
-    """A function of the baseline of which nothing ran here, with its cases there."""
+    """A function of the baseline of which nothing ran here, with the number of its cases."""
 
     function: str
     name: str
@@ -327,11 +328,11 @@ class Report:
     """A judgement in figures and words.
 
     Attributes:
-        side: the comparison with the baseline, or the run by itself. It fails where the session
-            does, for whatever reason.
+        side: the comparison with the baseline, or the run by itself; it fails if the session does,
+            for any reason.
         settings: the rules of the gate.
         run: this session; None if no eval trial finished.
-        differences: what is not the same in both runs besides the application.
+        differences: of both runs, besides the application.
         scope: sentences: what the figures hold for.
         ungated: metrics that decide nothing.
         not_judged: functions of the baseline that did not run.

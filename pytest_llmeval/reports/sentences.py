@@ -45,7 +45,7 @@ from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 CAUGHT = "in 4 of 5 builds if all cases fall alike"
 CAUGHT_IN_A_THIRD = "in 2 to 3 of 5 if a third of them bears all"
 ONE_DRAW = "all repeats got equal replies: as long as they do, repeating adds nothing"
-MANY_CASES = 30  # from here on that is found about as often
+MANY_CASES = 30  # from this share on it is found about as often
 NOT_THE_MODEL = "the test or the application changed, not the model"
 ALL_REPLAYED = "unchanged (all replayed, nothing new was measured)"
 BOTH_REPLAYED = "unchanged (what both runs have was replayed)"
@@ -60,7 +60,7 @@ _OF_ALL_TRIALS: tuple[Method, ...] = ("chi-square", "chi-square-plain", "two-pro
 
 
 def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
-    """Say what the verdict on one function means."""
+    """Write the meaning of the verdict on one function."""
     verdict, name = comparison.verdict, label(comparison)
     if comparison.accepted:
         return f"{sentence(replace(comparison, accepted=False), rules)} (accepted by llm_accept)"
@@ -87,7 +87,7 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
 
 
 def with_name(text: str, name: str) -> str:
-    """Put the name of a function before its sentence, if that does not begin with it."""
+    """Put the name of a function before its sentence, unless the sentence begins with it."""
     return text if text.startswith(name) else f"{name}: {text}"
 
 
@@ -103,7 +103,7 @@ def scored_otherwise(comparison: FunctionComparison) -> bool:
 
 
 def _of_same_replies(comparison: FunctionComparison, rules: GateRules) -> str:
-    """Say what a verdict means in which no reply has a part: no chance, nothing to settle."""
+    """Write the meaning of a verdict on scores alone: no chance, and nothing to settle."""
     verdict = comparison.verdict
     change = _moved(comparison) if comparison.effect.difference else "no change on the whole"
     text = f"{verdict_words(verdict)}: {change}"
@@ -130,7 +130,7 @@ def one_of(p: float) -> str:
 
 
 def verb(better: Better, *, improved: bool) -> str:
-    """Return the word for a move: scores fall and rise, what should be low worsens."""
+    """Return the word for a move: scores fall and rise, metrics that should be low worsen."""
     if better == "higher":
         return "rose" if improved else "fell"
     return "improved" if improved else "worsened"
@@ -139,8 +139,8 @@ def verb(better: Better, *, improved: bool) -> str:
 def count_moved(differences: Sequence[float], better: Better) -> str:
     """Count the cases that moved: ``of 100 cases 19 fell, 15 rose; the 4 ... make -0.037``.
 
-    Where few of them fell about as far as the worst, these may be all that happened: their share of
-    the difference is told, too.
+    If few cases fell about as far as the worst, these may be the whole effect, so their share of
+    the difference is added.
 
     Args:
         differences: of all cases of a function; negative is worse.
@@ -163,7 +163,7 @@ def _beyond(comparison: FunctionComparison, rules: GateRules) -> str:
 
 
 def _odds(comparison: FunctionComparison) -> str:
-    """Put the p-value as how often chance alone would do the like."""
+    """Write the p-value as how often chance alone would do the same."""
     evidence, effect = comparison.evidence, comparison.effect
     improved = comparison.verdict is Verdict.IMPROVED
     p = evidence.p_improved_adjusted if improved else evidence.p_adjusted
@@ -221,7 +221,7 @@ def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
 
 
 def _open(comparison: FunctionComparison, rules: GateRules) -> str:
-    """Say how bad it may be, and what would settle that."""
+    """Say how large the drop may be, and what would settle the question."""
     evidence = comparison.evidence
     if comparison.why or evidence.interval is None:
         text = worded(comparison.why) or _why_open(comparison)
@@ -242,7 +242,7 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
 
 
 def _few_that_fell(comparison: FunctionComparison) -> str:
-    """Count the cases that moved where the exact test had a say as they are few."""
+    """Count the cases that moved, if these are so few that the exact test was asked."""
     effect, p = comparison.effect, comparison.evidence.p_within_case
     differences = [case.difference for case in comparison.compared]
     fell, rose = (sum(sign * each > 0 for each in differences) for sign in (-1, 1))
@@ -255,7 +255,7 @@ def _few_that_fell(comparison: FunctionComparison) -> str:
 
 
 def _why_open(comparison: FunctionComparison) -> str:
-    """Say what is open where no interval tells it."""
+    """Say what is open where there is no interval."""
     effect = comparison.effect
     why = "too few cases moved to tell"
     if effect.method == "same-shift":
@@ -276,12 +276,13 @@ def _why_open(comparison: FunctionComparison) -> str:
 
 
 def how_often_caught(changed: int) -> str:
-    """Say how often the smallest drop is found that a comparison promises to find.
+    """Say how often a comparison finds the smallest drop that it promises to find.
 
-    Where a third of the cases bears all of it, docs/statistics.md has .41 to .69 with 4 to 29.
+    If a third of the cases bears the whole drop, it is .41 to .69 with 4 to 29 cases
+    (docs/statistics.md).
 
     Args:
-        changed: how many cases were asked anew.
+        changed: how many cases were asked again.
     """
     return CAUGHT + (f", {CAUGHT_IN_A_THIRD}" if changed < MANY_CASES else "")
 
@@ -299,7 +300,7 @@ def difference_interval(
     Args:
         interval: of the difference.
         ratios: its ends as ratios.
-        target: the drop that the lower end must not read as unless it is that.
+        target: the drop; no other lower end may read like it.
     """
     places = places_beside(interval[0], -target)
     write = partial(decimals, places=places, signed=True)
@@ -324,7 +325,7 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     mostly = f", mostly {moved_case(furthest[0], comparison)}" if len(furthest) == 1 else ""
     shown = f"these very cases fell beyond chance ({p_value(p, after='p')}){mostly}"
     alone = comparison.evidence.p
-    if alone is not None and alone < rules.alpha:  # the level is shared, which is said beside it
+    if alone is not None and alone < rules.alpha:  # a remark names the shared level
         return shown
     return f"{shown}; that says nothing of cases like these, so the suite is not called worse"
 
@@ -332,16 +333,16 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
 def most_moved(
     comparison: FunctionComparison, count: int, *, improved: bool = False
 ) -> list[CaseComparison]:
-    """Return the cases that fell most, or rose most, the one that moved most first."""
+    """Return the cases that fell most, or rose most; the case that moved most is the first."""
     sign = -1 if improved else 1
     moved = [case for case in comparison.compared if sign * case.difference < 0]
     return sorted(moved, key=lambda case: (sign * case.difference, case.case))[:count]
 
 
 def shortfall(better: Better, mean: float) -> tuple[bool, float]:
-    """By what cases are sorted that are compared with nothing, the worst first.
+    """The sort key of cases that are compared with nothing, the worst first.
 
-    Of metrics of which less is better the scale is their own: they come last.
+    A metric of which less is better has a scale of its own, so its cases come last.
     """
     return better == "lower", mean if better == "higher" else -mean
 

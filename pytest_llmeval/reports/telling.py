@@ -56,22 +56,22 @@ def not_seen(report: Report) -> str:
 
 
 def worst_first(functions: Iterable[ComparedFunction]) -> list[ComparedFunction]:
-    """Order functions: those that fail, then by verdict, then by what they lost."""
+    """Order functions: failing ones first, then by verdict, then by loss."""
     return sorted(functions, key=lambda one: severity(one.of))
 
 
 def severity(one: FunctionComparison) -> tuple[bool, int, float]:
-    """By what the functions of a comparison are ordered, the worst first."""
+    """The sort key of the functions of a comparison, the worst first."""
     return not one.fails, _SEVERITY.index(one.verdict), one.effect.difference or 0.0
 
 
 def ordered(side: Side) -> Sequence[AnyFunction]:
-    """Put the compared functions worst first, described ones as they stand."""
+    """Sort the compared functions, the worst first; described ones keep their order."""
     return worst_first(side.compared) or side.described
 
 
 def moved_functions(side: Side) -> list[ComparedFunction]:
-    """Return the functions of a comparison of which there is something to say, worst first."""
+    """Return the functions of a comparison that need words, worst first."""
     return [one for one in worst_first(side.compared) if not _is_silent(one)]
 
 
@@ -96,7 +96,7 @@ def title(report: Report, side: Side, reference: Callable[[str], str] = str) -> 
 
 
 def failing_side(report: Report) -> Side:
-    """Return the comparison to be shown first: the anchor's where that alone fails."""
+    """Return the comparison to be shown first: the anchor's if only it fails."""
     side, anchor = report.side, report.anchor
     fails = any(one.of.fails for one in side.compared) or side.why
     return anchor if anchor and anchor.fails and not fails else side
@@ -110,19 +110,19 @@ def is_unchanged(report: Report) -> bool:
 
 
 def is_tested(comparison: FunctionComparison) -> bool:
-    """Whether chance has a part in what is said of a function: none if only scores changed."""
+    """Whether the words on a function speak of chance: not if only scores changed."""
     return comparison.effect.method != "none" and not scored_otherwise(comparison)
 
 
 def tells_drop(one: FunctionComparison, *, target: float) -> bool:
-    """Whether the smallest drop that is found says more than that the target is ruled out."""
+    """Whether the smallest detectable drop is worth saying beside the ruled-out target."""
     drop, why = one.evidence.smallest_detectable_drop, one.evidence.ruled_out_by
     is_larger = drop is None or drop > (log1p(target) if one.scale == "log" else target)
     return is_tested(one) and (why in (None, "smallest_drop") or not is_larger)
 
 
 class Figures(NamedTuple):
-    """The figures of a compared function as text; "" for what there is not."""
+    """The figures of a compared function as text; "" for a figure that it lacks."""
 
     verdict: str
     changed: str
@@ -136,7 +136,7 @@ class Figures(NamedTuple):
 def figures(one: FunctionComparison, *, target: float, with_ends: bool = False) -> Figures:
     """Write the figures of a compared function, means with the ends of their own intervals or not.
 
-    On the scale of logarithms each difference is told as a ratio.
+    On the scale of logarithms each difference is written as a ratio.
     """
     effect, evidence = one.effect, one.evidence
     is_log = one.scale == "log" or one.metric in MEASURED_METRICS
@@ -182,7 +182,7 @@ def _means(one: UngatedFunction) -> list[str]:
 
 
 def moved_ungated(one: UngatedFunction) -> str:
-    """Write how a metric moved that decides nothing: ``0.41 -> 0.52 (x1.27)``."""
+    """Write how an ungated metric moved: ``0.41 -> 0.52 (x1.27)``."""
     moved = number(one.difference or 0.0, signed=True)
     if one.ratio is not None:
         moved = factor(one.ratio)
@@ -192,7 +192,7 @@ def moved_ungated(one: UngatedFunction) -> str:
 
 
 def undetected_drops(side: Side, *, target: float) -> list[tuple[str, str]]:
-    """Write which drops of functions that moved fewer than 4 of 5 builds find; of a few."""
+    """Write the drops of some moved functions that fewer than 4 of 5 builds find."""
     tested = [one for one in moved_functions(side) if tells_drop(one.of, target=target)]
     return [(one.label, _undetected_drop(one.of)) for one in tested[:_MOST_UNDETECTED]]
 
@@ -230,7 +230,7 @@ def lead(report: Report, functions: Sequence[ComparedFunction]) -> list[str]:
 
 
 def _other_model(difference: Difference) -> str:
-    """Write that another model is asked: it explains more than any figure."""
+    """Write that another model is asked, which explains more than any figure."""
     old, new = (", ".join(models) for models in (difference.baseline, difference.here))
     functions = difference.functions
     of = f" in {counted(len(functions), 'function')}" if functions else ""
@@ -247,7 +247,7 @@ def telling_cases(
 ) -> list[tuple[ComparedFunction, MovedCase[CaseEntry]]]:
     """Return the cases that show why functions have their verdicts, each with its function.
 
-    Those that moved most come first.
+    The cases that moved most come first.
     """
     moved = [
         (one, case)
@@ -267,7 +267,7 @@ def worst_cases(
 
 
 def part_judged(report: Report) -> str:
-    """Name what was judged in part, or not at all; "" where that is nothing."""
+    """Name the functions that were judged in part, or not at all; "" if there are none."""
     parts = [partial_words(one.of) for one in report.side.compared if one.of.partial]
     if functions := [one.name for one in report.not_judged]:
         parts.append(f"not judged: {listed_names(functions, _MOST_NAMES)}")

@@ -1,4 +1,4 @@
-"""What the cache did not see of a session: how to have it seen, and of which evals it was."""
+"""Connections that the cache did not see: which evals made them, and how to have them seen."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _HTTPS = 443
 
 
 def unseen_cases(run: Run | None) -> list[str]:
-    """List the cases that came to an answer, and made no call that was seen."""
+    """List the cases that reached an outcome without a call that was seen."""
     trials = {} if run is None else trials_by_case(run)
     return [case for case, of_case in trials.items() if ended_unasked(of_case)]
 
 
 def unseen(judgement: Judgement) -> Iterator[str]:
-    """Say what to do about what was not seen, and which cases made no call that was."""
+    """Say what to do about unseen connections, and which cases made no call that was seen."""
     if judgement.connections:
         yield from _cures(judgement)
     run = None if judgement.is_of_tables else judgement.run

@@ -1,7 +1,7 @@
-"""The calls of a trial with their texts: in an order that no race decides, paired with another's.
+"""The calls of a trial with their texts, in an order without races, paired with another trial's.
 
-Calls of two trials are a pair if they ask the same. That is an equal request, else the likest one:
-by vendor, model, settings, tools and words together, at the same turn of a conversation.
+Calls of two trials are a pair if their requests are equal, else if these are the most alike: by
+vendor, model, settings, tools and words together, at the same turn of a conversation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.word_diff import first_difference, words_of
 
 _NOT_HERE = (Message("request", "not here", "missing"),)
-_LOOKED_THROUGH = 2_000  # characters of a request, from its begin and from its end
+_LOOKED_THROUGH = 2_000  # characters of a request, from each end
 _QUOTED = 20  # characters of a reply that no request holds by chance
 
 
@@ -27,11 +27,11 @@ class CallTexts:
     """A call, with its texts.
 
     Attributes:
-        call: it.
-        asked: its request; None if that is not here.
-        answer: its reply; a message that says so where that is not here.
-        is_here: whether the reply is, or there was none.
-        known: how many of its messages were said before in its trial; None if it begins anew.
+        call: as it was recorded.
+        asked: its request; None if the request is not here.
+        answer: its reply; if the reply is not here, a message that says so.
+        is_here: whether the reply is here, or there was none.
+        known: how many of its messages its trial said before; None for a new conversation.
     """
 
     call: Call
@@ -42,17 +42,17 @@ class CallTexts:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What it asks; nothing where that is not here."""
+        """The messages of its request; none if the request is not here."""
         return () if self.asked is None else self.asked.messages
 
     @property
     def begins(self) -> tuple[Message, ...]:
-        """What it asks, if it begins anew."""
+        """The messages of its request, if it begins a new conversation."""
         return () if self.known is not None else self.messages or _NOT_HERE
 
     @property
     def said(self) -> tuple[Message, ...]:
-        """What was said besides what was known, or asked anew; the reply comes last."""
+        """The messages that are neither known nor of a new conversation; the reply comes last."""
         new = () if self.known is None else self.messages[self.known :]
         return (*new, *self.answer)
 
@@ -62,7 +62,7 @@ class CallTexts:
         return self.call.draw is not None and self.call.failure is None
 
     def carries(self, earlier: CallTexts) -> bool:
-        """Whether its request holds a reply of the trial: as a turn does, or what is judged."""
+        """Whether its request holds a reply of the trial, like a turn or a judge's question."""
         return any(
             said in self.messages
             or (len(said.text) >= _QUOTED and any(said.text in one.text for one in self.messages))
@@ -75,11 +75,11 @@ Pair = tuple[CallTexts | None, CallTexts | None]  # of a baseline, and of a curr
 
 
 def in_order(calls: Sequence[CallTexts], like: Sequence[CallTexts] = ()) -> tuple[CallTexts, ...]:
-    """Sort the calls of a trial; those that were open at once by what they ask, or as another's.
+    """Sort the calls of a trial; calls that were open at once by their requests, or as another's.
 
     Args:
         calls: as they were recorded.
-        like: those of another trial, in order.
+        like: the calls of another trial, in order.
     """
     plain = _by_strand(calls, [_content(one) for one in calls])
     places = _places(like, plain) if like else {}
@@ -90,7 +90,7 @@ def in_order(calls: Sequence[CallTexts], like: Sequence[CallTexts] = ()) -> tupl
 
 
 def _by_strand(calls: Sequence[CallTexts], ranks: Sequence[Any]) -> list[CallTexts]:
-    """Sort by strand; strands that are beside each other by the rank of their first call."""
+    """Sort by strand; parallel strands by the rank of their first call."""
     first: dict[tuple[int, ...], Any] = {}
     keys = []
     for one, rank in zip(calls, ranks, strict=True):
@@ -105,7 +105,7 @@ def _content(one: CallTexts) -> tuple[object, ...]:
 
 
 def _known(one: CallTexts, earlier: Sequence[CallTexts]) -> int | None:
-    """Count the messages of a request that an earlier one and its reply have, if it goes on."""
+    """Count the messages of a request that an earlier request and its reply have."""
     for other in reversed(earlier):
         length = len(other.messages)
         if 0 < length < len(one.messages) and one.messages[:length] == other.messages:
@@ -116,7 +116,7 @@ def _known(one: CallTexts, earlier: Sequence[CallTexts]) -> int | None:
 
 
 def pairs(baseline: Sequence[CallTexts], current: Sequence[CallTexts]) -> list[Pair]:
-    """Pair the calls of two trials, in the order of the baseline; then come those without any."""
+    """Pair the calls of two trials, in the baseline's order; calls without a pair come last."""
     places = _places(baseline, current)
     partners: dict[int, CallTexts] = {at: current[own] for own, at in places.items()}
     found: list[Pair] = [(one, partners.get(at)) for at, one in enumerate(baseline)]
@@ -124,7 +124,7 @@ def pairs(baseline: Sequence[CallTexts], current: Sequence[CallTexts]) -> list[P
 
 
 def _places(others: Sequence[CallTexts], own: Sequence[CallTexts]) -> dict[int, int]:
-    """Find for each call of a trial its pair in another one, by their places."""
+    """Find for each call of a trial its pair in another trial, by places."""
     marks = [[_marks(one) for one in side] for side in (others, own)]
     alike: list[tuple[float, int, int]] = []  # the likest first
     for (other, one), (at, two) in product(enumerate(others), enumerate(own)):
@@ -145,7 +145,7 @@ def _turn(one: CallTexts) -> int:
 
 
 def _marks(one: CallTexts) -> Counter[str]:
-    """Count what makes a request like another: its model, settings, tools and words."""
+    """Count the features of a request for its likeness: model, settings, tools and words."""
     text = " ".join(message.text for message in one.messages)
     settings = one.asked.settings.items() if one.asked else ()
     words = words_of(text[:_LOOKED_THROUGH] + text[_LOOKED_THROUGH:][-_LOOKED_THROUGH:])
@@ -159,7 +159,7 @@ def _likeness(one: Counter[str], other: Counter[str]) -> float:
 def judged_last(calls: Sequence[CallTexts]) -> list[list[CallTexts]]:
     """Find the calls whose replies came last, each behind the calls whose replies it carries on.
 
-    These are what a trial judged when it failed: one call, or several that were open at once.
+    A trial judged these replies when it failed: one, or several of calls that were open at once.
     """
     answered = [one for one in calls if one.was_answered]
     found = []

@@ -1,7 +1,7 @@
 """Stored requests and replies as messages: who said or called what.
 
-A stored text may be anything, so nothing here trusts its form; what is no JSON is a message of its
-text.
+A stored text may be anything, so this module trusts no form; a text that is no JSON is a message of
+its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pytest_llmeval.models.message import (
 from pytest_llmeval.models.vendors.vendor import vendor_named
 from pytest_llmeval.vendors import VENDORS
 
-# Of a function model, and of a vendor that is not known any more.
+# The dialect of a function model, and of a vendor that is not known any more.
 _PLAIN = Dialect(provider="function", paths=(), key_variable="", read_facts=sensible)
 
 
@@ -57,7 +57,7 @@ def read_request(parts: Parts) -> Asked:
     settings = {name: value for name, value in body.items() if name not in dialect.asking}
     if parts["provider"] == "function":
         settings = {"function": parts["path"], **settings}
-    elif "model" not in body:  # Google has it in the path
+    elif "model" not in body:  # Google has the model in the path
         settings = {"path": parts["path"], **settings}
     try:
         messages = tuple(
@@ -93,6 +93,6 @@ def _object(text: bytes) -> JsonObject | None:
     """Read a JSON object; None if it is none."""
     try:
         parsed = parse_json(text)
-    except ValueError:  # no UTF-8, too
+    except ValueError:  # such as a text that is no UTF-8
         return None
     return parsed if isinstance(parsed, dict) else None

@@ -1,7 +1,7 @@
 """A run file scanned: the mean scores of all cases and the trials of a few.
 
-To make records of all trials of a large run takes most of the time of reading it, which is saved
-here. The file is checked to the last byte all the same, and each line of a trial by its types.
+Making records of all trials takes most of the time of reading a large run, and is left out here.
+The file is checked to the last byte all the same, and each line of a trial by its types.
 """
 
 from __future__ import annotations

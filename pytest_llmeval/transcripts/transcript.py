@@ -1,6 +1,6 @@
-"""Transcripts of trials: requests and replies in order, as far as the cache here has them.
+"""Transcripts of trials: requests and replies in order, as far as the cache here has these.
 
-Of the cases that moved most there is an excerpt: one line of a reply of each side.
+The cases that moved most have an excerpt: one line of a reply of each side.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Sides = tuple[str | None, str | None]  # of the baseline, and of the current run
 
 
 class StoredTexts:
-    """Looks up by key and draw id; what is missing, damaged or foreign is None.
+    """Looks texts up by key and draw id; a missing, damaged or foreign one is None.
 
     Args:
         directory: ``.llmeval``; there may be nothing.
@@ -108,7 +108,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What a trial asked and was answered.
+    """The requests and replies of a trial.
 
     Attributes:
         trial: it.
@@ -121,7 +121,7 @@ class Transcript:
 
     @property
     def asked(self) -> Asked | None:
-        """Its first request; None if that is not here."""
+        """Its first request; None if the cache does not have it."""
         return self.calls[0].asked if self.calls else None
 
     @property
@@ -131,7 +131,7 @@ class Transcript:
 
     @property
     def utterances(self) -> tuple[Utterance, ...]:
-        """All that follows the first request: replies, and what later requests have besides."""
+        """The texts behind the first request: replies, and new messages of later requests."""
         return tuple(
             Utterance(number, message)
             for number, one in enumerate(self.calls, start=1)
@@ -140,19 +140,19 @@ class Transcript:
 
     @property
     def said(self) -> tuple[Message, ...]:
-        """What makes two transcripts equal: all but the requests that begin anew."""
+        """The parts by which transcripts are compared: all but new conversations' requests."""
         return tuple(message for one in self.calls for message in one.said)
 
     @property
     def draws(self) -> tuple[str, ...]:
-        """The ids of its draws, sorted; "" for a call that got none."""
+        """The ids of its draws, sorted; "" for a call without a draw."""
         return tuple(sorted(call.draw or "" for call in self.trial.calls))
 
 
 def transcripts(stored: StoredTexts, *sides: Iterable[Trial]) -> tuple[tuple[Transcript, ...], ...]:
     """Read the texts of the trials of a case, on one side or on both; each request once."""
     requests: dict[str, Asked | None] = {}
-    first: tuple[CallTexts, ...] = ()  # whose order all others have
+    first: tuple[CallTexts, ...] = ()  # the trial whose order all others get
     found = []
     for trials in sides:
         of_side = []
@@ -192,7 +192,8 @@ class Parting:
 
     Attributes:
         trial: index of both.
-        baseline: the utterance there; None where that side has no more. ``current`` likewise.
+        baseline: the utterance in the baseline; None if this side has no more. ``current``
+            likewise.
         goes_on: the side that has no more made other calls after that.
     """
 
@@ -203,9 +204,9 @@ class Parting:
 
 
 def parting(baseline: Sequence[Transcript], current: Sequence[Transcript]) -> Parting | None:
-    """Find where the two sides of a case part, in the first trial that differs; None if nowhere.
+    """Find the first difference of a case, in the first trial that differs; None if there is none.
 
-    Trials of which a reply is not here tell nothing.
+    A trial without all its replies here is left out.
     """
     for one, other in _same_trials(baseline, current):
         if not (one.is_here and other.is_here):
@@ -223,7 +224,7 @@ def parting(baseline: Sequence[Transcript], current: Sequence[Transcript]) -> Pa
 
 
 def _told(of: Transcript, one: CallTexts | None, pair: Pair) -> list[Utterance]:
-    """List what was said in a call; of one that the other side lacks also what it asks."""
+    """List the new messages of a call, with its request if the other side lacks the call."""
     if one is None:
         return []
     number = of.calls.index(one) + 1
@@ -249,10 +250,10 @@ class ChangedRequest:
 def changed_requests(
     baseline: Sequence[Transcript], current: Sequence[Transcript]
 ) -> tuple[ChangedRequest, ...] | None:
-    """Compare what the two sides of a case ask, by the trial that shows most.
+    """Compare the requests of the two sides of a case, by the trial that shows most.
 
-    Left out is what goes on with a conversation, or follows a reply that differs: it may differ
-    for that alone.
+    A request that goes on with a conversation, or follows a reply that differs, is left out: it may
+    differ for this reason alone.
 
     Returns:
         None where the requests of one side are not here.
@@ -280,7 +281,7 @@ def _changed(baseline: Transcript, current: Transcript) -> tuple[ChangedRequest,
 
 
 def edits_of(changed: Iterable[ChangedRequest]) -> tuple[tuple[str, ...], ...]:
-    """Return what was changed in requests, to be compared with the edits of other cases."""
+    """Return the changed parts of requests, to be compared with the edits of other cases."""
     return tuple(sorted({edit for one in changed for edit in edit_of(one.diff)}))
 
 
@@ -298,9 +299,9 @@ def excerpts(
 ) -> dict[str, Sides]:
     """Pick from each case the line by which its sides part, out of the trials that tell most.
 
-    Of a case that fell that is the best trial of the baseline, and of the current run the one
-    whose failure is told; of one that rose it is the worst trial there and the best one here. A
-    side whose reply is not here is None.
+    For a case that fell, this is the best trial of the baseline, and the trial of the current run
+    whose failure is shown. For a case that rose, it is the worst trial of the baseline and the best
+    one of this run. A side whose reply is not here is None.
     """
     cases = {one.case for one in moved}
     before, after = (trials_by_case(run, cases) for run in (baseline, current))
@@ -325,7 +326,7 @@ def _extreme(trials: Sequence[Trial], metric: str, *, highest: bool) -> Trial | 
 
 
 def _one_line(messages: Sequence[Message]) -> str:
-    """Write what a reply says first in one line, whatever it holds; a thought only if alone."""
+    """Write the beginning of a reply in one printable line; a thought only if it is alone."""
     first = min(messages, key=lambda message: message.kind == "thought")
     return " ".join(first.text[:_LOOKED_THROUGH].split())
 
@@ -336,9 +337,10 @@ def _line_of(one: CallTexts | None) -> str | None:
 
 
 def _excerpt(baseline: Sequence[CallTexts], current: Sequence[CallTexts]) -> Sides:
-    """Return the replies that were judged last; of each the first before it that differs, if any.
+    """Return the replies that were judged last, or for each the first earlier one that differs.
 
-    Of several that were open at once those that differ are shown, all if none does.
+    Of several calls that were open at once, the different replies are shown, or all if none
+    differs.
     """
     partners = {id(new): old for old, new in pairs(baseline, current) if new is not None}
     shown: list[tuple[str | None, str | None]] = []
@@ -348,7 +350,7 @@ def _excerpt(baseline: Sequence[CallTexts], current: Sequence[CallTexts]) -> Sid
         shown.append(next(parting, lines[-1]))
     shown = [pair for pair in shown if pair[0] != pair[1]] or shown
     old, new = (_joined(pair[side] for pair in shown) for side in (0, 1))
-    if old is None:  # nothing there asks the like
+    if old is None:  # the other side has no similar call
         old = _joined(_line_of(chain[-1]) for chain in judged_last(baseline))
     return _cut(old, new)
 
@@ -359,7 +361,7 @@ def _joined(lines: Iterable[str | None]) -> str | None:
 
 
 def _cut(one: str | None, other: str | None) -> Sides:
-    """Cut two lines to what stands around the place from which they differ."""
+    """Cut two lines to the words around their first difference."""
     place = first_difference(one or "", other or "")
     begin = place - _LEAD if place > 2 * _LEAD and one != other else 0
     first, second = (line and "..." * (begin > 0) + line[begin:][:LONGEST] for line in (one, other))

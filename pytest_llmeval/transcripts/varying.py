@@ -1,4 +1,4 @@
-"""Dates, times and ids in requests: what makes each build ask something new."""
+"""Dates, times and ids in requests, by which each build asks something new."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
 _NUMBERS = r"\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
 _DATE = rf"{_NUMBERS}|{_MONTH} \d{{1,2}}\b|\d{{1,2}} {_MONTH}"
-# as many digits as seconds since 1970 have, hexadecimal ones, or a long name with a digit
+# as many digits as seconds since 1970, hexadecimal digits, or a long name with a digit
 _ID = r"\d{9,}(?:\.\d+)?|(?=[a-f-]*\d)[0-9a-f-]{8,}|(?=[a-z_]*\d)\w{16,}"
 _VARYING = re.compile(rf"\b(?:(?:{_DATE})(?:T{_CLOCK})?Z?|{_CLOCK}|{_DAY}|{_ID})\b", re.IGNORECASE)
 
@@ -19,7 +19,7 @@ _VARYING = re.compile(rf"\b(?:(?:{_DATE})(?:T{_CLOCK})?Z?|{_CLOCK}|{_DAY}|{_ID})
 def differ_in_varying(one: Asked, other: Asked) -> bool:
     """Tell whether two requests differ, and in nothing but dates, times and ids.
 
-    An edited prompt or another model makes them differ in more.
+    An edited prompt or another model is a further difference.
     """
     return one != other and _without(one) == _without(other)
 

@@ -17,12 +17,12 @@ Op = Literal[" ", "-", "+"]
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without blanks
 _WORDS = re.compile(rf"\s*(?:[{_CJK}]|[^\s{_CJK}]+)|\s+$")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
-# of parts to compare: beyond that it takes more than 0.1 s
+# the most parts to compare: more take over 0.1 s
 _MOST = 600
 
 
 def first_difference(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return the first place where two sequences differ, or where one of them ends."""
+    """Return the first place where two sequences differ, or where the shorter one ends."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -76,7 +76,7 @@ class MessageDiff:
 
     Attributes:
         role: of the message, or the name of a setting.
-        pieces: its text; one piece of what both sides have where nothing changed.
+        pieces: its text; a single piece if nothing changed.
     """
 
     role: str
@@ -84,7 +84,7 @@ class MessageDiff:
 
     @property
     def edit(self) -> tuple[str, ...]:
-        """What was changed, without what was not."""
+        """The changed pieces alone."""
         return tuple(f"{piece.op}{piece.text.strip()}" for piece in self.pieces if piece.op != " ")
 
 
@@ -94,7 +94,7 @@ def request_diff(before: Asked, after: Asked) -> tuple[MessageDiff, ...]:
 
 
 def edit_of(diff: Sequence[MessageDiff]) -> tuple[tuple[str, ...], ...]:
-    """Return what was changed in a request, to be held against the edits of other cases."""
+    """Return the changed parts of a request, to be compared with the edits of other cases."""
     return tuple((message.role, *message.edit) for message in diff if message.edit)
 
 

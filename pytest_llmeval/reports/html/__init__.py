@@ -1,1 +1,1 @@
-"""The report as one page for a browser: a template, its style and script, and what it shows."""
+"""The report as one page for a browser: a template, its style and script, and its content."""

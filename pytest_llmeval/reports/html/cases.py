@@ -1,4 +1,4 @@
-"""Cases of the page: those that were asked anew, errored or fell short, in words and places."""
+"""Cases of the page: the ones that were asked again, errored or fell short."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ShownCase:
 
     @property
     def order(self) -> tuple[bool, float, str]:
-        """By which cases are sorted: the worst first, those that stayed as they were last."""
+        """The sort key of cases: the worst first, cases that did not move last."""
         return self.move == "stable", self.lost, self.case
 
 
@@ -80,8 +80,8 @@ class ShownFunction:
 
     Attributes:
         entry: of the report.
-        cases: those that moved, worst first, and then those that errored.
-        unchanged: how many were not asked anew.
+        cases: the ones that moved, worst first, and then the ones that errored.
+        unchanged: how many were not asked again.
         asked: what cases were asked and answered, worst first, as far as there is room.
         replies: the same as HTML, by case.
     """

@@ -1,4 +1,4 @@
-"""Facts of the page in words: what was compared at which cost, what to doubt, where it is from."""
+"""Facts of the page in words: what was compared, its cost, its doubts and its origin."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Facts = list[tuple[str, str]]
 
 
 def facts(report: Report, side: Side) -> Facts:
-    """Tell in a few words what was compared, at which cost, and what could not be seen."""
+    """Say in a few words what was compared, at which cost, and which drops could not be seen."""
     run, baseline = report.run, side.baseline
     found: Facts = []
     if baseline is not None:
@@ -107,12 +107,12 @@ def _named(values: Mapping[str, object]) -> str:
 
 
 def doubts(judgement: Judgement, side: Side, history: History) -> list[str]:
-    """Say of each function what the figures cannot be trusted for; empty for nothing.
+    """Say for each function the doubts about its figures; empty for none.
 
     Args:
         judgement: with the run, and the baseline if there is one.
         side: its comparison as the report has it.
-        history: of the runs here, those two among them.
+        history: of the runs here, both of the judgement included.
     """
     run, baseline = judgement.run, judgement.baseline.run if judgement.baseline else None
     found: list[str] = []
@@ -134,7 +134,7 @@ def doubts(judgement: Judgement, side: Side, history: History) -> list[str]:
 def _luck(
     one: ComparedFunction, points: Sequence[MeanOfRun], judgement: Judgement
 ) -> Iterator[str]:
-    """Compare the baseline with what the run before it lets expect, of the same trials."""
+    """Compare the baseline with the prediction from the run before it, for the same trials."""
     ids = [judgement.baseline.run.id] if judgement.baseline else []
     at = next((at for at, point in enumerate(points) if point.run.id in ids), 0)
     earlier = [each for each in points[:at] if not (each.run.dirty or each.run is judgement.run)]

@@ -1,7 +1,7 @@
 """Plots of pages, as places within their SVG.
 
-A forest has the intervals of functions, a case its draws. Lines show means over commits, what is
-found by repeats and cases, and width by repeats.
+A forest has the intervals of functions, a case its draws. Lines show means over commits, the chance
+to find a drop by repeats and cases, and the width by repeats.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Axis(NamedTuple):
     width: int = WIDTH
 
     def at(self, value: float) -> float:
-        """Return the place of a value from the left; one beyond the range stands at its end."""
+        """Return the place of a value from the left; a value beyond the range is at its end."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return round(_PADDING + share * (self.width - 2 * _PADDING), 1)
 
@@ -58,7 +58,7 @@ class Axis(NamedTuple):
 
 
 def axis_of(values: Iterable[float], *, around: Iterable[float] = (), width: int = WIDTH) -> Axis:
-    """Return the axis on which values have room, with those that it has to show in any case."""
+    """Return the axis on which values have room, and other values that it must show."""
     known = [*values, *around]
     low, high = min(known, default=0.0), max(known, default=1.0)
     margin = (high - low) * 0.05 or abs(high) * 0.1 or 1.0
@@ -211,14 +211,14 @@ def _mark(function: AnyFunction, axis: Axis) -> Mark | None:
 
 
 def _tick(value: float, *, sign: int) -> str:
-    """Write a label of an axis; ``sign`` turns a logarithm into that of current / baseline."""
+    """Write a label of an axis; ``sign`` turns a logarithm into the one of current / baseline."""
     if sign:
         return f"\N{MULTIPLICATION SIGN}{math.exp(sign * value):.3g}" if value else "same"
     return f"{value:g}".replace("-", "\N{MINUS SIGN}")
 
 
 class Dot(NamedTuple):
-    """Draws of one score: their place, and the radius by which their number is told."""
+    """Draws of one score: their place, and the radius that shows their number."""
 
     at: float
     radius: float
@@ -231,7 +231,7 @@ class CasePlot:
     Attributes:
         before: draws of the baseline; ``after`` of this run.
         means: places of both means; None for the baseline's where it has none.
-        row: units between the two.
+        row: units between both means.
     """
 
     before: list[Dot]
@@ -241,7 +241,7 @@ class CasePlot:
 
 
 def scores_before(case: AnyCase) -> tuple[float, ...]:
-    """Return the scores of a case in the baseline; none of one that is compared with nothing."""
+    """Return the scores of a case in the baseline; none without a baseline."""
     return case.baseline_scores if isinstance(case, CaseEntry) else ()
 
 
@@ -339,7 +339,7 @@ def history_charts(history: History, *, among: Iterable[str] = ()) -> list[Chart
 
 
 def plan_charts(name: str, plan: Plan) -> Iterator[Chart]:
-    """Chart with which chance a drop is found, by repeats and by cases."""
+    """Chart the chance to find a drop, by repeats and by cases."""
     for heading, points in (("repeats", plan.by_repeats), ("cases", plan.by_cases)):
         rows = [
             [

@@ -1,7 +1,7 @@
 """A report as one page for a browser: self-contained, and safe whatever texts it shows.
 
-What a model or a test wrote is escaped, and the page's policy lets a browser run and load nothing
-but the style and the script that stand in it.
+Texts of models and tests are escaped. The page's policy lets a browser run and load only the style
+and the script of the page itself.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def render_page(report: Report, judgement: Judgement) -> str:
 
 
 def _moved(functions: Sequence[AnyFunction]) -> str:
-    """Count the cases of the worst function that fell and rose, with what the worst make of it."""
+    """Count the cases of the worst function that fell and rose, with the share of the worst."""
     compared = [one for one in functions if isinstance(one, ComparedFunction)]
     worst = next((one for one in compared if one.compared), None)
     if worst is None or worst.of.verdict is Verdict.UNCHANGED:
@@ -115,14 +115,14 @@ def _of_changed(means: History, functions: Sequence[AnyFunction]) -> History:
 
 
 def _command(run: RunEntry | None, baseline: RunEntry | None, case: ShownCase) -> str:
-    """Write what shows the replies of a case where its runs are."""
+    """Write the command that shows the replies of a case where its runs are."""
     ids = [found.id for found in (baseline, run) if found]
     words = ["diff", case.name, *ids] if baseline else ["show", *ids, case.name]
     return shlex.join(["llmeval", *words])
 
 
 def means_around(judgement: Judgement) -> History:
-    """Describe the runs of a judgement, and those that were recorded for the baseline's branch."""
+    """Describe the runs of a judgement, and the runs of the baseline's branch."""
     settings, run = judgement.settings, judgement.run
     if run is None or not (judgement.descriptions or judgement.comparison):
         return {}

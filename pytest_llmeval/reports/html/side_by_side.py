@@ -37,8 +37,8 @@ class ShownMessage:
 
     Attributes:
         label: who said or called it.
-        pieces: its text; what the other side has not is marked.
-        parts: it is the first one in which the sides differ.
+        pieces: its text; a piece that the other side lacks is marked.
+        parts: this message is the first one in which the sides differ.
     """
 
     label: str
@@ -89,7 +89,7 @@ class ShownReplies:
         failure: the first line of the first failure.
         draws: the most frequent ones first.
         request: what was asked, a message each; what changed in it is marked.
-        edit: the same without what did not change, to be held against other cases.
+        edit: the changed parts alone, to be compared with other cases.
     """
 
     name: str
@@ -195,9 +195,9 @@ def _cost(trials: Sequence[Trial]) -> str:
 def _messages(
     before: Transcript | None, after: Transcript | None
 ) -> tuple[list[ShownMessage], list[ShownMessage]]:
-    """Mark in the messages of both sides what the other has not."""
+    """Mark in the messages of each side the words that the other side lacks."""
     shown: tuple[list[ShownMessage], list[ShownMessage]] = ([], [])
-    has_parted = before is None or after is None  # one side alone has nothing to part from
+    has_parted = before is None or after is None  # without the other side nothing differs
     calls = (() if one is None else one.calls for one in (before, after))
     for old, new, is_said in _message_pairs(*calls):
         parts = is_said and old != new and not has_parted
@@ -218,7 +218,7 @@ def _message_pairs(
     """Put the messages of both sides beside each other, call by call, but the first request.
 
     Yields:
-        A message of each side, and whether it was said, not asked anew.
+        A message of each side, and whether it is a reply, not a new request.
     """
     for number, pair in enumerate(pairs(before, after)):
         if number:
@@ -229,7 +229,7 @@ def _message_pairs(
 
 
 def _cut(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
-    """Cut pieces to ``_LONGEST`` characters, and say how much is left out."""
+    """Cut pieces to ``_LONGEST`` characters, and add how much is left out."""
     kept, room, left_out = list[Piece](), _LONGEST, 0
     for piece in pieces:
         kept.append(Piece(piece.op, piece.text[:room]))

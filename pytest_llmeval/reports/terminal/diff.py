@@ -21,7 +21,7 @@ from pytest_llmeval.transcripts.transcript import (
 )
 from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
 
-_CONTEXT = 12  # words on each side of what changed
+_CONTEXT = 12  # words on each side of a change
 _SETTINGS = 6
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _STYLES = {"-": "red", "+": "green"}
@@ -32,7 +32,7 @@ Letters = Mapping[tuple[Message, ...], str]  # a name for each different answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseSide:
-    """One side of a case, or all that is shown of it.
+    """One side of a case, or the only one.
 
     Attributes:
         name: such as ``baseline``.
@@ -72,12 +72,12 @@ def case_lines(
     alike: str = "",
     parting: Parting | None = None,
 ) -> Iterator[StyledLine]:
-    """Tell what the sides of a case asked and were answered.
+    """Show the requests and replies of the sides of a case.
 
     Args:
-        sides: the baseline, and the run that is held against it; or one run alone.
+        sides: the baseline, and the run that is compared with it; or one run alone.
         page: to which texts are fitted.
-        requests: those that changed; None if those of a side are not here.
+        requests: the changed ones; None if a side's requests are not here.
         alike: how many other cases were asked the same change; "" for nothing to say.
         parting: where the answers part.
     """
@@ -178,7 +178,7 @@ def _request_diff(request: Sequence[MessageDiff], page: Page) -> Iterator[Styled
 
 
 def _context(text: str, *, before: bool, after: bool) -> str:
-    """Cut what both sides have to what stands beside a change.
+    """Cut a text that both sides have to the words beside a change.
 
     Args:
         text: that both have.
@@ -194,7 +194,7 @@ def _context(text: str, *, before: bool, after: bool) -> str:
 
 
 def _marked(piece: Piece) -> str:
-    """Mark what only one side has; the blanks and line ends before it stand outside the mark."""
+    """Mark words that one side alone has, without the blanks and line ends before them."""
     begin, end = _MARKS[piece.op]
     text = piece.text.lstrip()
     if not text:  # nothing but blanks has changed
@@ -203,9 +203,9 @@ def _marked(piece: Piece) -> str:
 
 
 def _letters(sides: Sequence[CaseSide]) -> Letters:
-    """Name each different answer, those of the first side first, the most frequent first.
+    """Give each different answer a letter: the first side first, the most frequent first.
 
-    One that is not here may be anything, so it has no letter.
+    An answer that is not here may be any text, so it has no letter.
     """
     names: dict[tuple[Message, ...], str] = {}
     for side in sides:
@@ -217,7 +217,7 @@ def _letters(sides: Sequence[CaseSide]) -> Letters:
 
 
 def _table(sides: Sequence[CaseSide], letters: Letters, page: Page) -> list[str]:
-    """Tell draw by draw how each trial ended; what there is no room for is left out."""
+    """Show draw by draw how each trial ended, as far as there is room."""
     by_index = [{each.trial.index: each for each in side.transcripts} for side in sides]
     draws = {index: each.draws for index, each in by_index[0].items() if any(each.draws)}
     indices = sorted({index for found in by_index for index in found})
@@ -266,7 +266,7 @@ def _parting(parting: Parting, sides: Sequence[CaseSide], page: Page) -> Iterato
     utterances = parting.baseline, parting.current
     if all(utterance is None or utterance.call == 1 for utterance in utterances):
         lengths = {len(one.utterances) for side in sides for one in side.transcripts}
-        if lengths == {1}:  # with one reply each there is nothing to look for
+        if lengths == {1}:  # with one reply on each side nothing has to be found
             return
     call = next(utterance.call for utterance in utterances if utterance is not None)
     yield ()
@@ -317,7 +317,7 @@ def _utterances(utterances: Sequence[Utterance], page: Page) -> Iterator[StyledL
 
 
 def alike_in_others(count: int, *, of: int, function: str) -> str:
-    """Say in how many other cases of a function the same words changed, of those looked at."""
+    """Say in how many of the checked cases of a function the same words changed."""
     if not of:
         return ""
     some = f"{count} of {counted(of, 'other case')}"

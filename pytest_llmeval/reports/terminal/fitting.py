@@ -1,4 +1,4 @@
-"""Lines and texts of any length and language, fitted to the page that they are shown on."""
+"""Lines and texts of any length and language, fitted to the page that shows them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_llmeval.safe_text import printable, printable_lines
 
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 _ASCII = {ord(char): plain for char, plain in zip("\N{MIDDLE DOT}━●│┊", "|-*|:", strict=True)}
-# What is typed stands between double blanks, and must come out of a log in one piece.
+# A command stands between double blanks, and must stay in one piece in a log.
 _TYPED = re.compile(r"(?<=  )(?:llm_\w+ = |llmeval |pytest |git )\S.*?(?=  |$)")
 _GLUE = "\0"  # stands for a blank at which no line ends; nothing printable holds it
 _LEAST = 12  # columns of what is cut short
@@ -32,7 +32,7 @@ class Page:
     Attributes:
         width: in columns.
         encoding: of the output.
-        verbose: also what few readers ask for is told.
+        verbose: lines that few readers want are shown, too.
         full: no text is cut.
     """
 
@@ -42,7 +42,7 @@ class Page:
     full: bool = False
 
     def shown(self, text: str) -> str:
-        """Write a text as one printable line, with the characters that the output has."""
+        """Write a text as one printable line, in characters that the output has."""
         text = printable(text)
         if self._has(text):
             return text
@@ -51,7 +51,7 @@ class Page:
 
     def cut(self, text: str, room: int) -> str:
         """Write the beginning of a text, where it is too long for so many columns."""
-        text = self.shown(text[: _MOST_OF_A_COLUMN * room])  # it may be a whole page of the web
+        text = self.shown(text[: _MOST_OF_A_COLUMN * room])  # the text may be a whole web page
         if columns(text) <= room:
             return text
         end = _ELLIPSIS if self._has(_ELLIPSIS) else "..."
@@ -60,7 +60,7 @@ class Page:
         return text.rstrip() + end
 
     def fitted(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Break lines that are too wide, between words; those that follow are indented."""
+        """Break lines that are too wide between words; indent the further lines."""
         for line in lines:
             for text in self._broken(self.shown(line.text)):
                 yield replace(line, text=text)
@@ -168,12 +168,12 @@ class Page:
             break_long_words=False,
             break_on_hyphens=False,
         )
-        # A line that begins in the middle of a text may begin as a command to the CI service does.
+        # A line from the middle of a text may begin like a command to the CI service.
         return [printable(line.replace(_GLUE, " ").rstrip()) for line in broken]
 
 
 def _beginning(pieces: Sequence[Words], most: int) -> Iterator[Words]:
-    """Give what can be seen of a text: nobody waits until a megabyte is laid out."""
+    """Return the visible part of a text: laying out a megabyte takes too long."""
     for text, style in pieces:
         yield text[:most], style
         most = max(0, most - len(text))

@@ -1,6 +1,6 @@
-"""The lines of a comparison: its table, and what there is to say on each function.
+"""The lines of a comparison: its table, and the sentences on each function.
 
-Of the cases that fell or rose most there is a line of both replies, and the command for the rest.
+The cases that fell or rose most have a line of both replies, and the command for the rest.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import compared_table, side_name, style
 from pytest_llmeval.transcripts.word_diff import first_difference
 
-_MOST_CASES = 8  # after so many a function has one case, but under -v
+_MOST_CASES = 8  # after this many functions each names one case, except under -v
 _LISTED_CASES = 3
 _LISTED_MORE = 4  # by name alone
 _LISTED_OTHERS = 1  # that went the other way
 _LISTED_LOST = 20
-_LEAST_ROOM = 20  # in which the beginning of a message still tells something
+_LEAST_ROOM = 20  # columns in which the beginning of a message is still worth reading
 _OPEN = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE)
 _FELL = (*_OPEN, Verdict.NO_SIGNIFICANT_CHANGE)  # or may have
 
@@ -57,13 +57,13 @@ def gated_lines(report: Report, page: Page) -> Iterator[Line]:
         shown += len(told)
         dropped = left_out.get((of.function, of.metric), [])
         about = [*_about(side, function, page, told=told, dropped=dropped)]
-        is_one_more = before is of.verdict is Verdict.NEW  # each of these has a line alone
+        is_one_more = before is of.verdict is Verdict.NEW  # each of these functions has one line
         yield from about[1:] if is_one_more else about
         before = of.verdict
 
 
 def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
-    """Tell what else differs from the baseline, and what the comparison with it holds for."""
+    """Write the other differences from the baseline, and the scope of the comparison."""
     for difference in report.differences:
         yield Line(f"differs from the baseline: {difference.line(judgement.names)}")
     comparison, rules = judgement.comparison, report.settings
@@ -83,7 +83,7 @@ def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[
 
 
 def anchored_lines(anchor: Side, report: Report, page: Page) -> Iterator[Line]:
-    """Word the comparison with the anchor: what fails in it."""
+    """Word the comparison with the anchor: the functions that fail."""
     yield from compared_table(anchor, report.settings, page)[0]
     for one in worst_first(anchor.compared):
         if one.of.fails:
@@ -99,7 +99,7 @@ def _about(
     told: Sequence[MovedCase[CaseEntry]],
     dropped: Sequence[str],
 ) -> Iterator[Line]:
-    is_told = function.sentence != sentences.ALL_REPLAYED  # else the table has said that much
+    is_told = function.sentence != sentences.ALL_REPLAYED  # else the table shows it already
     if is_told:
         yield Line()
         yield Line(sentences.with_name(function.sentence, function.label), style(function.of))
@@ -113,7 +113,7 @@ def _about(
 
 
 def _ungated(report: Report, page: Page) -> Iterator[Line]:
-    """Tell how the metrics moved that decide nothing, a line a function."""
+    """Write how the ungated metrics moved, a line a function."""
     by_function: dict[str, list[str]] = {}
     for one in report.ungated:
         if one.changed and (page.verbose or has_moved(one)):
@@ -138,7 +138,7 @@ def _told_cases(function: ComparedFunction) -> list[MovedCase[CaseEntry]]:
 
 
 def _moved(function: ComparedFunction, *, improved: bool) -> list[MovedCase[CaseEntry]]:
-    """Return the cases that went one way, the one that moved most first."""
+    """Return the cases that went one way; the case that moved most is the first."""
     return [case for case in function.moved if (case.of.difference > 0) is improved]
 
 
@@ -198,7 +198,7 @@ def _others(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) ->
 
 
 def _replies(replies: Excerpt, page: Page, *, sides: tuple[str, str]) -> Iterator[Line]:
-    """Put a line of both replies one below the other, from where they part if that is far on."""
+    """Put a line of each reply one below the other, from their first difference if it is late."""
     width = max(map(columns, sides))
     room = page.width - width - 6
     old, new = (reply or "" for reply in replies)
@@ -224,7 +224,7 @@ def in_a_line(text: str, message: str, page: Page) -> Iterator[Line]:
 
 
 def command(functions: Sequence[ComparedFunction], *, runs: Sequence[str] = ()) -> str:
-    """Write what shows both replies of the case that fell most; "" if none is said to have fallen.
+    """Write the command that shows both replies of the case that fell most; "" if none fell.
 
     Args:
         functions: the worst one first.

@@ -1,4 +1,4 @@
-"""The verdict in a line: the first ones of the section, and pytest's last one."""
+"""The verdict in a line: the first lines of the section, and pytest's last line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STRICT = " (fails the build: --llm-strict)"
 
 
 def headlines(judgement: Judgement) -> list[Line]:
-    """Say what a session or a comparison came to: what fails it first."""
+    """Write the result of a session or a comparison, the reason to fail first."""
     lines = list[Line]()
     if judgement.could_not_judge:
         lines.append(Line(f"could not judge: {unjudgeable(judgement.could_not_judge)}", RED))
@@ -92,7 +92,7 @@ def is_described(judgement: Judgement) -> bool:
 
 
 def place(found: Baseline) -> str:
-    """Name a run by its commit: ``main@1a2b3c4``, or ``1a2b3c4`` where that was typed."""
+    """Name a run by its commit: ``main@1a2b3c4``, or ``1a2b3c4`` if the user typed this."""
     commit = (found.run.commit or "")[:7]
     if is_own_hash(found.reference, found.run.commit):
         return commit

@@ -162,7 +162,7 @@ def merged(done: Merging, path: Path) -> str:
 
 
 def explanation(calls: Iterable[tuple[Call, str]]) -> Iterator[str]:
-    """Say what became of each call, equal causes together."""
+    """Say how each call was answered, and why; equal causes together."""
     causes: dict[tuple[str, str], list[str]] = {}
     for call, cause in calls:
         causes.setdefault((call.key, cause), []).append(str(call.slot))

@@ -41,17 +41,17 @@ Found = Sequence[tuple[FunctionScores, "ExpectedMean | None"]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFunction:
-    """A plan for one test function, and what its words need beside it.
+    """A plan for one test function, and the facts for its words.
 
     Attributes:
         plan: how much is found, and what would be needed.
-        name: of what was planned for.
-        mean: of it now.
+        name: of the function or suite.
+        mean: of its scores now.
         calls: that a trial makes on average; 0 if that is not known.
         sign: -1 if a drop lowers the mean, 1 if it raises it.
-        log: the drops are of logarithms, where lower is better: they are told as factors.
-        alike: the change is taken to act alike on all cases; else as unlike as one did.
-        tied: how many cases were recorded, and how many of them share no chance.
+        log: the drops are of logarithms, where lower is better, and are written as factors.
+        alike: the change is taken to act alike on all cases; else as a recorded change did.
+        tied: how many cases were recorded, and how many of these share no chance.
         notes: on the scale of the scores, and on trials that have none.
     """
 
@@ -159,7 +159,7 @@ class PlannedFunction:
         return factor(ratio_of(drop)) if self.log else decimals(drop)
 
     def _paid(self, trials: float) -> str:
-        """Say what a run costs: in calls, or in trials where it is not known what they ask."""
+        """Say the cost of a run: in calls, or in trials if the calls of a trial are not known."""
         number = round(trials * (self.calls or 1))
         return counted(number, "call" if self.calls else "trial") + " a run"
 
@@ -205,7 +205,7 @@ def look_lines(repeats: int, run: Run, found: Found) -> Iterator[str]:
 
 
 def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[str]:
-    """Say whether the last look is enough, and what would be."""
+    """Say whether the last look is enough, and what would be enough."""
     for function, expected in found:
         name = label(function)
         if expected is None:
@@ -228,7 +228,7 @@ def _not_narrow(expected: ExpectedMean, *, width: float, most: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """A test function and what holding it against itself gave.
+    """A test function and the result of comparing it with itself.
 
     Attributes:
         check: runs dealt from its repeats at random; None if no case has two.
@@ -264,7 +264,7 @@ class Checked:
         ]
 
     def remarks(self, alpha: float) -> Iterator[str]:
-        """Say what is odd, and how its check differs from the gate's test."""
+        """Say what is odd about a check, and how it differs from the gate's test."""
         check, halves, function = self.check, self.halves, self.function
         if check is None:
             return

@@ -63,13 +63,13 @@ _HOUR = 3600
 
 
 def header(planned: Judgement) -> list[str]:
-    """Say what will be compared with, before the first test."""
+    """Name the baseline, before the first test."""
     lines = [*_named(planned.baseline, side="baseline"), *_named(planned.anchor, side="anchor")]
     return [printable(f"llm evals: {line}") for line in lines]
 
 
 def _named(found: Baseline | None, *, side: str) -> list[str]:
-    """Say which run is compared with, and what is odd about it."""
+    """Name the run of the baseline, and what is odd about it."""
     if found is None:
         return []
     return [_side_line(found, side=side), *(f"note: {note}" for note in found.notes)]
@@ -99,7 +99,7 @@ def _side_line(found: Baseline, *, side: str) -> str:
 
 
 def _stands_in(found: Baseline) -> str:
-    """Name the commit that has no run: `` stands in for 222eafc, 1 behind, 3 files differ``."""
+    """Name the commit without a run: `` stands in for 222eafc, 1 behind, 3 files differ``."""
     parts = [f" stands in for {(found.wanted or '')[:7]}", f"{found.distance} behind"]
     if found.differing_files is not None:
         one = found.differing_files == 1
@@ -115,7 +115,7 @@ def progress_line(progress: Progress, *, width: int) -> str:
         width: columns that may be filled.
     """
     parts = [f"llm evals: {progress.done}/{progress.total} trials"]
-    if progress.seconds_left is not None:  # most want to know it, so it is cut off last
+    if progress.seconds_left is not None:  # the part that most people want, so it is cut off last
         parts.append(f"{_duration(progress.seconds_left)} left")
     if progress.holding_back:
         parts.append(f"waiting for {progress.holding_back}: too many calls")
@@ -128,7 +128,7 @@ def progress_line(progress: Progress, *, width: int) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Write ``40 s``, ``3 min``, ``1 h 10 min``: an estimate, so no more than that."""
+    """Write ``40 s``, ``3 min``, ``1 h 10 min``, no finer, as it is an estimate."""
     if seconds < _MINUTE:
         return f"about {max(1, round(seconds))} s"
     minutes = round(seconds / _MINUTE)
@@ -140,13 +140,13 @@ def _duration(seconds: float) -> str:
 def section(
     report: Report, judgement: Judgement, page: Page, *, shown_as_m: int = 0
 ) -> Iterator[Line]:
-    """Word a judgement: what it came to, why, what was done; last what to type next.
+    """Word a judgement: the result, the reasons, what was done; last what to type next.
 
     Args:
         report: on the judgement.
         judgement: of a session.
         page: to which the lines are fitted.
-        shown_as_m: for how many cases pytest printed that letter.
+        shown_as_m: for how many cases pytest printed the letter ``m``.
     """
     lines = [*_result(report, judgement, page)]
     if report.anchor:
@@ -161,13 +161,13 @@ def section(
 
 
 def _fitted(lines: Iterable[Line], judgement: Judgement, page: Page) -> Iterator[Line]:
-    """Fit lines to a page, with what is to be pasted as the ini file has it."""
+    """Fit lines to a page, with ini lines in the form of the user's file."""
     toml = judgement.settings.toml
     return page.fitted(replace(line, text=in_form(line.text, toml=toml)) for line in lines)
 
 
 def _next_command(report: Report, judgement: Judgement) -> Iterator[Line]:
-    """Say what shows both replies of the case that fell most, if the run can be looked at."""
+    """Write the command for both replies of the case that fell most, if the run was recorded."""
     run, baseline, anchor = judgement.run, judgement.baseline, judgement.anchor
     if run is None or judgement.path is None:
         return
@@ -233,7 +233,7 @@ def compared_lines(
     sides = [found for found in (judgement.baseline, candidate) if found is not None]
     functions = worst_first(report.side.compared)
     text = command(functions, runs=[one.reference for one in sides])
-    # a table has no replies, and of a condition the cases have other names
+    # a table has no replies, and the cases of a condition have other names
     if text and not any(one.is_table or "::" in one.reference for one in sides):
         lines.append(Line(text, BOLD))
     return _fitted(lines, judgement, page)
@@ -284,7 +284,8 @@ def _described(
 def _account(run: Run, seconds: float, *, cost: str, unseen: int) -> Iterator[str]:
     """Count cases and calls: those that brought a reply or did not, and what was sent if more.
 
-    And the connections that were not seen: ``0 calls made`` alone would say that nothing was asked.
+    Connections that were not seen are added: ``0 calls made`` alone would say that nothing was
+    asked.
     """
     repeats, cases = sorted({case.repeats for case in run.cases}), counted(len(run.cases), "case")
     if len(repeats) > 1:
@@ -351,13 +352,13 @@ def begins(commit: str) -> str:
 
 
 def ended(commit: str, found: FoundRun | None) -> str:
-    """Say that they have ended."""
+    """Say that the evals of another commit have ended."""
     run = "it has no such eval" if found is None else f"recorded as run {found.run.id}"
     return f"llm evals: end of the run of {short_hash(commit)}, {run}\n"
 
 
 def rerun_notes(made: BaseRun) -> Iterator[str]:
-    """Say in what the run of a baseline that was made now may be unlike one made then."""
+    """Say how a baseline's run that was made now may differ from one that was made then."""
     if made.dropped:
         yield f"the commit lacks {first_of(made.dropped)}, which is compared with nothing"
     if made.dependencies:
@@ -370,7 +371,7 @@ def rerun_notes(made: BaseRun) -> Iterator[str]:
 
 
 def ignored_note(made: BaseRun) -> Iterator[str]:
-    """Name what the session read here, and what the run that was made for it had not."""
+    """Name the files that the session read here and that its baseline's new run lacked."""
     if ignored := made.ignored():
         inside = [name for name in ignored if not name.startswith("..")]
         yield f"this run read {first_of(ignored)}, which git ignores and the baseline's had not" + (

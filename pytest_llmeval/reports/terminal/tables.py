@@ -1,6 +1,6 @@
 """The tables of the section: a row for each test function and metric, compared or described.
 
-Intervals of differences are bars of text in them, one below the other on one scale.
+Bars of text in a table show intervals of differences, all on one scale.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pytest_llmeval.reports.telling import figures, tells_drop, worst_first
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.settings import GateRules
 
-# as they stand in the table; below in the order in which they are given room
+# in the order of the table; below in the order in which columns get room
 _COLUMNS = (
     *("verdict", "test function", "baseline", "here", "difference", "interval", "bar"),
     *("changed", "could catch", "p"),
@@ -78,7 +78,7 @@ def side_name(side: Side) -> str:
 def compared_table(
     side: Side, rules: GateRules, page: Page
 ) -> tuple[list[Line], dict[tuple[str, str], list[str]]]:
-    """Put a comparison in a table; functions in which nothing was measured are a line below it.
+    """Put a comparison in a table; functions without anything new are a line below it.
 
     Args:
         side: the comparison.
@@ -86,12 +86,12 @@ def compared_table(
         page: that has room for so many columns; if it is verbose each function is a row.
 
     Returns:
-        The lines, and what had no room in them, by function and metric.
+        The lines, and the cells without room, by function and metric.
     """
     compared = [one.of for one in worst_first(side.compared)]
     shown = [one for one in compared if page.verbose or one.verdict is not Verdict.UNCHANGED]
     if not shown:
-        return [], {}  # the first line of the section has said it
+        return [], {}  # the first line of the section says it already
     (heading, *rows), texts, dropped = _filled(side, shown, rules, page)
     lines = [Line(), Line(texts[0], BOLD)]
     lines += [Line(text, style(one)) for text, one in zip(texts[1:], shown, strict=True)]
@@ -121,7 +121,7 @@ def _filled(
     ]
     rows = [_cells(function, page, rules) for function in shown]
     cells, texts, dropped, width = list[list[str]](), list[str](), list[int](), _NARROWEST
-    for _ in range(2):  # what is left over goes to the bars
+    for _ in range(2):  # the bars get the room that is left
         scale = scale_of(shown, rules, width=width)
         titles = own | {"verdict": "", "bar": scale.heading() if scale else ""}
         cells = [[titles.get(column, column) for column in _COLUMNS]]
@@ -129,7 +129,7 @@ def _filled(
             bar = scale.bar(function) if scale else ""
             cells.append([bar if column == "bar" else row[column] for column in _COLUMNS])
         texts, dropped = page.table(cells, order, left=2, cut=(1,))
-        room = page.width - max(map(columns, texts))  # less than 0 where nothing more can be cut
+        room = page.width - max(map(columns, texts))  # below 0 where nothing more can be cut
         width = min(_WIDEST, max(_NARROWEST, width + room))
     return cells, texts, dropped
 
@@ -153,7 +153,7 @@ def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[s
 
 def _could_catch(function: FunctionComparison) -> str:
     drop = function.evidence.smallest_detectable_drop
-    if drop is None:  # where no score varies any drop of all cases alike is seen
+    if drop is None:  # where no score varies, any equal drop of all cases is seen
         return "unknown" if function.effect.method == "same-shift" else _NO_DROP
     return drop_as_factor(drop, function.better) if function.scale == "log" else number(drop)
 
@@ -180,7 +180,7 @@ def described_table(
 
 def _described_row(described: FunctionDescription) -> list[str]:
     counts, metric, hat = described.trials, described.metric, described.pass_hat
-    are_all = described.scored_cases == described.cases  # the mean is that of the scored ones
+    are_all = described.scored_cases == described.cases  # the mean is the one of the scored cases
     return [
         label(described),
         str(described.cases) if are_all else f"{described.scored_cases} of {described.cases}",
@@ -201,7 +201,7 @@ def odd_trials(counts: TrialCounts) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From a value to a column.
+    """A scale from values to columns.
 
     Attributes:
         low: the value at the left end; ``high`` at the right end.
