@@ -292,8 +292,8 @@ class EngineHooks:
         news = News(
             notes=tuple(notes),
             outside_calls=self._shared.new_calls() + imported,
-            attempts=self._models.retries.budget.take_sent(),
-            slowdowns=tuple(self._models.retries.throttle.take_slowdowns()),
+            attempts=self._models.services.budget.take_sent(),
+            slowdowns=tuple(self._models.services.throttle.take_slowdowns()),
             connections=tuple(self._models.unseen.take()),
         )
         return news if self._in_report is None else self._in_report[1].news + news

@@ -79,7 +79,7 @@ def install(
     scheduler.display = show_progress(
         config,
         look=lambda: replace(
-            scheduler.progress(), holding_back=models.retries.throttle.holding_back()
+            scheduler.progress(), holding_back=models.services.throttle.holding_back()
         ),
         wording=wording,
     )

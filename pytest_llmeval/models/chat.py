@@ -24,7 +24,7 @@ from pytest_llmeval.models.http.answers import Expected
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, HttpRequest
 from pytest_llmeval.models.http.exchange import Exchange, HttpFailed, Post
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.retries import NetworkFailed, RetryPolicy
+from pytest_llmeval.models.http.retries import NetworkFailed, Services
 from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.vendors.vendor import Vendor
 from pytest_llmeval.safe_text import printable
@@ -38,15 +38,15 @@ class ChatProvider:
         vendor: that is asked.
         calls: the calls of the trial.
         post: sends a question once.
-        retries: how to try again.
+        services: throttle, budget and limits.
     """
 
     def __init__(
-        self, vendor: Vendor, calls: CachedCalls, *, post: Post, retries: RetryPolicy
+        self, vendor: Vendor, calls: CachedCalls, *, post: Post, services: Services
     ) -> None:
         self._vendor = vendor
         self._post = post
-        self._exchange = Exchange(dialect=vendor, calls=calls, retries=retries)
+        self._exchange = Exchange(dialect=vendor, calls=calls, services=services)
 
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Ask and wait for the reply.

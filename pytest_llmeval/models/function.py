@@ -26,7 +26,7 @@ from pytest_llmeval.models.budget import Bill
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.deadline import TimeIsUp
 from pytest_llmeval.models.http.masking import masked_answer, masked_text
-from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.http.retries import Services
 from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.source import drop_docstrings, innermost
 from pytest_llmeval.originals import Clock
@@ -106,13 +106,13 @@ class FunctionProvider:
     Args:
         calls: the calls of the trial.
         loaded: the function.
-        retries: says how long a call may take, and what it may cost.
+        services: say how long a call may take, and what it may cost.
     """
 
-    def __init__(self, calls: CachedCalls, loaded: LoadedFunction, *, retries: RetryPolicy) -> None:
+    def __init__(self, calls: CachedCalls, loaded: LoadedFunction, *, services: Services) -> None:
         self._calls = calls
         self._loaded = loaded
-        self._retries = retries
+        self._services = services
 
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Call the function, unless its reply is stored.
@@ -161,7 +161,7 @@ class FunctionProvider:
     def _perform(
         self, key: str, messages: Messages, params: Mapping[str, object], run: Run, slot: Slot
     ) -> StoredReply:
-        loaded, limit = self._loaded, self._retries.limit
+        loaded, limit = self._loaded, self._services.limit
         name = f"function/{loaded.target}"
         arguments = dict(params)
         if loaded.takes_draw:
@@ -174,7 +174,7 @@ class FunctionProvider:
 
         started = Clock.seconds()
         try:
-            with self._retries.budget.metered(
+            with self._services.budget.metered(
                 lambda deadline: deadline.run(send),
                 lambda _text: Bill(),
                 model=name,

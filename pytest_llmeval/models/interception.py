@@ -21,16 +21,16 @@ from weakref import ref
 
 from pytest_llmeval.models.attribution import CurrentTrial, is_sending
 from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
-from pytest_llmeval.models.http.client_hook import (
+from pytest_llmeval.models.http.exchange import Exchange
+from pytest_llmeval.models.http.retries import Services
+from pytest_llmeval.models.http.seam import (
     Question,
     body_of,
     send_once_async,
     uncached,
 )
-from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.prepared import sending_by_botocore, sending_by_requests
-from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.http.sender import Sender, is_stubbed
+from pytest_llmeval.models.http.urllib3_seam import sending_by_botocore, sending_by_requests
 from pytest_llmeval.models.vendors.recognition import Certainty, Recognition
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Interception:
     Attributes:
         trial_to_charge: returns the trial that asks; None where a request is to be left alone.
         calls_of: makes the calls of a trial.
-        retries: how to try again.
+        services: throttle, budget and limits.
         sender: sends what clients of httpx and httpx2 ask.
         recognition: tells questions to models from other traffic.
         note: takes a sentence for the section.
@@ -78,7 +78,7 @@ class Interception:
 
     trial_to_charge: Callable[[], CurrentTrial | None]
     calls_of: Callable[[CurrentTrial], CachedCalls]
-    retries: RetryPolicy
+    services: Services
     sender: Sender
     recognition: Recognition
     note: Callable[[str], None]
@@ -98,7 +98,7 @@ class Interception:
         vendor, certainty = self.recognition.recognize(request.method, url, headers)
         if vendor is None:
             return None
-        exchange = Exchange(dialect=vendor, calls=self.calls_of(trial), retries=self.retries)
+        exchange = Exchange(dialect=vendor, calls=self.calls_of(trial), services=self.services)
         return Candidate(exchange=exchange, url=url, certainty=certainty)
 
     def question(self, library: Any, request: Any, candidate: Candidate) -> Question | None:
@@ -236,7 +236,7 @@ def _awaitable(
     An attempt that is made through the transport itself runs on the loop, where its connections
     are; what waits for it and keeps the reply does so in a thread.
     """
-    loops, most = EventLoops(), interception.retries.max_reply_bytes
+    loops, most = EventLoops(), interception.services.max_reply_bytes
 
     async def handle_async_request(transport: Any, request: Any) -> Any:
         if is_sending() or is_stubbed(library, awaits=True):
@@ -272,7 +272,7 @@ def _connecting(
     @cache
     def adapted() -> Callable[..., Awaitable[Any]]:
         try:
-            from pytest_llmeval.models.http.aiohttp_client import connecting
+            from pytest_llmeval.models.http.aiohttp_seam import connecting
         except Exception as exc:  # a version whose parts are others
             interception.note_unknown(library, f"its parts are others ({type(exc).__name__})")
             return plain

@@ -15,7 +15,7 @@ from pytest_llmeval.models.budget import Budget
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.deadline import Deadline, TimeLimit
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.http.retries import Services
 from pytest_llmeval.models.imported import SEEN, once_imported
 from pytest_llmeval.models.journal import Journal, journal_of, process_name
 from pytest_llmeval.models.llm import (
@@ -57,7 +57,7 @@ class ModelSession:
         current_trial: returns the trial that this thread or task belongs to, if any.
         notes: sentences for the section; whoever tells them takes them away.
         replies: that were paid for.
-        retries: how failed calls are tried again.
+        services: throttle, budget and limits of every call.
         unseen: the connections that trials open past the cache.
     """
 
@@ -79,7 +79,7 @@ class ModelSession:
             warn=self.notes.append,
             patience=settings.timeout,
         )
-        self.retries = _retry_policy(settings, processes, worker, clock or Clock())
+        self.services = _services(settings, processes, worker, clock or Clock())
         self.unseen = UnseenConnections(
             self._is_refused,
             only_replays=self.replies.only_replays,
@@ -136,7 +136,7 @@ class ModelSession:
         sdk = vendor.import_sdk()
         transport = (AsyncTrialTransport if awaits else TrialTransport)(
             self.sender(),
-            Exchange(dialect=vendor, calls=self.calls_of(trial), retries=self.retries),
+            Exchange(dialect=vendor, calls=self.calls_of(trial), services=self.services),
         )
         kind = line.async_client if awaits else line.client
         client = without_blank_keys(getattr(sdk, kind)(**vendor.client_options(transport)))
@@ -180,7 +180,7 @@ class ModelSession:
             return Interception(
                 trial_to_charge=trial_to_charge,
                 calls_of=self.calls_of,
-                retries=self.retries,
+                services=self.services,
                 sender=self.sender(),
                 recognition=self._recognition,
                 note=self.notes.append,
@@ -216,13 +216,13 @@ class ModelSession:
             if self._sender is None:
                 from pytest_llmeval.models.http.sender import Sender
 
-                self._sender = Sender(most=self.retries.max_reply_bytes)
+                self._sender = Sender(most=self.services.max_reply_bytes)
             return self._sender
 
     def close(self) -> None:
         """Close every connection and the cache; calls that wait for their turn are sent away."""
-        self.retries.throttle.close()
-        self.retries.budget.close()
+        self.services.throttle.close()
+        self.services.budget.close()
         with self._opening:
             if self._sender is not None:
                 self._sender.close()
@@ -236,15 +236,15 @@ class ModelSession:
 
             if name.model not in self._functions:
                 self._functions[name.model] = load_function(name.model)
-            return FunctionProvider(calls, self._functions[name.model], retries=self.retries)
+            return FunctionProvider(calls, self._functions[name.model], services=self.services)
         from pytest_llmeval.models.chat import ChatProvider
         from pytest_llmeval.models.vendors.vendor import vendor_named
 
         vendor = vendor_named(name.provider)
-        return ChatProvider(vendor, calls, post=self.post, retries=self.retries)
+        return ChatProvider(vendor, calls, post=self.post, services=self.services)
 
 
-def _retry_policy(settings: Settings, processes: int, worker: str, clock: Clock) -> RetryPolicy:
+def _services(settings: Settings, processes: int, worker: str, clock: Clock) -> Services:
     directory, session = settings.directory, settings.session
     throttle = Throttle(
         ceiling=settings.concurrency,
@@ -264,7 +264,7 @@ def _retry_policy(settings: Settings, processes: int, worker: str, clock: Clock)
         journal=journal if is_shared else None,
         process=process_name(worker, makes_baseline=settings.makes_baseline),
     )
-    return RetryPolicy(
+    return Services(
         throttle=throttle,
         budget=budget,
         limit=TimeLimit(settings.timeout),

@@ -115,9 +115,9 @@ class Session:
         )
         clock = Clock(now=time.now, sleep=time.sleep, jitter=lambda: 0.5)
         self.models = ModelSession(settings, clock=clock)
-        self.models.retries = replace(self.models.retries, max_reply_bytes=most)
+        self.models.services = replace(self.models.services, max_reply_bytes=most)
         self.replies = self.models.replies
-        self.throttle = self.models.retries.throttle
+        self.throttle = self.models.services.throttle
 
     def alias(self, origin: str, target: str) -> None:
         settings = replace(self.models.settings, origin_aliases=((origin, target),))
@@ -220,7 +220,7 @@ def interception_of(
     return Interception(
         trial_to_charge=trial_to_charge,
         calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
-        retries=session.models.retries,
+        services=session.models.services,
         sender=session.models.sender(),
         recognition=Recognition(hosts),
         note=note,

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.http.aiohttp_client import LoopBeside
+from pytest_llmeval.models.http.aiohttp_seam import LoopBeside
 from pytest_llmeval.models.http.sender import PunctualSockets, newest
 from tests.models.conftest import CountingTrial, Session, encrypted, intercepting, interception_of
 from tests.models.test_stand_ins import QUESTION, REPLY, answering_once, libraries, read_request

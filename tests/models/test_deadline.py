@@ -14,7 +14,7 @@ import pytest
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.deadline import TimeIsUp, TimeLimit
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.retries import RetryPolicy, TimedOut, send_with_retries
+from pytest_llmeval.models.http.retries import Services, TimedOut, send_with_retries
 from pytest_llmeval.models.throttle import Clock, Throttle
 from tests.models.conftest import CountingTrial, Session, Time
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -122,7 +122,7 @@ class Sender:
         clock = Clock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
         throttle = Throttle(clock=clock)
         self.provider = throttle.of("openai", "https://api.example")
-        self._policy = RetryPolicy(throttle=throttle, limit=TimeLimit(seconds))
+        self._policy = Services(throttle=throttle, limit=TimeLimit(seconds))
 
     def send(self, *replies: HttpReply) -> HttpReply:
         left = list(replies)

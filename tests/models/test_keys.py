@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_llmeval.models.http.client_hook import json_object
 from pytest_llmeval.models.http.dialect import Dialect, HttpRequest
+from pytest_llmeval.models.http.seam import json_object
 from pytest_llmeval.models.vendors import anthropic, ollama, openai
 
 DIALECTS = [openai.VENDOR, anthropic.VENDOR, ollama.VENDOR]

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed
 from pytest_llmeval.models.budget import Budget
-from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.http.retries import Services
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import TokenPrice
 from tests.models.conftest import CountingTrial, Session
@@ -26,7 +26,7 @@ class CappedSession(Session):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         budget = Budget(max_cost=Decimal("0.015"), prices=PRICES)
-        self.models.retries = RetryPolicy(retries=0, throttle=self.throttle, budget=budget)
+        self.models.services = Services(retries=0, throttle=self.throttle, budget=budget)
 
     def ask(self, text: str) -> None:
         self.model("openai/foo", CountingTrial(0)).ask(text, max_tokens=1000)

@@ -14,7 +14,7 @@ import openai
 import pytest
 import requests
 
-from pytest_llmeval.models.http import client_hook
+from pytest_llmeval.models.http import seam
 from pytest_llmeval.models.http.sender import Connections, newest
 from pytest_llmeval.originals import Clock
 from tests.models.conftest import Session
@@ -79,7 +79,7 @@ def was_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         return reading
 
     monkeypatch.setattr(Connections, "send", told(Connections.send))
-    monkeypatch.setattr(client_hook, "_http_reply", told(client_hook._http_reply))
+    monkeypatch.setattr(seam, "_http_reply", told(seam._http_reply))
     return was_read
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed, SettingsError
-from pytest_llmeval.models.http.client_hook import Question
+from pytest_llmeval.models.http.seam import Question
 from tests.leaks import files_with
 from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.models.test_interception import ASKED, Place, libraries, posts

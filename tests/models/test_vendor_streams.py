@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.models.http.dialect import Dialect, as_it_is
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.http.retries import Services
 from pytest_llmeval.models.http.sender import newest
 from pytest_llmeval.models.http.trial_transport import TrialTransport
 from pytest_llmeval.models.vendors.anthropic import part_of_message
@@ -69,7 +69,7 @@ def transport(
     exchange = Exchange(
         dialect=dialect,
         calls=session.calls(trial),
-        retries=RetryPolicy(throttle=session.throttle),
+        services=Services(throttle=session.throttle),
     )
     return TrialTransport(session.models.sender(), exchange)
 

@@ -25,7 +25,7 @@ from pytest_llmeval.models.http.masking import masked, masked_success, secrets_o
 from pytest_llmeval.models.http.retries import (
     Attempt,
     NetworkFailed,
-    RetryPolicy,
+    Services,
     is_throttled,
     send_with_retries,
 )
@@ -53,7 +53,7 @@ class HttpFailed(ProviderFailed):
         self.reply = reply
 
 
-# Why a request was not answered. An SDK is told by a reply, see ``client_hook.reply_for_sdk``.
+# Why a request was not answered. An SDK is told by a reply, see ``seam.reply_for_sdk``.
 Unanswered = ReplayMiss | BudgetExceeded | HttpFailed | NetworkFailed
 UNANSWERED = (ReplayMiss, BudgetExceeded, HttpFailed, NetworkFailed)
 
@@ -65,12 +65,12 @@ class Exchange:
     Attributes:
         dialect: of the vendor whose client it is.
         calls: where replies are kept and calls recorded.
-        retries: how to try again.
+        services: throttle, budget and limits.
     """
 
     dialect: Dialect
     calls: CachedCalls
-    retries: RetryPolicy
+    services: Services
 
     def call_for(
         self, request: HttpRequest, attempt: Attempt, *, awaits: bool = False
@@ -123,10 +123,10 @@ class Exchange:
         key: str,
     ) -> StoredReply:
         """Make the call; anything but a complete success is raised."""
-        dialect, retries = self.dialect, self.retries
+        dialect, services = self.dialect, self.services
         _check_key(request, dialect.key_variable, unset=unset)
-        throttle = retries.throttle.of(dialect.provider, request.origin)
-        with retries.budget.metered(
+        throttle = services.throttle.of(dialect.provider, request.origin)
+        with services.budget.metered(
             lambda deadline: settled(attempt(deadline), expected),
             _bill,
             model=model,
@@ -134,7 +134,7 @@ class Exchange:
             own_limit=dialect.reply_limit,
         ) as metered:
             reply = send_with_retries(
-                metered, retries, throttle, note=partial(self.calls.trial.note_setback, key, slot)
+                metered, services, throttle, note=partial(self.calls.trial.note_setback, key, slot)
             )
         # The keys are in no variable: pytest shows those of a call that fails.
         if reply.facts is None:

@@ -82,8 +82,8 @@ class TimedOut(NetworkFailed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """How often to try again, and within which limits.
+class Services:
+    """What every call of a session shares: throttle, budget and limits.
 
     Attributes:
         retries: attempts after the first one; refusals for being one too many not counted.
@@ -123,7 +123,7 @@ def note_nothing(*, why: str) -> None:
 
 def send_with_retries(
     attempt: Attempt,
-    policy: RetryPolicy,
+    policy: Services,
     throttle: ProviderThrottle,
     *,
     note: NoteSetback = note_nothing,

@@ -26,9 +26,9 @@ from pytest_llmeval import __version__
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp
-from pytest_llmeval.models.http.client_hook import PACKING, send_once, unpacked
 from pytest_llmeval.models.http.http_reply import HttpReply, Reading, ReplyTooLarge
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed
+from pytest_llmeval.models.http.seam import PACKING, send_once, unpacked
 from pytest_llmeval.originals import Clock
 from pytest_llmeval.safe_text import printable
 

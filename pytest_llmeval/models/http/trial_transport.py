@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.http.client_hook import (
+from pytest_llmeval.models.http.exchange import Exchange
+from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.masking import masked, secrets_of
+from pytest_llmeval.models.http.seam import (
     CONNECTION_HEADERS,
     Question,
     body_of,
@@ -16,9 +19,6 @@ from pytest_llmeval.models.http.client_hook import (
     uncached,
     without_connection_headers,
 )
-from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.sender import Sender, library_of, newest
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import pytest
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.models.deadline import Deadline
-from pytest_llmeval.models.http.client_hook import json_object, reply_for_sdk
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, HttpRequest
 from pytest_llmeval.models.http.exchange import UNANSWERED, Exchange, HttpFailed
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, RetryPolicy
+from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, Services
+from pytest_llmeval.models.http.seam import json_object, reply_for_sdk
 from pytest_llmeval.models.vendors.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
 
@@ -49,7 +49,7 @@ def ask(
     exchange = Exchange(
         dialect=VENDOR,
         calls=session.calls(trial or CountingTrial(0)),
-        retries=RetryPolicy(throttle=session.throttle),
+        services=Services(throttle=session.throttle),
     )
     try:
         return reply_for_sdk(answer(exchange, request(**changes), lambda _deadline: reply))
@@ -285,7 +285,7 @@ def test_a_network_error_is_recorded_by_its_type(session: Session, trial: Counti
     def attempt(_deadline: Deadline) -> HttpReply:
         raise NetworkFailed(TimeoutError("secret host"))
 
-    exchange = Exchange(dialect=VENDOR, calls=session.calls(trial), retries=RetryPolicy(retries=0))
+    exchange = Exchange(dialect=VENDOR, calls=session.calls(trial), services=Services(retries=0))
     with pytest.raises(NetworkFailed):
         answer(exchange, request(), attempt)
 

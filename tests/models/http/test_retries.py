@@ -15,7 +15,7 @@ from pytest_llmeval.models.http.retries import (
     MOST_REFUSALS,
     Attempt,
     NetworkFailed,
-    RetryPolicy,
+    Services,
     is_throttled,
     may_pass,
     retry_after,
@@ -46,7 +46,7 @@ class Sender:
         clock = Clock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
         self.throttle = Throttle(ceiling=8, clock=clock)
         self.provider = self.throttle.of("openai", "https://api.example")
-        self._policy = RetryPolicy(throttle=self.throttle, limit=TimeLimit(seconds))
+        self._policy = Services(throttle=self.throttle, limit=TimeLimit(seconds))
 
     def send(self, attempt: Attempt) -> HttpReply:
         return send_with_retries(attempt, self._policy, self.provider)

@@ -21,7 +21,7 @@ from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
 
 def exchange(session: Session) -> Exchange:
     calls = session.calls(CountingTrial(0))
-    return Exchange(dialect=VENDOR, calls=calls, retries=session.models.retries)
+    return Exchange(dialect=VENDOR, calls=calls, services=session.models.services)
 
 
 def blocking(session: Session) -> httpx.Client:

@@ -153,7 +153,7 @@ class Question:
         except NetworkFailed as exc:
             patience = self._patience
             is_late = type(exc.error).__name__ in READ_TIMEOUTS
-            if is_late and patience is not None and patience < self.exchange.retries.limit.seconds:
+            if is_late and patience is not None and patience < self.exchange.services.limit.seconds:
                 raise OwnDeadline(exc.error) from exc
             raise
 

@@ -16,7 +16,7 @@ from io import BytesIO
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_llmeval.models.http.client_hook import send_once
+from pytest_llmeval.models.http.seam import send_once
 
 if TYPE_CHECKING:
     from pytest_llmeval.models.interception import Interception
@@ -152,7 +152,7 @@ def _answer(
         own = list(reply.headers.items())
         return ours.Response(reply.status, headers=own, content=_pieces(reply, library))
 
-    most = interception.retries.max_reply_bytes
+    most = interception.services.max_reply_bytes
     receive = partial(send_once, ours, sending, request, most=most)
     return question.answer(lambda deadline: deadline.run(receive))
 

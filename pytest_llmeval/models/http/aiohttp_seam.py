@@ -20,8 +20,8 @@ from weakref import WeakKeyDictionary, finalize
 import aiohttp
 
 from pytest_llmeval.models.attribution import CurrentTrial, charging
-from pytest_llmeval.models.http.client_hook import run_on_loop, send_once_async, uncached
 from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.seam import run_on_loop, send_once_async, uncached
 from pytest_llmeval.models.http.sender import close_along, newest, package_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def connecting(
     plain: Callable[..., Awaitable[Any]], _library: Any, interception: Interception
 ) -> Callable[..., Awaitable[Any]]:
     """Make the method by which connectors get a connection for a request."""
-    beside, most = LoopBeside(), interception.retries.max_reply_bytes
+    beside, most = LoopBeside(), interception.services.max_reply_bytes
     interception.undoing.callback(beside.close)
 
     async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:
