@@ -287,7 +287,12 @@ class SessionHooks:
         made = rerun.run(commit)
         print(ended(commit, made.found), flush=True)
         self._made = made
-        return None if made.found is None else replace(made.found, notes=tuple(rerun_notes(made)))
+        if made.found is None:
+            return None
+        notes = rerun_notes(
+            dropped=made.dropped, dependencies=made.dependencies, submodules=made.submodules
+        )
+        return replace(made.found, notes=tuple(notes))
 
     def pytest_report_header(self) -> list[str]:
         """Say what will be compared with, before the first test."""
@@ -448,7 +453,7 @@ class SessionHooks:
         if self._made is not None:
             from pytest_llmeval.reports.terminal.section import ignored_note
 
-            for note in ignored_note(self._made):
+            for note in ignored_note(self._made.ignored()):
                 self._session.note(note)
         ended = session.exitstatus == pytest.ExitCode.OK
         self._judgement = self._session.judge(seconds=seconds, ended=ended)

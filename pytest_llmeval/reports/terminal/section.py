@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
@@ -53,9 +52,6 @@ from pytest_llmeval.runs.lookup.best_run import peculiarities, unusable_trials
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.store import FoundRun, first_of
 from pytest_llmeval.safe_text import printable
-
-if TYPE_CHECKING:
-    from pytest_llmeval.engine.rerun.base_run import BaseRun
 
 _LISTED_CASES = 3
 _MINUTE = 60
@@ -357,22 +353,30 @@ def ended(commit: str, found: FoundRun | None) -> str:
     return f"llm evals: end of the run of {short_hash(commit)}, {run}\n"
 
 
-def rerun_notes(made: BaseRun) -> Iterator[str]:
-    """Say how a baseline's run that was made now may differ from one that was made then."""
-    if made.dropped:
-        yield f"the commit lacks {first_of(made.dropped)}, which is compared with nothing"
-    if made.dependencies:
+def rerun_notes(
+    *, dropped: Sequence[str], dependencies: Sequence[str], submodules: Sequence[str]
+) -> Iterator[str]:
+    """Say how a baseline's run that was made now may differ from one that was made then.
+
+    Args:
+        dropped: paths that the user typed and that the commit lacks.
+        dependencies: files by which the commit wants another environment than this one.
+        submodules: folders that were empty.
+    """
+    if dropped:
+        yield f"the commit lacks {first_of(dropped)}, which is compared with nothing"
+    if dependencies:
         yield (
-            f"{first_of(made.dependencies)} differs: the run was made with the packages installed "
+            f"{first_of(dependencies)} differs: the run was made with the packages installed "
             "here, which may not be what that commit wants"
         )
-    if made.submodules:
-        yield f"the submodule {first_of(made.submodules)} was empty in that run"
+    if submodules:
+        yield f"the submodule {first_of(submodules)} was empty in that run"
 
 
-def ignored_note(made: BaseRun) -> Iterator[str]:
+def ignored_note(ignored: Sequence[str]) -> Iterator[str]:
     """Name the files that the session read here and that its baseline's new run lacked."""
-    if ignored := made.ignored():
+    if ignored:
         inside = [name for name in ignored if not name.startswith("..")]
         yield f"this run read {first_of(ignored)}, which git ignores and the baseline's had not" + (
             f": llm_base_files = {inside[0]}  in the ini file copies it" if inside else ""
