@@ -1,4 +1,4 @@
-"""All that can go wrong, as one tree.
+"""The errors of this plugin, as one tree.
 
 ::
 
@@ -43,7 +43,7 @@ Failure = Literal["infrastructure", "content"]
 
 
 class Lost(StrEnum):
-    """Why a call brought no reply. What a run file says beside it, in brackets, is no secret."""
+    """Why a call brought no reply. The values in brackets, for run files, are no secret."""
 
     NO_KEY = "no_key"  # nothing was sent (variables that are not set: key, base URL)
     KEY_REFUSED = "key_refused"  # the provider does not take the key (HTTP status, error code)
@@ -68,11 +68,11 @@ class Lost(StrEnum):
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the application did not wait for it: by a deadline, or as it had another."""
+        """Whether the application did not wait: it had a deadline, or another reply."""
         return self in (Lost.CANCELLED, Lost.OWN_TIMEOUT)
 
     def told(self, values: Sequence[str]) -> str:
-        """Say it in a few words."""
+        """Name the loss in a few words."""
         if self in (Lost.STATUS, Lost.CONTENT, Lost.KEY_REFUSED):
             values = [" ".join(["HTTP", *values[:1], *(f"({code})" for code in values[1:])])]
         return _TOLD.get(self, "{}").format(", ".join(values))
@@ -104,11 +104,11 @@ class BaselineError(LLMEvalError):
 
 
 class BaselineNotFound(BaselineError):
-    """No stored run fits what was named.
+    """No stored run fits the name.
 
     Attributes:
-        line: what is missing and how to record it, in one line, for a session that goes on.
-        stops: nothing is run, unless the user wants it all the same.
+        line: one line for a session that goes on: which run is missing and how to record it.
+        stops: the session does not run, unless the user wants it all the same.
     """
 
     def __init__(self, message: str, *, line: str | None = None, stops: bool = True) -> None:
@@ -159,10 +159,10 @@ class ProviderFailed(ModelError):
     """The provider, or a function model, gave no usable reply.
 
     Attributes:
-        lost: why; see ``Lost``.
-        lost_for: what a run file may say beside it: the message unless that may quote a
-            prompt, a reply or a secret.
-        is_refusal: nobody was asked, as we saw that it would be in vain.
+        lost: why the call was lost; see ``Lost``.
+        lost_for: the values that a run file may have beside ``lost``: the message, unless this may
+            quote a prompt, a reply or a secret.
+        is_refusal: we sent nothing, as it would have been in vain.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class ProviderFailed(ModelError):
         lost_for: tuple[str, ...] | None = None,
         is_refusal: bool = False,
     ) -> None:
-        """Keep the message, and what may be recorded of it."""
+        """Keep the message, and the values that may be recorded."""
         super().__init__(message)
         self.is_refusal = is_refusal
         self.lost = lost
@@ -191,10 +191,10 @@ class ProviderFailed(ModelError):
 
 
 class CallAbandoned(ProviderFailed):
-    """The caller gave up before the reply came; whoever else waits for the reply asks anew."""
+    """The caller gave up before the reply came; others who wait for the reply ask again."""
 
     def __init__(self) -> None:
-        """Word it."""
+        """Write the message."""
         super().__init__(Lost.ABANDONED.told(()), lost=Lost.ABANDONED, lost_for=())
 
 
@@ -202,7 +202,7 @@ class ClientLate(ProviderFailed):
     """A replay of a call for whose reply its client did not wait, by a timeout of its own."""
 
     def __init__(self) -> None:
-        """Word it as the call itself was."""
+        """Write the message of the call itself."""
         super().__init__("the client waited no longer", lost=Lost.OWN_TIMEOUT, lost_for=())
 
 
@@ -211,14 +211,14 @@ class ReplayMiss(ModelError):
 
 
 class ProgramRefused(ReplayMiss, PermissionError):
-    """A program was not started; libraries do without one that cannot be."""
+    """A program was not started; libraries go on without a program that fails to start."""
 
 
 class BudgetExceeded(ModelError):
     """The call was not made: a cap of the session leaves no room for it.
 
     Attributes:
-        cap: the option, or why its room is not known; a run file may say so.
+        cap: the option, or why its room is not known; a run file may have this text.
     """
 
     def __init__(self, message: str, *, cap: str) -> None:
@@ -228,15 +228,15 @@ class BudgetExceeded(ModelError):
 
 
 class CacheError(LLMEvalError):
-    """The cache of replies cannot be used as it is."""
+    """The cache of replies cannot be used in its present state."""
 
 
 class RowRefused(CacheError):
-    """A row is not one that we wrote: nothing of it is read, unpickled or followed."""
+    """A row that we did not write: nothing of it is read, unpickled or followed."""
 
 
 class CacheUnusable(CacheError):
-    """The database cannot be opened, read or written as things are (full, locked, read-only)."""
+    """The database cannot be opened, read or written now (full, locked, read-only)."""
 
 
 class ScoreError(LLMEvalError):
@@ -262,7 +262,7 @@ def comes_of(
 
 
 def parts_of(error: BaseException) -> list[BaseException]:
-    """List the exceptions that a group holds, and groups in it; any other one is its only part."""
+    """List the exceptions in a group and its inner groups; another exception is its only part."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     return [part for one in error.exceptions for part in parts_of(one)]
@@ -275,13 +275,13 @@ def listed_names(names: Sequence[str], most: int) -> str:
 
 
 def did_you_mean(typed: str, names: Sequence[str], *, most: int, others: Sequence[str] = ()) -> str:
-    """Write which names look like one that is not there; if none does, what names there are.
+    """Write the names like an unknown one; if there are none, all known names.
 
     Args:
         typed: the name.
-        names: that there are.
-        most: how many of them are written at most.
-        others: that may be meant too.
+        names: the known ones.
+        most: how many names are written at most.
+        others: further names that the user may want.
     """
     from difflib import get_close_matches  # few sessions come to this
 

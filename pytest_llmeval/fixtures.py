@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from os import environ  # by name: a test may mock that of the module
+from os import environ  # by name: a test may mock the module's attribute
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,7 +42,7 @@ class ScoreRecorder(Protocol):
 
 
 def model_session(config: pytest.Config) -> ModelSession:
-    """Find what the session holds of models; modules may ask some before there are fixtures."""
+    """Find the session's models; modules may ask some before there are fixtures."""
     if MODELS not in config.stash:
         from pytest_llmeval.engine.install import workers
         from pytest_llmeval.models.model_session import ModelSession

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """All the facts of which the section and the report files are made.
+    """The facts from which the section and the report files are made.
 
     Attributes:
-        run: what was recorded; None if no eval trial finished.
+        run: the recorded run; None if no eval trial finished.
         path: the run file; None if there is none, ``unsaved`` then says why.
         baseline: None for an ungated session; ``not_gated`` then says why.
         recorded: baseline and anchor under the names that they were recorded with.
@@ -33,23 +33,25 @@ class Judgement:
         descriptions: means and intervals of an ungated session.
         headlines: first line of the first failure, by case. Of this session only: it may
             quote a reply, which a run file must not.
-        excerpts: one line of a reply of the baseline and one of this run, by case, for those
-            that fell or rose most; None for a side whose reply is not here. As private.
+        excerpts: one line of a reply of the baseline and one of this run, by case, for the cases
+            that fell or rose most; None for a side whose reply is not here. Of this session only,
+            likewise.
         absent: ids of draws of the baseline and the anchor whose requests got other replies here,
-            and which are not in the cache; of a function not all are looked for.
-        edited: parameters of the baseline and of this run, by case, for those that are not compared
-            because they were edited; None for a side whose parameters are not here. As private.
+            and which are not in the cache; only some of a function are looked for.
+        edited: parameters of the baseline and of this run, by case, for the cases that are not
+            compared because they were edited; None for a side whose parameters are not here. Of
+            this session only, likewise.
         serial: how many cases ran their trials one after the other, by reason.
         seconds: wall time of the session.
         slowdowns: one for each provider that asked us to slow down.
-        connections: how many the cache did not see, by host, test function and the library that
-            is not seen, "" where that is not known or seen.
-        notes: what came up on the way (a damaged cache set aside).
+        connections: how many the cache did not see, by host, test function and unseen library, ""
+            for a library that is seen or not known.
+        notes: events on the way (a damaged cache set aside).
         keyless: the cases that asked something new without a key; none of the comparisons has
             them. None if there is none, and where the session was not to be gated.
-        may_defer: where all that such a case lacks is a key, it is left to the merge queue.
-        typed: what the user typed of the selection, see ``gate.compare``; ``lost`` are files
-            of the baseline that are not there any more.
+        may_defer: a case that lacks a key and nothing else is left to the merge queue.
+        typed: what the user typed of the selection, see ``gate.compare``.
+        lost: files of the baseline that are not there any more.
     """
 
     settings: Settings
@@ -80,7 +82,7 @@ class Judgement:
 
     @property
     def runs(self) -> tuple[Run | None, Run | None]:
-        """The run of the baseline, and the one that is compared with it."""
+        """The run of the baseline, and the run that is compared with it."""
         return None if self.baseline is None else self.baseline.run, self.run
 
     @property
@@ -122,7 +124,7 @@ class Judgement:
         keyless, baseline = self.keyless, self.baseline
         if not self.may_defer or keyless is None or baseline is None:
             return False
-        # The baseline's ini file says so too: no branch may let itself off.
+        # The baseline's ini file says so, too: a branch alone cannot defer.
         says = self.settings.gate.keyless, baseline.run.rules.get("keyless")
         return says == ("defer", "defer") and not (keyless.lost_more or keyless.refused)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.cache.case_parameters import Parameters
     from pytest_llmeval.transcripts.transcript import StoredTexts
 
-_EXCERPTS = 20  # of the cases of a function that fell most, and that rose most
+_EXCERPTS = 20  # of a function: cases that fell most, and cases that rose most
 _ALL_EXCERPTS = 200
 _LOOKED_FOR = 100  # draws of a function
 
@@ -40,15 +40,15 @@ def judged(planned: Judgement, run: Run, *, not_run: Mapping[str, int] | None = 
     """Judge a run.
 
     Args:
-        planned: what was known before: the settings, the baseline, the anchor.
+        planned: the facts from before the run: the settings, the baseline, the anchor.
         run: that ended.
-        not_run: how many cases of a function have no trial, where all should; that fails it.
+        not_run: how many cases of a function have no trial, where all should; such a run fails.
     """
     judging = _Judging(planned, run)
     why = None
     try:
         why = judging.judge()
-    except Exception as exc:  # the run is recorded, and what was found so far is worth having
+    except Exception as exc:  # the run is recorded, and the results so far are worth having
         why = Fact(Why.RAISED, (type(exc).__name__, str(exc)))
     return replace(
         planned,
@@ -75,7 +75,7 @@ def _failing(comparison: Comparison | None, not_run: Mapping[str, int] | None) -
 
 
 class _Judging:
-    """What is found of a run, step by step; see ``Judgement`` for its attributes."""
+    """The results on a run, step by step; see ``Judgement`` for the attributes."""
 
     def __init__(self, planned: Judgement, run: Run) -> None:
         self.run = run
@@ -86,7 +86,7 @@ class _Judging:
         if self.settings.renamed and any(planned.recorded):
             self._rename(planned.recorded)
         self.keyless = None
-        if is_to_be_gated(self.settings):  # else each such case is an error of its own
+        if is_to_be_gated(self.settings):  # else each keyless case is an error of its own
             stored = partial(origins_asked, self.settings.directory / "cache" / DATABASE)
             is_rerun = self.baseline is not None and self.baseline.how == "rerun"
             self.keyless = find_keyless(
@@ -107,7 +107,7 @@ class _Judging:
         return None if self.baseline is None else self.baseline.run
 
     def _rename(self, recorded: tuple[Baseline | None, Baseline | None]) -> None:
-        """Rename the baselines' cases, but those that are still here: nobody knew them before."""
+        """Rename the baselines' cases, now that the cases that are still here are known."""
         here = {case.id for case in self.run.cases}
         renamed = self.settings.renamed
         try:
@@ -127,7 +127,7 @@ class _Judging:
             self.notes.append(fact)
         self.notes += oddities(self.run)
         if self.anchor is not None:
-            # Another question, so a family of its own: both answers must hold.
+            # The anchor is another question, so a family of its own: both answers must hold.
             self.anchored = self._compared(self.anchor.run, main=main)
         if main is None:
             return self._describe()
@@ -149,7 +149,7 @@ class _Judging:
 
         Args:
             baseline: the other one.
-            main: where that is the anchor, the baseline proper.
+            main: where the other one is the anchor, the baseline proper.
         """
         from pytest_llmeval.gate.compare import compare
 
@@ -213,7 +213,7 @@ class _Judging:
     def _edited(
         self, main: Run, stored: StoredTexts
     ) -> dict[str, tuple[Parameters | None, Parameters | None]]:
-        """Look up what the edited cases were, and what they are."""
+        """Look up the parameters of the edited cases, in the baseline and here."""
         cases = [case for one in self._functions for case in one.edited]
         if not cases:
             return {}

@@ -1,8 +1,8 @@
 """Clocks and file functions as they were when the plugin was loaded.
 
-A test may freeze the clock or fake the files while we look up, pay for and record what it asked.
-So what runs inside a trial takes them from here. They are attributes of classes, because libraries
-replace what they find in modules, also under names of one's own.
+A test may freeze the clock or fake the files while we look its calls up, pay for and record them.
+So code that runs inside a trial takes clocks and file functions from here. Each is an attribute of
+a class, because libraries replace such functions in modules, also under other names.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Files:
 
     @classmethod
     def are_in_place(cls) -> bool:
-        """Whether nobody has faked the files at the moment."""
+        """Whether the files are real at the moment, and not faked."""
         return (os.open, os.stat, os.mkdir) == (cls.open, cls.stat, cls.mkdir)
 
     @classmethod
     def add(cls, path: Path, content: bytes, how: int) -> None:
-        """Write at once to a file, which is made if need be; ``how`` has more flags of ``open``."""
+        """Write at once to a file, and make it if needed; ``how`` has more flags of ``open``."""
         descriptor = cls.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600)
         try:
             cls.write(descriptor, content)

@@ -1,7 +1,7 @@
 """The hooks of pytest that this plugin answers.
 
-Every pytest session in the environment loads this module, so it imports next to
-nothing; a session without evals never gets further than a test of a keyword.
+Every pytest session in the environment loads this module, so it imports almost nothing. A session
+without evals only has its items searched for a keyword.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MARKER_HELP = (
     "run the test repeats times as one case, and gate on its mean"
 )
 
-# Else workers may have something to send, and reports of other plugins say that it was stopped.
+# Else workers may have more to send, and reports of other plugins say that the session was stopped.
 _CAME_TO_AN_END = (
     pytest.ExitCode.OK,
     pytest.ExitCode.TESTS_FAILED,
@@ -69,9 +69,8 @@ ENDED_BY_PYTEST = "pytest ended with a usage error before any eval ran"
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the options and their ini twins, and make the fixtures known.
 
-    Of two fixtures with one name pytest takes that of the plugin registered last. So ours come
-    first, as this is called while the plugin is loaded: whatever the user's own plugins and
-    conftest files name alike is theirs.
+    Of two fixtures with one name pytest takes the one of the plugin registered last. This hook runs
+    while our plugin is loaded, so ours come first: a user's fixture of the same name wins.
     """
     add_options(parser)
     pluginmanager.register(fixtures, "llmeval-fixtures")
@@ -82,9 +81,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, object, object]:
-    """Keep the parser, which can tell what was typed from what stands in addopts.
+    """Keep the parser, which can tell typed options from those of addopts.
 
-    And the variables as they are before a conftest changes them.
+    Keep the variables, too, before a conftest changes any.
     """
     early_config.stash[PARSER] = parser
     early_config.stash[ENVIRON] = dict(os.environ)
@@ -96,7 +95,7 @@ def pytest_load_initial_conftests(
 
 
 def _watch_files(config: pytest.Config) -> None:
-    """Note what is opened from here on where a base is run in a worktree, and in that run."""
+    """Note files that are opened from here on, if a base may run in a worktree, and in its run."""
     is_base = config.pluginmanager.has_plugin(BRIEF)
     if not is_base and config.known_args_namespace.llm_on_missing not in RERUNS:
         return
@@ -121,7 +120,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check every option, and find the baseline before anything is run or paid for."""
+    """Check every option, and find the baseline before the first test or paid call."""
     config.addinivalue_line("markers", MARKER_HELP)
     try:
         brief = _read_brief(config)
@@ -159,9 +158,9 @@ def _marked(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytes
 def _usage_error(
     config: pytest.Config, error: Exception, *, has_begun: bool = False
 ) -> pytest.UsageError:
-    """Make pytest's error of ours; the report files are written all the same.
+    """Turn our error into pytest's; the report files are written all the same.
 
-    CI is told of it here unless the session has begun, as other plugins write their reports then.
+    CI gets the error here, unless the session has begun, when other plugins write their reports.
     """
     from pytest_llmeval.models.http.masking import masked_keys  # a model that cannot be imported
     from pytest_llmeval.reports.formats import in_form
@@ -173,7 +172,7 @@ def _usage_error(
 
 
 def _tell_ci(config: pytest.Config, message: str) -> list[str]:
-    """Tell GitHub, and whoever reads JUnit's file, why a session ends before pytest writes one."""
+    """Tell GitHub and readers of JUnit's file why a session ends before pytest writes that file."""
     is_github = environ_of(config).get("GITHUB_ACTIONS") == "true"
     junit = getattr(config.option, "xmlpath", None)
     is_part = hasattr(config, "workerinput") or config.pluginmanager.has_plugin(BRIEF)
@@ -191,7 +190,7 @@ def _tell_ci(config: pytest.Config, message: str) -> list[str]:
 
 
 def _report_refusal(config: pytest.Config, message: str) -> list[str]:
-    """Write the report files of a session that ends with 4; return what went wrong with them."""
+    """Write the report files of a session that ends with 4; return sentences on failures."""
     is_part = hasattr(config, "workerinput") or config.pluginmanager.has_plugin(BRIEF)
     settings = readable_settings(config)
     environ = environ_of(config)
@@ -216,7 +215,7 @@ def _progress_line(progress: Progress, *, width: int) -> str:
 
 
 def _read_brief(config: pytest.Config) -> Brief | None:
-    """Return what a session is told that makes the run of a baseline; None for all others."""
+    """Return the order to make the run of a baseline; None for a session without this order."""
     is_told = config.pluginmanager.has_plugin(BRIEF)
     if not is_told and BRIEF not in getattr(config, "workerinput", ()):
         return None
@@ -249,7 +248,7 @@ class SessionHooks:
         self._asks_only = asks_only(config)
         if not self._asks_only and settings.baseline is not None:
             self._find_earlier_runs()
-            self._started = time.perf_counter()  # a run that was made has its own time
+            self._started = time.perf_counter()  # a run that was made now took time of its own
 
     def _find_earlier_runs(self) -> None:
         from pytest_llmeval.engine import earlier_runs
@@ -271,13 +270,13 @@ class SessionHooks:
             self._session = EvalSession(planned)
 
     def _earlier_runs(self) -> list[tuple[Run, Path]]:
-        """List the runs that are compared with, and their files."""
+        """List the baseline and the anchor, and their files."""
         planned = None if self._session is None else self._session.planned
         found = [] if planned is None else [planned.baseline, planned.anchor]
         return [(one.run, one.path) for one in found if one is not None and one.run.cases]
 
     def _make_run(self, commit: str) -> FoundRun | None:
-        """Run the evals of a commit now; None if it has none of those that were chosen."""
+        """Run the evals of a commit now; None if the commit has none of the chosen evals."""
         from pytest_llmeval.engine.rerun.base_run import rerun_of
         from pytest_llmeval.reports.terminal.section import begins, ended, rerun_notes
 
@@ -295,7 +294,7 @@ class SessionHooks:
         return replace(made.found, notes=tuple(notes))
 
     def pytest_report_header(self) -> list[str]:
-        """Say what will be compared with, before the first test."""
+        """Name the baseline, before the first test."""
         if self._session is None:
             return []
         from pytest_llmeval.reports.terminal.section import header
@@ -303,14 +302,14 @@ class SessionHooks:
         return header(self._session.planned)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Note what is left out openly; what vanishes without a word counts as gone."""
+        """Note tests that are left out openly; tests that vanish without a word count as gone."""
         self._deselected.update(items)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> Generator[None, object, object]:
-        """Turn marked items into cases once all others have chosen among the items."""
+        """Turn marked items into cases after all other plugins have chosen among the items."""
         collected, _ = _marked(items)
         result = yield
         if self._brief is not None:
@@ -333,7 +332,7 @@ class SessionHooks:
         return result
 
     def _warn_of_ordinary(self, ordinary: Sequence[pytest.Item]) -> None:
-        """Say once a session which tests under a mark are none of ours; one worker says it."""
+        """Warn once a session of marked tests that are no evals; one worker warns."""
         worker: dict[str, str] = getattr(self._config, "workerinput", {})
         if not ordinary or worker.get("workerid", "gw0") != "gw0":
             return
@@ -355,14 +354,14 @@ class SessionHooks:
         self._collection_failed |= report.failed
 
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, when: str) -> None:
-        """Refuse a misspelled key of the ini file, before a test has run: pytest only warns."""
+        """Refuse a misspelled key of the ini file before the first test, as pytest only warns."""
         mistyped = near_key(str(warning_message.message)) if when == "config" else ""
         if mistyped and not self._is_worker and self._brief is None:
             raise _usage_error(self._config, SettingsError(mistyped))
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take in the trials of a case; under xdist they come from the workers."""
+        """Take in the trials of a case, which come from the workers under xdist."""
         result: CaseResult | None = getattr(report, "llm_eval", None)
         if result is not None and not self._is_worker:
             self._take(result)
@@ -373,7 +372,7 @@ class SessionHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker what it cannot know; follow what workers report."""
+        """Send a worker the facts that it cannot know; follow the reports of workers."""
         from pytest_llmeval.engine.schedule.progress import follow_workers
         from pytest_llmeval.engine.workers import report_hooks, tell_worker
 
@@ -390,15 +389,15 @@ class SessionHooks:
     def pytest_sessionfinish_recording(
         self, session: pytest.Session
     ) -> Generator[None, object, object]:
-        """Take in what ended before fixtures end; record it also if Ctrl-C comes meanwhile.
+        """Take in the trials that ended before fixtures end, and record them also after Ctrl-C.
 
-        What came to its end is judged now: other plugins write their reports next.
+        A session that came to its end is judged now, as other plugins write their reports next.
         """
         self._take_unreported()
         try:
             if session.exitstatus in _CAME_TO_AN_END and self._has_all:
                 judgement = self._judge(session)
-                self._set_status(session, judgement)  # which reports of others have, too
+                self._set_status(session, judgement)  # reports of other plugins have this line, too
                 self._report_failures(session, judgement)
             elif why := self._refusal or (self._reports and self._reports.usage_error):
                 from pytest_llmeval.reports.for_others import refused
@@ -424,7 +423,7 @@ class SessionHooks:
         elif session.exitstatus == pytest.ExitCode.USAGE_ERROR and self._session is None:
             self._report_problems = _report_refusal(self._config, ENDED_BY_PYTEST)
         elif self._is_worker and self._reports is not None:
-            self._send_files()  # at the end: modules may be imported to the last
+            self._send_files()  # at the end: modules may be imported until then
         elif self._session is not None:
             judgement = self._judgement or self._judge(session)
             self._set_status(session, judgement)
@@ -433,7 +432,7 @@ class SessionHooks:
 
     @property
     def _has_all(self) -> bool:
-        """Whether there is something to judge here, and nothing more will come of it."""
+        """Whether there is something to judge here, and the session is over."""
         if self._session is None or self._is_worker or self._refusal:
             return False
         reports = self._reports
@@ -462,7 +461,7 @@ class SessionHooks:
         return self._judgement
 
     def _report_failures(self, session: pytest.Session, judgement: Judgement) -> None:
-        """Tell other reports, and CI, that the gate fails; nobody reads those of a base's run."""
+        """Tell other reports, and CI, that the gate fails, except in the run of a base."""
         if not judgement.fails or self._brief is not None:
             return
         from pytest_llmeval.engine.reporting import report_failures
@@ -510,7 +509,7 @@ class SessionHooks:
 
     def _take(self, result: CaseResult) -> None:
         if self._asks_only:
-            return  # what was only set up has no outcome
+            return  # an item that was only set up has no outcome
         if self._session is None:
             from pytest_llmeval.judgement import Judgement
             from pytest_llmeval.session import EvalSession
@@ -519,7 +518,7 @@ class SessionHooks:
         self._session.add(result)
 
     def _take_unreported(self) -> None:
-        """Take in what had ended when the session was stopped; a worker sends it at its end."""
+        """Take in the trials before a session was stopped; a worker sends them at its end."""
         engine = self._config.pluginmanager.get_plugin("llmeval-engine")
         results: Iterable[CaseResult] = () if engine is None else engine.unreported()
         if self._is_worker and results:
@@ -543,7 +542,7 @@ class SessionHooks:
         return (*untracked(self._config, others), *self._foreign())
 
     def _send_files(self) -> None:
-        """Tell the controller what this worker loaded; as there, a failure costs a note."""
+        """Tell the controller which files this worker loaded; a failure costs a note there, too."""
         from pytest_llmeval.engine.workers import send_files, send_note
         from pytest_llmeval.session import files_unknown
 
@@ -553,7 +552,7 @@ class SessionHooks:
             send_note(self._config, files_unknown(exc))
 
     def _foreign(self) -> tuple[str, ...]:
-        """Name what was loaded of another working tree, by which a run is not of its commit."""
+        """Name files of another working tree, by which a run is not of its commit."""
         if self._brief is None:
             return ()
         from pytest_llmeval.engine.rerun.child import foreign_files

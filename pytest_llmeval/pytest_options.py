@@ -41,7 +41,7 @@ ENVIRON = pytest.StashKey[dict[str, str]]()
 CI = pytest.StashKey["CiFacts"]()
 SESSION_KEY = "llmeval_session"  # xdist's own id can be given by hand, the same every day
 
-# Options of pytest with which no test is run, by the names of their values.
+# Options by which pytest runs no test, by the names of their values.
 _QUESTIONS = {
     "collectonly": ("--collect-only", "--collectonly", "--co"),
     "setuponly": ("--setup-only", "--setuponly"),
@@ -65,7 +65,7 @@ def environ_of(config: pytest.Config) -> dict[str, str]:
 
 
 def ci_of(config: pytest.Config) -> CiFacts:
-    """Return what CI tells of the job by these variables."""
+    """Return the facts on the CI job in these variables."""
     if CI not in config.stash:
         from pytest_llmeval.runs.ci import read_ci
 
@@ -76,7 +76,7 @@ def ci_of(config: pytest.Config) -> CiFacts:
 def add_options(parser: pytest.Parser) -> None:
     """Declare every option and its ini twin."""
     group = parser.getgroup("llmeval", "LLM evals")
-    # those of the ini file alone are listed last
+    # options of the ini file alone are listed last
     for option in sorted(every_option(), key=lambda option: not option.flag):
         settings: dict[str, Any] = {"dest": option.key, "default": None, "help": option.help}
         if option.metavar:
@@ -128,13 +128,13 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
 
     Args:
         config: of the session.
-        baseline_of: id of the session for which this one makes the run of a baseline. It then
-            compares with nothing, and what is shared goes by that id.
+        baseline_of: id of the session for which this one makes the run of a baseline. Then this
+            session compares with nothing, and shared files have that id.
 
     Raises:
         SettingsError: a value cannot be used; the message names where it came from.
     """
-    if baseline_of is None:  # an earlier commit may have such a line, and is not to be mended
+    if baseline_of is None:  # an earlier commit may have such a line, and nobody can mend it
         _check_removed(config)
     given = _given(config, GateRules)
     rules = GateRules(**given)
@@ -154,7 +154,7 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
             f"--llm-anchor={given['anchor']}: an anchor is a second baseline, and there is no "
             f"first one. Type --llm-baseline={given['anchor']}, or add --llm-baseline=REF."
         )
-    # alone among all, this is one value on the command line and another in the ini file
+    # the only option with one form on the command line and another in the ini file
     repeats = options_of(Settings)["repeats"]
     given |= {
         "typed": frozenset(
@@ -177,7 +177,7 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
 
 
 def near_flag(parser: pytest.Parser, arguments: Sequence[str]) -> str:
-    """Name our option that is nearly what was typed, as pytest says of none; "" without any."""
+    """Name our option that is most like a typed one, which pytest does not name; else ""."""
     known = [flag for option in every_option() for flag in option.flags]
     typed = {text.partition("=")[0] for text in arguments if text.startswith("--llm")}
     for flag in sorted(typed.difference(known, REMOVED_OPTIONS)):
@@ -189,7 +189,7 @@ def near_flag(parser: pytest.Parser, arguments: Sequence[str]) -> str:
 
 
 def near_key(warning: str) -> str:
-    """Name our key of the ini file that is nearly that of a warning of pytest's; "" without any."""
+    """Name our ini key that is most like the one of a warning of pytest's; else ""."""
     unknown = _UNKNOWN_KEY.match(warning)
     keys = [option.key for option in every_option() if option.ini]
     near = _nearest(unknown[1], keys) if unknown else ""
@@ -215,7 +215,7 @@ def _check_removed(config: pytest.Config) -> None:
 
 
 def _check_read_as_typed(config: pytest.Config) -> None:
-    """Refuse addopts that end in ``--``: what is typed behind them would be paths."""
+    """Refuse addopts that end in ``--``: typed options would become paths."""
     typed = [os.fspath(argument) for argument in config.invocation_params.args]
     own = typed[: typed.index("--")] if "--" in typed else typed
     paths = set(getattr(config.option, "file_or_dir", None) or ())
@@ -239,7 +239,7 @@ def _check_origin_of_store(config: pytest.Config, named: str) -> None:
 
 
 def _check_origin_of_warn(config: pytest.Config, typed: set[str]) -> None:
-    """Refuse to go on ungated in CI where only a file says so: a branch may change it."""
+    """Refuse to go on ungated in CI where only a file says so, which a branch may change."""
     if "--llm-on-missing" in typed or ci_of(config).provider is None:
         return
     raise SettingsError(
@@ -255,7 +255,7 @@ def _typed_options(config: pytest.Config) -> set[str]:
 
 
 def readable_settings(config: pytest.Config) -> Settings:
-    """Return what a report needs of the settings; their defaults if some cannot be read."""
+    """Return the settings that a report needs; the defaults if some cannot be read."""
     if SETTINGS in config.stash:
         return config.stash[SETTINGS]
     option = options_of(Settings)["reports"]
@@ -267,7 +267,7 @@ def readable_settings(config: pytest.Config) -> Settings:
 
 
 def _given(config: pytest.Config, kind: type[Settings | GateRules]) -> dict[str, Any]:
-    """Read what was set of some options, by the names of their fields."""
+    """Read the values of some options, by the names of their fields."""
     found: dict[str, Any] = {}
     for name, option in options_of(kind).items():
         value = _typed(config, option)
@@ -279,15 +279,15 @@ def _given(config: pytest.Config, kind: type[Settings | GateRules]) -> dict[str,
 
 
 def _typed(config: pytest.Config, option: Option) -> Any:
-    """Read what the command line says, None if it does not."""
+    """Read the value from the command line, None if there is none."""
     value = config.getoption(option.key, None)
     return None if value is None else checked(option.flag, option.check, value)
 
 
 def _stored(config: pytest.Config, option: Option) -> Any:
-    """Read what the ini file says, None if it does not.
+    """Read the value from the ini file, None if there is none.
 
-    A text that is not of the key's type is left to the check of the option.
+    The check of the option refuses a text that is not of the key's type.
     """
     if option.ini is None:
         return None
@@ -303,7 +303,7 @@ def _stored(config: pytest.Config, option: Option) -> Any:
 
 
 def is_toml(config: pytest.Config) -> bool:
-    """Tell whether the ini file is one of TOML, whose lines look otherwise."""
+    """Tell whether the ini file is TOML, which has another form of lines."""
     return config.inipath is not None and config.inipath.suffix == ".toml"
 
 
@@ -316,7 +316,7 @@ def _directory(config: pytest.Config, named: str | None) -> Path:
 
 
 def _report_files(config: pytest.Config, paths: Sequence[Path]) -> tuple[Path, ...]:
-    """Find the report files from where pytest was started, wherever a conftest went since."""
+    """Find the report files from where pytest was started, as a conftest may change the folder."""
     files = tuple(config.invocation_params.dir / path for path in paths)
     is_typed = config.getoption("llm_report", None) is not None
     source = "--llm-report" if is_typed else "llm_report in the ini file"

@@ -1,7 +1,7 @@
 """The records that all rooms share: slots, calls, trials, cases, runs.
 
-Plain frozen records without behaviour of their own, so that they can cross any
-border (a worker process, a file, a report) unharmed.
+These records are frozen and have no behaviour of their own, so that each can cross any border: to a
+worker process, a file, a report.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCORE_METRIC = "score"
 SECONDS_METRIC = "seconds"
 TOKENS_METRIC = "tokens"
 COST_METRIC = "cost"
-# what the calls of a trial took: not recorded by the test
+# measured from the calls of a trial, not recorded by the test
 MEASURED_METRICS = (SECONDS_METRIC, TOKENS_METRIC, COST_METRIC)
 # metrics with a direction of their own, whatever ``better=`` says
 OWN_DIRECTIONS: Mapping[str, Better] = {
@@ -37,7 +37,7 @@ OWN_DIRECTIONS: Mapping[str, Better] = {
     **dict.fromkeys(MEASURED_METRICS, "lower"),
 }
 
-# words of names that usually mean that lower is better
+# words in names of metrics of which lower is usually better
 _USUALLY_LOWER = re.compile(
     r"(?<![a-z])(?:latency|durations?|times?|ms|seconds|costs?|tokens|errors?|failures|violations|"
     r"loss|wer|cer|ter|mae|mse|rmse|rmsd|brier|perplexity|ppl|distance|edits|toxicity|"
@@ -59,7 +59,7 @@ class Outcome(StrEnum):
 
     @property
     def is_scored(self) -> bool:
-        """Whether a trial that ended so carries scores."""
+        """Whether a trial with this outcome has scores."""
         return self in (Outcome.PASSED, Outcome.MISSED, Outcome.CRASHED)
 
 
@@ -103,7 +103,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What one reply took, as the provider told it; prices of a call are made from this alone.
+    """The tokens of one reply, as the provider told; the price of a call depends on this alone.
 
     Attributes:
         input_tokens: tokens of the request, 0 or more; None if the provider did not say.
@@ -126,19 +126,19 @@ class Call:
     Attributes:
         key: sha256 of the canonical request, 64 hex digits.
         draw: id of the draw, 32 hex digits; None if the request got no reply. A call that the
-            application gave up has one, though no reply: it is given up again in a replay.
+            application gave up has a draw without a reply: a replay gives it up again.
         reply_sha256: digest of the reply's bytes; None if there was none.
         replayed: the reply came from the cache.
-        model: the model asked for; ``served`` is what the provider says answered.
+        model: the model asked for; ``served`` is the one that answered, as the provider told.
         host: origin of the API, such as ``https://api.openai.com``.
         parameters: sampling parameters named in the request (temperature, seed, top_p).
         usage: of the reply, when it was paid for.
         seconds: how long the call took when it was paid for.
         lost: why there is no reply, None if there is one.
-        lost_for: what stands beside it; see ``Lost``.
+        lost_for: the values beside ``lost``; see ``Lost``.
         strand: where its trial asked it, if calls of the trial were open at once: pairs of
             numbers, a pair for each time that the trial did several things at once. The first
-            number says which time, the second which of the things.
+            number says which time, the second which of the several things.
     """
 
     key: str
@@ -168,13 +168,13 @@ class Call:
         return "" if self.lost is None else self.lost.told(self.lost_for)
 
     def is_beside(self, other: Call) -> bool:
-        """Whether both were asked at once, so that chance says which was answered first."""
+        """Whether both calls were open at once, so that chance decides which was answered first."""
         places = enumerate(zip(self.strand, other.strand, strict=False))
         return next((place % 2 == 1 for place, (one, two) in places if one != two), False)
 
     @property
     def was_given_up(self) -> bool:
-        """Whether the application did not wait for the reply."""
+        """Whether the application gave up waiting for the reply."""
         return self.lost is not None and self.draw is not None
 
     @property
@@ -185,12 +185,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowdown:
-    """A provider asked for fewer calls, and got them.
+    """A slowdown: a provider asked for fewer calls, and got fewer.
 
     Attributes:
         provider: first half of a model name.
         times: how often the number of calls in flight was halved.
-        lowest: the fewest that were let in flight, over all workers.
+        lowest: the fewest calls that were let in flight, over all workers.
         seconds: for how long no call was let start.
     """
 
@@ -208,11 +208,11 @@ class Trial:
         index: from 0; also the trial part of the slots of its calls.
         scores: value for each metric that the trial recorded itself, or that its
             outcome gives it. Empty for an errored or skipped trial.
-        calls: in the order in which they were made; of those that were open at once in that of
+        calls: in the order in which they were made; calls that were open at once in the order of
             their strands.
         message: type of the exception and ``path:line``; never a reply or a prompt.
         seconds: wall time of setup, call and teardown.
-        in_setup: it never came to its body, as a fixture raised.
+        in_setup: a fixture raised, so the body did not run.
     """
 
     case: str
@@ -226,32 +226,33 @@ class Trial:
 
     @property
     def asked(self) -> bool:
-        """Whether it made a call of its own: not one that a wider fixture made."""
+        """Whether the trial made a call itself, beside the calls of wider fixtures."""
         return any(call.slot.trial is not None for call in self.calls)
 
 
 def too_many_errored(errored: int, *, ran: int) -> bool:
-    """Tell whether a part of a run has so many errored trials that the gate does not judge by it.
+    """Tell whether a part of a run has too many errored trials for the gate to judge.
 
     Args:
         errored: how many trials are errored.
-        ran: how many there are without the skipped ones, which tell nothing of the provider.
+        ran: how many trials are not skipped; a skipped one tells nothing of the provider.
     """
     return errored > max(1, MOST_ERRORED * ran + 1e-9)
 
 
 def first_failed(trials: Iterable[Trial]) -> Trial | None:
-    """Return the first trial that did not pass, one without a score only if no other failed."""
+    """Return the first trial that did not pass; one with a score comes before one without."""
     failed = [one for one in trials if one.outcome not in (Outcome.PASSED, Outcome.SKIPPED)]
     return min(failed, key=lambda one: not one.outcome.is_scored, default=None)
 
 
 def crashed_too_soon(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Return the trials for whose sake a function of a run is no baseline.
+    """Return the trials because of which a function of a run is no baseline.
 
-    That is all of them where each scored one crashed: a bug, not a rate. Else it is those that
-    crashed before their first call, in a fixture or where others came to one, if they are a fifth
-    of the scored ones, and two or more. What crashed on a reply of a model is a score.
+    If each scored trial crashed, these are all: a bug, not a rate. Else these are the trials that
+    crashed before their first call, in a fixture or where other trials came to a call, if they are
+    two or more and a fifth of the scored ones. A trial that crashed on a reply of a model has a
+    score.
 
     Args:
         trials: of a function.
@@ -266,7 +267,7 @@ def crashed_too_soon(trials: Sequence[Trial]) -> tuple[Trial, ...]:
 
 
 def ended_unasked(trials: Iterable[Trial]) -> bool:
-    """Tell whether a case came to an answer without a call: none was refused, not all crashed."""
+    """Tell whether a case reached an outcome without a call: none was refused, not all crashed."""
     outcomes = {Outcome.ERRORED if trial.calls else trial.outcome for trial in trials}
     return Outcome.ERRORED not in outcomes and not outcomes <= {Outcome.CRASHED, Outcome.SKIPPED}
 
@@ -277,9 +278,9 @@ class Progress:
 
     Attributes:
         done: trials that ended, of ``total``.
-        made: calls of theirs that were paid for; ``replayed`` those that were not.
+        made: calls of these trials that were paid for; ``replayed`` the others.
         in_flight: trials that are under way, None where other processes run them.
-        seconds_left: at the rate of the last while, None if that tells nothing.
+        seconds_left: at the latest rate, None if there is none yet.
         holding_back: names of the providers that want fewer calls, "" if none does.
     """
 
@@ -329,7 +330,7 @@ class Case:
 
 
 def is_usually_lower(metric: str) -> bool:
-    """Tell whether a name usually means that lower is better, so that nobody should guess."""
+    """Tell whether lower is usually better for this name, so that a default would be a guess."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", metric).lower()
     return metric not in OWN_DIRECTIONS and _USUALLY_LOWER.search(words) is not None
 
@@ -340,9 +341,9 @@ def bare(function: str) -> str:
 
 
 def distinct_names(functions: Iterable[str]) -> dict[str, str]:
-    """Shorten node ids of functions: to the last name, or to as much as tells them apart.
+    """Shorten node ids of functions: to the last name, or to as much as tells two apart.
 
-    Of ``a/test_x.py::test_one`` and ``b/test_x.py::test_one`` that is all of it.
+    ``a/test_x.py::test_one`` and ``b/test_x.py::test_one`` stay whole.
     """
     endings = {one: _endings(one) for one in functions}
     counts = Counter(chain.from_iterable(endings.values()))
@@ -358,12 +359,12 @@ def _endings(function: str) -> list[str]:
 
 
 def paths_of(selection: Sequence[str]) -> tuple[str, ...]:
-    """Return the path arguments of a selection; none stand for everything."""
+    """Return the path arguments of a selection; without any it is everything."""
     return tuple(one for one in selection if not one.startswith("-"))
 
 
 def is_below(name: str, beginning: str) -> bool:
-    """Tell whether a node id begins so, with whole names of folders, files and functions."""
+    """Tell whether a node id has this beginning, by whole names of folders, files and functions."""
     ends = tuple(beginning + end for end in ("/", "::", "["))
     return name == beginning or name.startswith(ends)
 
@@ -407,8 +408,8 @@ class Collected:
 class Run:
     """All trials of one session, recorded for one commit.
 
-    A run file has them in this order, cases and trials last. A field with a default may be missing
-    in it; one without stands in each, if null.
+    A run file has the fields in this order, cases and trials last. A field with a default may be
+    missing in a file; a field without a default is in each, if null.
 
     Attributes:
         id: UTC seconds and six hex digits, ``20261121T084100-1a2b3c``.
@@ -421,22 +422,22 @@ class Run:
         versions: of python, of this plugin, of pytest and of the SDKs in use.
         selection: path arguments of the session, relative to rootpath, and the options that
             left tests out, as they can be typed: ``-k not slow``, ``--ignore=evals/old``.
-        complete: every trial of every case of this selection ended; false if it cannot be
-            had again (``--lf``, ``--sw``, node ids, items that a plugin dropped).
+        complete: every trial of every case of this selection ended; False if nobody can select the
+            same again (``--lf``, ``--sw``, node ids, items that a plugin dropped).
         partial: functions of which cases were left out by what was typed, by ``-k``, ``-m`` or
             ``--deselect`` wherever they were set, or as a plugin announced it.
         cases: every collected case, in order of collection, ended or not.
         trials: ordered by case as in ``cases``, then by index.
         outside_calls: how many calls belonged to no case.
-        attempts: how many calls were sent to models, those that were retried or lost and
-            those of trials that did not end included; None if that was not counted.
-        unseen: files that may be otherwise than the commit says without git's noticing, relative
-            to its top level: modules, conftest.py and ini files that the session used and git
-            neither tracks nor ignores, and tracked ones that it was told not to look at.
-        rules: the settings of the gate that the session had, by their names in
-            ``GateRules``; those that its version did not know are missing.
+        attempts: how many calls were sent to models, including retried and lost ones, and those of
+            trials that did not end; None if nobody counted.
+        unseen: files that may differ from the commit without git's notice, relative to its top
+            level: modules, conftest.py and ini files that the session used and git neither tracks
+            nor ignores, and tracked files that git was told not to look at.
+        rules: the settings of the gate that the session had, by their names in ``GateRules``; a
+            setting that its version did not know is missing.
         ci: the job that recorded it; None outside of CI.
-        collected: what shards of one suite have in common; None if that was not counted.
+        collected: the collected cases, which shards of one suite share; None if not counted.
         tests: digest of each test function, by its node id without brackets; empty if they were
             not taken.
         fixtures: digest of each fixture of the project that a test function uses, by the node id
@@ -447,8 +448,8 @@ class Run:
             for a run of its own.
         compared_with: id of the baseline that the session had; None without one.
         typed_model: the model that was typed for this session alone (``--llm-model``).
-        typed: what of the selection was typed, ``--lf`` and ``--stepwise`` too, as only that was
-            meant by a person; None where an earlier version did not record it.
+        typed: the typed part of the selection, ``--lf`` and ``--stepwise`` too, as a person chose
+            only this; None where an earlier version did not record it.
     """
 
     id: str
@@ -526,13 +527,14 @@ def bare_run(run_id: str, *, created: str, commit: str | None = None, root: str 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """What a process has to tell of no single case, since it told the last time.
+    """News of a process that belong to no single case, since its last news.
 
     Attributes:
         notes: sentences for the section.
         outside_calls: how many calls belonged to no case.
         attempts: how many calls were sent.
-        connections: host, test function, library and number of those that the cache did not see.
+        connections: host, test function, library and number of connections that the cache did not
+            see.
     """
 
     notes: tuple[str, ...] = ()
@@ -549,10 +551,10 @@ class News:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """What the engine tells the session on the report of a case, from a worker too.
+    """The result of a case, which rides on its report to the session, from a worker too.
 
     Attributes:
-        id: no result is taken in twice.
+        id: of the result, so that none is taken in twice.
         case: id of the case; "" where there is nothing to tell but news. ``function`` likewise.
         outcome: None if the case did not come to its end.
         trials: those that have ended, by index.
@@ -561,7 +563,7 @@ class CaseResult:
         fell_short: a trial of the case missed or crashed.
         headline: first line of the first failure that scored, else of the first.
         serial: why its trials ran one after the other, "" if they overlapped.
-        is_ordinary: it asked nothing and missed throughout, as an ordinary test does.
+        is_ordinary: the case asked nothing and missed throughout, as an ordinary test does.
         opening: the run that begins; on the first result of a process.
         total: trials that this process will run; likewise.
     """
@@ -592,7 +594,7 @@ class TokenPrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFailure:
-    """Something that fails a session, as lists of tests have it.
+    """A failure of a session, in the form of a list of tests.
 
     Attributes:
         name: as the node id of a test.
@@ -600,7 +602,7 @@ class GateFailure:
         title: one line.
         lines: why, the sentence first; safe to print.
         properties: figures, by name.
-        file: below git's top, ``line`` counted from 1; None where it is no matter of one test.
+        file: below git's top, ``line`` counted from 1; None if the failure is not of one test.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""Texts of models and tests, written so that whatever shows them only shows them.
+"""Texts of models and tests, written so that terminals, logs and pages only show them.
 
 A reply may hold anything: escape codes of a terminal, commands to a CI service, HTML, mentions.
 ``printable`` is for terminals and logs, where a line may be a command of the CI service.
-The others are for Markdown as GitHub and GitLab render it. They leave no mention, no comment and
-no HTML in its source either, for bots read that.
+The other functions are for Markdown as GitHub and GitLab render it. Bots read the source of
+Markdown, so it has no mention, no comment and no HTML either.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ TAB = 4  # columns
 # What GitHub obeys at the start of a line, and GitHub, Azure and TeamCity anywhere: ::error::,
 # ##[group], ##vso[task.complete], ##teamcity[message].
 _COMMAND = re.compile(r"^\s*:(?=:)|#(?=#\w*\[)")
-# What has a meaning in Markdown or HTML wherever it stands; bots obey a line that begins with /.
+# Characters with a meaning in Markdown or HTML anywhere; bots obey a line that begins with /.
 _MARKUP = re.compile(r"[#$&*:<>@\[\\\]^_`{|}~]|w(?=ww\.)|^\s*/", re.IGNORECASE)
-# What may stand between backticks, also in a cell of a table.
+# Text that may stand between backticks, also in a cell of a table.
 _PLAIN = re.compile(r"(?!\s)[^`|<@$]+(?<!\s)")
-# What has a meaning in our own sentences: they hold brackets and underscores of names.
+# The same for our own sentences, which hold brackets and underscores of names.
 _SYNTAX = re.compile(r"[\\`*|~$]|(?<![^\W_])_|_(?![^\W_])|\](?=[\[(:])|^(?:[/#=+-]|\d+(?=[.)]))")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-# What begins a mention, a reference, an address or an emoji in rendered text; code is exempt.
+# Beginnings of a mention, a reference, an address or an emoji in rendered text, not in code.
 _LINKED = re.compile(r"@|#(?=\w)|GH-(?=\d)|:(?=[\w+/:-])|www(?=\.)", re.IGNORECASE)
 _FURTHER_LINE = "\n       "  # of a message behind "ERROR: "
 _BREAK = "\u200b"  # is not seen
@@ -66,7 +66,7 @@ def prose(sentence: str) -> str:
 def code_span(text: str) -> str:
     """Write a text as code within Markdown: in a line or a cell of a table, not within HTML.
 
-    One that needs no entity stands between backticks, for those who read the source.
+    A text without entities stands between backticks, for readers of the source.
 
     Args:
         text: becomes one line, whatever it holds.

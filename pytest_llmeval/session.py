@@ -1,7 +1,7 @@
 """One session: gather the trials that ran, record them as a run, and judge it at the end.
 
-Nothing of pytest is imported here. The plugin hands in what the reports carried, whether they came
-from this process or from workers.
+This module imports nothing of pytest. The plugin hands in the results that reports carried, from
+this process or from workers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EvalSession:
     """Gathers the trials of one session and judges them at its end.
 
     Attributes:
-        planned: the judgement as far as it is known before anything is run.
+        planned: the judgement as far as it is known before the first test.
         saw_collection_error: some file could not be collected, so the run is incomplete.
     """
 
@@ -54,9 +54,9 @@ class EvalSession:
         self._taken_in: set[str] = set()  # ids of results
 
     def add(self, result: CaseResult) -> None:
-        """Take in what a report carried; the trials of a rerun replace the earlier ones.
+        """Take in the result on a report; the trials of a rerun replace the earlier ones.
 
-        A result that came after the last report has no case. After an interruption one may
+        A result that came after the last report has no case. After an interruption a result may
         come twice.
         """
         if result.id in self._taken_in:
@@ -78,7 +78,7 @@ class EvalSession:
         self._trials[case] = tuple(known[index] for index in sorted(known))
         self._headlines[case] = result.headline
         self._serial[case] = result.serial
-        self._ordinary.pop(case, None)  # a rerun of it may have ended otherwise
+        self._ordinary.pop(case, None)  # a rerun of the case may have ended otherwise
         if result.is_ordinary:
             self._ordinary[case] = result.function
 
@@ -99,7 +99,7 @@ class EvalSession:
     def look_for_untracked(self, find: Callable[[], Iterable[str]]) -> None:
         """Note the files that the session used and that git neither tracks nor ignores.
 
-        A search that fails costs a note: whatever it stumbles over, the trials are paid for.
+        A search that fails, for any reason, costs a note, as the trials are paid for.
         """
         try:
             self._untracked = tuple(find())
@@ -120,7 +120,7 @@ class EvalSession:
             self._store.save(run)
 
     def judge(self, *, seconds: float, ended: bool = False) -> Judgement:
-        """Record the run, then compare it: nothing after the recording can lose it.
+        """Record the run, then compare it, so that no later failure can lose it.
 
         Args:
             seconds: wall time of the session so far.
@@ -150,7 +150,7 @@ class EvalSession:
         return judged(planned, run, not_run=cases_not_run(run) if ended else None)
 
     def _note_on_part(self, run: Run | None) -> Iterator[Fact]:
-        """Note where a job of CI judges a part of the suite, as other jobs judge the others."""
+        """Note if a job of CI judges a part of the suite, as other jobs judge the other parts."""
         baseline = self.planned.baseline
         if baseline is None or run is None or run.ci is None:
             return
@@ -185,14 +185,14 @@ class EvalSession:
             unseen=(*opening.unseen, *self._untracked),
             outside_calls=self._outside_calls,
             attempts=self._attempts,
-            # what stands in a file that could not be read was not counted
+            # cases in a file that could not be read were not counted
             collected=None if self.saw_collection_error else opening.collected,
             compared_with=self._baseline_id(),
             trials=tuple(chain.from_iterable(trials)),
         )
 
     def _baseline_id(self) -> str | None:
-        """Return the id of the run that this one is compared with, if that was recorded."""
+        """Return the id of the run that this one is compared with, if it was recorded."""
         baseline = self.planned.baseline
         return baseline.run.id if baseline and baseline.run.cases else None
 
@@ -214,11 +214,11 @@ def planned_judgement(
     typed: Sequence[str],
     may_defer: bool = False,
 ) -> Judgement:
-    """Find the baseline and the anchor now, before anything is run or paid for.
+    """Find the baseline and the anchor, before the first test or paid call.
 
     Args:
         settings: of the session.
-        find: finds a run by what the user named, for an ``option``.
+        find: finds a run by its name, for an ``option``.
         rootpath: pytest's.
         typed: what the user typed of the selection.
         may_defer: see ``Judgement``.

@@ -2,8 +2,8 @@
 
 A row is a field of ``Settings``, or of its ``GateRules``: the option's name, its check, its default
 and its line of ``--help``. The command line, the ini file and the errors about a value follow from
-it, and ``make docs`` writes ``docs/options.md``. A check takes what was typed and returns what it
-means, or raises ``ValueError`` with the end of a sentence: what the value must be, and an example.
+the row, and ``make docs`` writes ``docs/options.md``. A check takes a typed text and returns its
+value, or raises ``ValueError`` with the end of a sentence: what the value must be, and an example.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BRIEF = "llmeval-brief"  # the plugin that tells a session to make the run of a 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows on the page of a job
 TYPED_KEY = "llmeval_typed"  # under which xdist's workers find what was typed
 REPEATS = 5
-# keys of the ini file that an earlier version had, and what to do instead
+# ini keys of earlier versions, and what to do instead
 REMOVED = {
     "llm_gate_order": "there is no such order any more, as a function that held ended it for all "
     "that came after. Take the lines out: every function is judged"
@@ -50,7 +50,7 @@ Multiplicity = Literal["holm", "bh"]
 GateTest = Literal[
     "paired-t", "log-ratio", "sign-flip", "mcnemar", "mcnemar-exact", "mcnemar-mid-p"
 ]
-# those that take the cases, or every single trial, as all there is: not for a gate
+# tests that speak of these cases or trials alone: not for a gate
 FixedTest = Literal[
     "exact-within-case", "welch", "cmh", "chi-square", "chi-square-plain", "two-proportion-z"
 ]
@@ -64,7 +64,7 @@ SCHEME = "git+refs://"  # begins the name of a team's store
 _ADDRESS = re.compile(r"[/\\:]")
 LARGEST_REPLY = 256  # MiB
 JSON, MARKDOWN, HTML = REPORT_ENDINGS = (".json", ".md", ".html")
-# those that can hold a margin against a spread
+# tests that can compare a margin with a spread
 MARGIN_TESTS: tuple[GateTest, ...] = ("paired-t", "log-ratio")
 
 
@@ -72,7 +72,7 @@ def checked(source: str, check: Callable[[Any], Any], value: Any) -> Any:
     """Read a value by one of the checks below.
 
     Raises:
-        SettingsError: it will not do; the message names its source.
+        SettingsError: the check refuses the value; the message names its source.
     """
     try:
         return check(value)
@@ -126,7 +126,7 @@ def _whole(least: int, most: float, wanted: str) -> Callable[[object], int]:
     return check
 
 
-# a one-sided test needs less than a coin; nothing is ever shown at less than 1e-12
+# a one-sided level of one half is a coin; no test can show anything at less than 1e-12
 level = _within(
     lambda level: 1e-12 <= level < 0.5,  # noqa: PLR2004
     "must lie above 0 and below 0.5, such as 0.05, and be 1e-12 or more",
@@ -189,14 +189,14 @@ def team_store(value: str) -> str:
 
 
 def is_address(remote: str) -> bool:
-    """Tell whether this is the address of a remote, as no name of one can be."""
+    """Tell whether a text is the address of a remote; no remote has such a name."""
     return _ADDRESS.search(remote.removeprefix(SCHEME)) is not None
 
 
 def untyped_store(value: str) -> str:
     """Read the name of a team's store that stands in a file: a branch may change it.
 
-    A name means what the config of the checkout says, and no commit brings that along.
+    A name gets its meaning from the config of the checkout, which no commit can change.
     """
     if is_address(team_store(value)):
         raise ValueError(
@@ -208,7 +208,7 @@ def untyped_store(value: str) -> str:
 
 def boolean(value: object) -> bool:
     """Read true or false."""
-    if isinstance(value, str):  # pytest could not read it as one
+    if isinstance(value, str):  # pytest could not read the value as true or false
         raise ValueError("must be true or false")  # noqa: TRY004 - as every check
     return bool(value)
 
@@ -253,7 +253,7 @@ def _price(line: str) -> tuple[str, TokenPrice]:
 
 
 def given_up(entry: str) -> str:
-    """Read what a branch gives up: a function, ``function:metric``, or a pattern of these."""
+    """Read a thing that a branch gives up: a function, ``function:metric``, or a pattern."""
     function = re.sub(r"(?<!:):[^:]+$", "", entry)  # without its metric
     if not function.strip("*?[]!/.: "):
         raise ValueError(
@@ -264,7 +264,7 @@ def given_up(entry: str) -> str:
 
 
 def accepted(line: str) -> str:
-    """Read a drop that is meant, with the worst mean that is accepted."""
+    """Read an accepted drop, with the worst mean that passes."""
     parts = _ACCEPTED.fullmatch(line.strip())
     try:
         bound = _number(parts["bound"]) if parts else None
@@ -290,7 +290,7 @@ def below_rootdir(name: str) -> str:
 
 
 def new_names(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Read what is called otherwise than in the baseline."""
+    """Read an old and a new name."""
     pairs: list[tuple[str, str]] = []
     for old, new in each(_new_name)(lines):
         for first in pairs:
@@ -349,11 +349,11 @@ class Option(NamedTuple):
     """One option of the command line, the ini file or both.
 
     Attributes:
-        usage: how it is typed, ``--llm-max-calls=N``; ``llm_prices`` stands in the ini file alone.
-        check: takes what was typed and returns what it means; it raises as the checks above.
-        default: what is checked where nothing is typed; None for None.
+        usage: the typed form, ``--llm-max-calls=N``; ``llm_prices`` is in the ini file alone.
+        check: takes the typed text and returns its value; raises as the checks above.
+        default: the text that is checked where nothing is typed; None for None.
         ini: type of the ini key, None without one.
-        help: what ``--help`` says.
+        help: the text of ``--help``.
     """
 
     usage: str
@@ -364,18 +364,18 @@ class Option(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """The beginning of it on the command line; empty for an option of the ini file alone."""
+        """The option's name on the command line; empty for an option of the ini file alone."""
         return self.usage.partition("=")[0] if self.usage.startswith("--") else ""
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """All ways to begin it on the command line: one that takes no value can be undone."""
+        """The option's names on the command line: one without a value has a name that undoes it."""
         undoing = () if self.metavar else (self.flag.replace("--", "--no-", 1),)
         return (self.flag, *undoing) if self.flag else ()
 
     @property
     def metavar(self) -> str:
-        """The word that stands for its value; empty if it takes none."""
+        """The word for its value in the help; empty if it takes none."""
         return self.usage.partition("=")[2]
 
     @property
@@ -401,16 +401,16 @@ class GateRules:
             Where ratios are compared 0.02 means a factor of 1.02; the target likewise.
         target: in (0, inf).
         max_gone: share of a function's baseline cases that may be gone or skipped, in [0, 1].
-        strict: an inconclusive comparison fails too, and a function that was not judged, or
-            in part alone.
-        test: for 6 independent changed cases or more, one of ``FixedTest`` for any number;
-            what is measured from calls is always compared by ratio.
+        strict: an inconclusive comparison fails, too, and a function that was not judged, or judged
+            in part.
+        test: for 6 independent changed cases or more, one of ``FixedTest`` for any number; measured
+            metrics are always compared by ratio.
         accept_gone: what the baseline gates and this run may do without, ``function`` or
             ``function:metric``.
-        accept: drops that are meant, each ``function:metric >= bound`` with the worst mean that is
-            accepted, or ``<=`` where lower is better.
-        edited: what becomes of cases whose parameters are others than in the baseline.
-        keyless: what becomes of cases that ask something new without a key.
+        accept: accepted drops, each ``function:metric >= bound`` with the worst mean that passes,
+            or ``<=`` where lower is better.
+        edited: how cases with other parameters than in the baseline are treated.
+        keyless: how cases that ask something new without a key are treated.
     """
 
     alpha: float = Option("--llm-alpha=P", level, "0.05", ini="float").says(
@@ -472,10 +472,11 @@ class Settings:
         default_repeats: for cases whose marker names no number.
         directory: where cache and runs live, absolute.
         toml: the ini file is one of TOML, such as pyproject.toml.
-        directory_is_typed: else it was found, or stands in a file that a branch may change.
+        directory_is_typed: it was typed; else it was found, or a file names it, which a branch may
+            change.
         typed_model: the model, if it was typed on the command line.
         prices: the user's own, by ``provider/model``.
-        renamed: beginnings of node ids in the baseline, each with what stands for it here.
+        renamed: beginnings of node ids in the baseline, each with the beginning here.
         origin_aliases: pairs of origins; a request to the first has the key of the second.
         intercept: whether clients of the application are intercepted: in evals whose marker does
             not say otherwise unless this is False, and while files are imported if it is True.
@@ -614,7 +615,7 @@ def check_rules(rules: GateRules, *, is_typed: bool, prefix: str) -> None:
         prefix: what the options begin with, ``--llm-`` or ``--``.
 
     Raises:
-        SettingsError: two of them do not go together.
+        SettingsError: two of these rules do not go together.
     """
     margin = f"{prefix}margin={rules.margin:g}"
     if rules.margin >= rules.target:
@@ -632,7 +633,7 @@ def check_rules(rules: GateRules, *, is_typed: bool, prefix: str) -> None:
 
 
 def is_to_be_gated(settings: Settings) -> bool:
-    """Tell whether a session is to be held against another run, be there one or not."""
+    """Tell whether a session asks for a comparison with another run."""
     return settings.baseline is not None or settings.anchor is not None
 
 
@@ -648,15 +649,15 @@ def every_option() -> Sequence[Option]:
 
 
 def default_directory(rootpath: Path, *, has_ini: bool) -> Path:
-    """Tell where cache and runs lie unless a place is named.
+    """Return the folder of cache and runs if the user names none.
 
     Args:
         rootpath: pytest's.
         has_ini: pytest found an ini file; it lies in rootpath.
 
     Returns:
-        Beside the ini file, else at git's top, else in rootpath; it need not exist. Of a linked
-        working tree the place in the main one, where that has such a folder.
+        Beside the ini file, else at git's top, else in rootpath; it need not exist. For a linked
+        working tree it is the folder of the main one, if there is such a folder.
     """
     tops = (top for top in (rootpath, *rootpath.parents) if (top / ".git").exists())
     top = next(tops, rootpath)
@@ -666,9 +667,9 @@ def default_directory(rootpath: Path, *, has_ini: bool) -> Path:
 
 
 def main_worktree(top: Path) -> Path:
-    """Find the main working tree of a repository; ``top`` itself if that is no linked one.
+    """Find the main working tree of a repository; ``top`` itself unless it is a linked one.
 
-    In a linked one ``.git`` is a file that names a folder, and there ``commondir`` names the
+    In a linked working tree ``.git`` is a file that names a folder, where ``commondir`` names the
     repository. A submodule has no such file.
 
     Args:

@@ -1,4 +1,4 @@
-"""The registry of vendors, a line each: all that is known of one before its module is imported.
+"""The registry of vendors, a line each, for use before a vendor's module is imported.
 
 To add a vendor, write a module that makes its ``VENDOR`` (see ``models/vendors/vendor.py``) and
 add its line. Fixtures, names of models, recognition, prices and the header of a run follow. A
@@ -31,11 +31,11 @@ class ServiceLine(NamedTuple):
     """A service that speaks dialects of vendors.
 
     Attributes:
-        name: the first half of its models' names, as the tables of prices have it; "" where they
-            are named as the vendor's own are.
+        name: the first half of its models' names, as the tables of prices have it; "" if its models
+            have the names of the vendor's.
         keys: environment variables from which its clients take a key.
-        hosts: of the service; a name that begins with a dot stands for all hosts below it, ``*``
-            for a part of a name.
+        hosts: of the service; a name that begins with a dot means all hosts below it, ``*`` for a
+            part of a name.
     """
 
     name: str
@@ -65,7 +65,7 @@ _VERTEXES = (
     "aiplatform.googleapis.com", "*-aiplatform.googleapis.com", "aiplatform.*.rep.googleapis.com"
 )  # fmt: skip
 SERVICES = (
-    # A deployment has whatever name its owner gave it; Google's have the vendors' names.
+    # The owner of a deployment names it; Google's models have the vendors' names.
     ServiceLine("", ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"), _AZURES),
     ServiceLine("", ("GOOGLE_APPLICATION_CREDENTIALS",), _VERTEXES),
     ServiceLine("mistral", ("MISTRAL_API_KEY",), (".mistral.ai",)),
@@ -81,7 +81,7 @@ SERVICES = (
     ServiceLine("perplexity", ("PERPLEXITY_API_KEY",), ("api.perplexity.ai",)),
     ServiceLine("cerebras", ("CEREBRAS_API_KEY",), ("api.cerebras.ai",)),
 )
-# Where models are asked in languages that are not spoken here, or under which no key is known.
+# Hosts that speak other dialects, or for which no variable of a key is known.
 OTHER_HOSTS = (
     "api.ai21.com", "api.assemblyai.com", "api.deepgram.com", "api.elevenlabs.io", "api.jina.ai",
     "api.portkey.ai", "api.replicate.com", "api.stability.ai", "api.voyageai.com",

@@ -14,7 +14,7 @@ from pytest_llmeval import __version__
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.safe_text import printable
 
-USAGE_ERROR = 4  # as pytest exits
+USAGE_ERROR = 4  # pytest's exit code
 # Each command and its module: a command of its own needs not the imports of all.
 _MODULES = {
     "init": "init_command",
@@ -59,7 +59,7 @@ class _Door(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is typed; of one that was removed say what to type instead."""
+        """Find the typed command; for one that was removed say what to type instead."""
         if args[0] in _REMOVED:
             raise click.UsageError(f"llmeval {args[0]} was removed: {_REMOVED[args[0]]}")
         return super().resolve_command(ctx, args)
@@ -71,7 +71,7 @@ class _Door(click.Group):
         except click.exceptions.NoArgsIsHelpError as exc:
             exc.show()
             sys.exit(USAGE_ERROR)
-        except BrokenPipeError:  # whoever read it has seen enough: | head
+        except BrokenPipeError:  # the reader has seen enough: | head
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except (click.ClickException, click.Abort, LLMEvalError, OSError) as exc:

@@ -56,7 +56,7 @@ from pytest_llmeval.settings import (
 if TYPE_CHECKING:
     from pytest_llmeval.gate.scoring import FunctionScores
 
-# As pytest looks for its ini file in a folder; the tables of those that need one, by their keys.
+# As pytest looks for its ini file in a folder, with the keys of its table where one is needed.
 INI_FILES: dict[str, tuple[str, ...]] = {
     "pytest.toml": (),
     ".pytest.toml": (),
@@ -74,7 +74,7 @@ POSITIONAL = "ids are made from positions: where the two runs hold other cases, 
 class Home:
     """The folder of runs and replies, and the runs that names mean there.
 
-    It is looked for when it is asked for: ``plan --rates`` needs none.
+    The folder is looked for at its first use: ``plan --rates`` needs none.
 
     Attributes:
         named: what was typed for ``--dir``, None for the folder of a session that would be
@@ -107,11 +107,11 @@ class Home:
 
     @cached_property
     def refs(self) -> Refs:
-        """What names mean there, seen from the working directory."""
+        """The resolver of names there, seen from the working directory."""
         return self.refs_of(self.store)
 
     def refs_of(self, store: RunStore) -> Refs:
-        """Tell what names mean to a store that reads the runs there in a way of its own."""
+        """Return the resolver of names for a store that reads the runs there in another way."""
         reach = ini_settings("baseline_reach").get("baseline_reach", NEAREST)
         return Refs(store, read_state(Path.cwd()), reach=reach)
 
@@ -150,12 +150,12 @@ class Home:
         better: Directions = NONE_TYPED,
         max_errored: float | None = None,
     ) -> tuple[Baseline, Baseline]:
-        """Find two runs, conditions of runs or score tables that are held against each other.
+        """Find two runs, conditions of runs or score tables that are compared with each other.
 
         Args:
             baseline: what was typed for A.
             candidate: what was typed for B.
-            metric: the only one to compare; None for those that are gated.
+            metric: the only one to compare; None for the gated ones.
             better: which direction of a metric is good, under "" of the only one.
             max_errored: of tables, the share of trials that may have no score.
 
@@ -184,7 +184,7 @@ class Home:
 
     def _recorded(self, baseline: str, candidate: str) -> tuple[Baseline, Baseline]:
         (name, part), (other_name, other_part) = _split(baseline), _split(candidate)
-        # What is judged is not replaced by what was before it: that would never be worse.
+        # The judged run is not replaced by an earlier one, which would never be worse.
         found = find_candidate(other_name, self.refs, exact=True)
         against = found  # for two conditions of one run
         if part is None or name != other_name:
@@ -265,7 +265,7 @@ def _split(reference: str) -> tuple[str, Selection | None]:
 def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:
     """Read a list in the ini file of a session that would be started in the working directory.
 
-    It is empty where the key, or the file, is not there.
+    The list is empty without the key or the file.
 
     Args:
         name: of the key.
@@ -293,14 +293,14 @@ def ini_settings(*names: str) -> dict[str, Any]:
         if words:
             value: object = words if is_list else words[0]
             if option.ini == "bool":
-                with suppress(click.BadParameter):  # the check below refuses what is left a text
+                with suppress(click.BadParameter):  # the check below refuses any text that is left
                     value = click.BOOL(value)
             found[name] = checked(option.key, option.check, value)
     return found
 
 
 def ini_renames() -> tuple[tuple[str, str], ...]:
-    """Read the lines of ``llm_renamed``: names in a baseline, each with what stands for it here."""
+    """Read the lines of ``llm_renamed``: names in a baseline, each with the name here."""
     renames: tuple[tuple[str, str], ...] = ini_settings("renamed").get("renamed", ())
     return renames
 
@@ -387,7 +387,7 @@ store_option = click.option(
 
 
 def run_files(place: Path) -> list[Path]:
-    """List the run files in a folder, in whatever folders of it; a file is one itself."""
+    """List the run files in a folder, at any depth; a file is the only one."""
     return [place] if place.is_file() else sorted(place.rglob(f"*{ENDING}"))
 
 
@@ -399,7 +399,7 @@ def ranged(
     Args:
         name: without dashes.
         check: one of ``settings``.
-        default: what is checked where nothing is typed; None for None.
+        default: the text that is checked where nothing is typed; None for None.
         text: for ``--help``, which shows a number that is the default.
     """
 

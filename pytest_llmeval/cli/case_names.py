@@ -11,7 +11,7 @@ from pytest_llmeval.errors import listed_names
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, bare
 from pytest_llmeval.transcripts.scan import ScannedRun
 
-_CANDIDATES = 5  # that are named where a part of an id fits several
+_CANDIDATES = 5  # the most cases that are named where a part of an id fits several
 
 
 def case_named(text: str, cases: Iterable[str], worst: Callable[[Sequence[str]], str]) -> str:
@@ -48,7 +48,7 @@ def case_named(text: str, cases: Iterable[str], worst: Callable[[Sequence[str]],
 
 
 def functions_named(text: str, cases: Iterable[str]) -> set[str]:
-    """Find the functions of a name, else those which have it, or a case of which has it, in part.
+    """Find the functions of a name, else the functions with it in part, also in a case's id.
 
     Args:
         text: as it was typed, with or without a case in brackets.
@@ -86,7 +86,7 @@ def lowest(scanned: ScannedRun, cases: Sequence[str]) -> str:
 
 
 def turned_means(case: Case, means: Mapping[str, float]) -> dict[str, float]:
-    """Pick the means of a case that tell how it does, turned so that larger ones are better."""
+    """Pick the means of a case that show its quality, turned so that larger ones are better."""
     metrics = case.gate or (SCORE_METRIC if SCORE_METRIC in means else PASS_METRIC,)
     return {
         metric: means[metric] * (1 if case.direction(metric) == "higher" else -1)

@@ -75,7 +75,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _write_settings(here: Path) -> None:
-    """Write the ini lines where there is a place for them, or say which they are."""
+    """Write the ini lines if an ini file has room for them, or print these lines."""
     _, ini = root_and_ini(here)
     settings = None if ini is None else settings_of(ini)
     if ini is None or (settings is None and ini.parent != here):  # leave other projects alone
@@ -106,7 +106,7 @@ def _reaches(paths: Sequence[str], folder: str) -> bool:
 
 
 def _host(top: Path) -> tuple[Path | None, str]:
-    """Find the host of the repository, by its remote or by what is there for it."""
+    """Find the host of the repository, by its remote or by files for a host."""
     found = _HOST.match(ask(top, "remote", "get-url", "origin") or "")
     host = found[1] if found else ""
     if (top / _GITHUB.parts[0]).is_dir() or "github" in host:
@@ -117,7 +117,7 @@ def _host(top: Path) -> tuple[Path | None, str]:
 
 
 def _install(top: Path) -> str:
-    """Write what installs the project in a job, and this package with it."""
+    """Write the command that installs the project and this package in a job."""
     if (top / "pyproject.toml").is_file() or (top / "setup.py").is_file():
         return _INSTALL
     requirements = "-r requirements.txt " if (top / "requirements.txt").is_file() else ""

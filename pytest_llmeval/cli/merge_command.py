@@ -138,7 +138,7 @@ def _judged(shards: Sequence[Path], home: Home, asked: Settings, *, union: bool)
 
 
 def _read(shards: Sequence[Path]) -> tuple[list[Run], list[str]]:
-    """Read the run files of the shards' commit; note how many others there are.
+    """Read the run files of the shards' commit; note how many other files there are.
 
     Raises:
         SettingsError: there are none, or the newest ones of two shards are of different commits.
@@ -175,9 +175,9 @@ def _short(run: Run) -> str:
 
 
 def _files_by_shard(places: Sequence[Path]) -> Mapping[Path, Sequence[Path]]:
-    """List the run files of each shard: those in each place, or in each folder of the only one.
+    """List the run files of each shard: in each place, or in each folder of a single place.
 
-    What a team lent a shard to compare with lies there too, and is no shard.
+    A baseline that a shard borrowed from the team lies there, too, and is no shard.
     """
     found: dict[Path, list[Path]] = {}
     for place in places:
@@ -194,7 +194,7 @@ def _is_commit(folder: str) -> bool:
 
 
 def _guess(shards: Sequence[Path]) -> str:
-    """Guess which shard is missing: one without a run, or a gap among numbered ones."""
+    """Guess the missing shard: one without a run, or a gap among numbered ones."""
     empty = [str(folder) for folder in shards if not run_files(folder)]
     if empty:
         return f"no run file ({ENDING}) lies in {first_of(empty)}"
@@ -206,7 +206,7 @@ def _guess(shards: Sequence[Path]) -> str:
 
 
 def _over_paths(merged: Merged, home: Home) -> tuple[Merged, Fact | None]:
-    """Let a run of shards by path stand for the whole suite, if they reach every file of it."""
+    """Let a run of shards by path count as the whole suite, if its paths reach every file."""
     run, top = merged.run, home.refs.git.top
     files = None
     if top is not None and run.commit is not None:
@@ -224,7 +224,7 @@ def _over_paths(merged: Merged, home: Home) -> tuple[Merged, Fact | None]:
     if lacking:
         run = replace(run, complete=False, collected=None)
         return replace(merged, run=run), Fact(Why.FILES_MISSING, (first_of(lacking),))
-    # The paths of the shards were typed to deal the suite out, not to choose of it.
+    # The paths of the shards were typed to deal the suite out, not to choose tests.
     chosen, typed = (tuple(sorted(filters_of(of))) for of in (run.selection, run.typed or ()))
     return replace(merged, run=replace(run, selection=chosen, typed=typed)), None
 
@@ -273,5 +273,5 @@ def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run])
     except BaselineError as exc:
         line = exc.line if isinstance(exc, BaselineNotFound) else str(exc)
         raise BaselineError(" ".join(line.split())) from None
-    # What a missing shard has was not given up.
+    # The cases of a missing shard were not given up.
     return replace(planned, typed=(run.typed or ()) if run.complete else None)

@@ -1,4 +1,4 @@
-"""Lines of the commands on a terminal: as wide as it is, in colours where it has some."""
+"""Lines of the commands on a terminal, in its width and colours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def page_of_output(*, verbose: bool = False, full: bool = False) -> Page:
 
 
 def echo(lines: Iterable[str]) -> None:
-    """Write lines to standard output, made printable: they may quote files of others."""
+    """Write lines to standard output, made printable, as a line may quote foreign files."""
     for line in lines:
         click.echo(printable(line))
 

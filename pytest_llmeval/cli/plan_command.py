@@ -1,4 +1,4 @@
-"""``llmeval plan``: how many cases, how many repeats, what will be found."""
+"""``llmeval plan``: the drops that so many cases and repeats find."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def plan_command(
 
 
 def _show(planned: Sequence[PlannedFunction | str], *, as_html: bool, heading: str = "") -> None:
-    """Write plans, or why there is none of a function, as lines or as a page."""
+    """Write plans, or why a function has none, as lines or as a page."""
     more = f"each of {len(planned)} functions by itself: Holm over them asks for more"
     if not as_html:
         echo([heading] if heading else [])
@@ -189,7 +189,7 @@ def _assumed(rates: list[float], wanted: _Wanted) -> PlannedFunction:
 def _recorded(
     function: FunctionScores, wanted: _Wanted, acted: ChangedCases | None, *, record: str
 ) -> PlannedFunction | str:
-    """Plan for a recorded function; return a text that says why, if that is impossible."""
+    """Plan for a recorded function; return a text that says why not, if it is impossible."""
     name, log, cases = label(function), function.compares_ratios, len(function.samples)
     drop = math.log1p(wanted.drop) if log else wanted.drop
     found = _components(function, drop, acted)
@@ -201,7 +201,7 @@ def _recorded(
     if not (wanted.is_typed or log):
         samples, typed = function.samples, "--drop (that of compare by --target)"
         note = off_scale(function.metric, samples, name="drop", drop=drop, typed=typed)
-    if log and acted is None:  # of a single run: one factor for all cases
+    if log and acted is None:  # a single run: one factor for all cases
         found = replace(found, between=0.0)
     return PlannedFunction(
         plan=wanted.plan(found, drop=drop, cases=cases, repeats=function.repeats),
@@ -219,7 +219,7 @@ def _recorded(
 def _components(
     function: FunctionScores, drop: float, acted: ChangedCases | None
 ) -> Components | str | None:
-    """Estimate the variance of the scores; say why, if that is impossible, None for few repeats."""
+    """Estimate the variance of the scores; say why not, if impossible; None for few repeats."""
     if not function.samples:
         return "no trial has a score"
     mean = _mean(function.gains)

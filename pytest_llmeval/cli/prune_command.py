@@ -78,7 +78,7 @@ def prune_command(
 def _replies_to_go(
     home: Home, before: datetime, going: Iterable[StoredRun]
 ) -> Plan[Pruning] | None:
-    """Say which replies go with these runs, and how to delete them; None if none does."""
+    """Name the replies that go with these runs, and how to delete them; None if none goes."""
     if not (home.path / "cache" / DBNAME).is_file():
         return None
     kept = draws_of_every_run(home.store, besides={run.path for run in going})

@@ -1,4 +1,4 @@
-"""``llmeval diff``, and ``llmeval show`` of a case: what was asked and answered."""
+"""``llmeval diff``, and ``llmeval show`` of a case: requests and replies."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ full_option = click.option("--full", is_flag=True, help="Cut no text, however lo
 
 
 class _Pair(NamedTuple):
-    """Two runs, and by the names that cases have here those that they have in the first one."""
+    """Two runs, and the name of each case in the first one, by its name here."""
 
     before: ScannedRun
     after: ScannedRun
@@ -97,7 +97,7 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
 
 
 def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
-    """Print what one case of a run asked and was answered."""
+    """Print the requests and replies of one case of a run."""
     found = find_candidate(reference, home.refs_of(HeaderStore(home.path)))
     scanned = scan_run(found.path)
     ids = [each.id for each in scanned.header.run.cases]
@@ -154,7 +154,7 @@ def _file_of(run_id: str | None, store: RunStore) -> Path | None:
 
 
 def _fell_most(pair: _Pair, among: Sequence[str] | None = None) -> str | None:
-    """Find the case that fell most, else the one that rose most; None if none did either."""
+    """Find the case that fell most, else the one that rose most; None if no case moved."""
     old, new = pair.before.means, pair.after.means
     moved: list[tuple[float, str]] = []
     for case in pair.after.header.run.cases:
@@ -173,7 +173,7 @@ def _fell_most(pair: _Pair, among: Sequence[str] | None = None) -> str | None:
 
 
 def _sides(stored: StoredTexts, *named: tuple[str, ScannedRun, str]) -> list[CaseSide]:
-    """Read the sides of a case, each a name, a run and what the case is called there."""
+    """Read the sides of a case, each a name, a run and the case's name there."""
     known = [
         next((each for each in scanned.header.run.cases if each.id == case), None)
         for _, scanned, case in named
@@ -209,12 +209,12 @@ def _alike(
 
 
 def _show(sides: Sequence[CaseSide], *, full: bool, **found: Any) -> None:
-    """Write what ``case_lines`` says of a case, and of which of its replies are not here.
+    """Write the lines of ``case_lines`` on a case, and name its replies that are not here.
 
     Args:
         sides: of the case.
         full: no text is cut.
-        found: what was found out about both sides.
+        found: the differences of both sides.
     """
     page = page_of_output(full=full)
     _echo(page.fitted_words(case_lines(sides, page, **found)), page)

@@ -1,4 +1,4 @@
-"""``llmeval list``, ``show``, ``history``, ``compare``, ``selfcheck``: what recorded runs say."""
+"""``llmeval list``, ``show``, ``history``, ``compare``, ``selfcheck``: recorded runs."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def compare_command(
 
 
 def _own_rules(run: Run) -> dict[str, Any]:
-    """Return what the ini file of the session that recorded a run said of its own cases."""
+    """Return the lines on its own cases in the ini file of a run's session."""
     recorded = {name: run.rules.get(name) for name in ("accept_gone", "accept")}
     lines = {name: each for name, each in recorded.items() if isinstance(each, tuple)}
     return lines | ({"edited": "compare"} if run.rules.get("edited") == "compare" else {})

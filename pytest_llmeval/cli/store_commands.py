@@ -100,7 +100,7 @@ def fetch_command(references: tuple[str, ...], home: Home, *, store: str | None)
 
 
 def _wanted(names: Sequence[RunName], references: Sequence[str], refs: Refs) -> tuple[RunName, ...]:
-    """Choose the runs of a name, or of the commits that stand for it here and in a session."""
+    """Choose the runs of a name, or of the commits that it leads to here and in a session."""
     if not references:
         return tuple(names)
     commits = {name.commit for name in names}

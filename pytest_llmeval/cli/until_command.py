@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.stats.expected import ExpectedMean
 
 FIRST = 3
-RECORDED = (0, 1)  # what pytest exits with after a run: all passed, or some failed
+RECORDED = (0, 1)  # pytest's exit codes after a run: all passed, or some failed
 NOT_HERE = {
     "--llm-repeats": "is what grows here: say --max-repeats",
     "--llm-baseline": "is no matter of one state: measure first, then gate with as many repeats",

@@ -1,4 +1,4 @@
-"""What a reply tells of its call: who answered, and what it took.
+"""Facts of a reply about its call: who answered, and what it took.
 
 A vendor's module finds the facts in the reply. They are read once, when the reply is paid for, and
 kept beside it.

@@ -1,4 +1,4 @@
-"""What trials ask past the cache: connections are counted, and in a replay nothing is let out.
+"""Connections of trials past the cache: they are counted, and a replay lets none out.
 
 CPython tells an audit hook of each socket that connects and of each program that is started,
 whichever library does it. The hook is told addresses, so the names are taken from the lookups

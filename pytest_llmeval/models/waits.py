@@ -1,4 +1,4 @@
-"""What runs out in a trial: its waits for other threads, its timers."""
+"""Waits of a trial for other threads, and timers, that run out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worktree of the base lacks beside its commit: files of git-lfs, submodules, ignored files.
+"""Complete a worktree of the base: files of git-lfs, submodules, ignored files.
 
 All of it is taken from this checkout, where it is the base's own; nothing is fetched.
 """
