@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -88,16 +89,16 @@ def checked_value(mode: object, filename: object, value: object) -> Value:
     return value
 
 
-class Rows:
+class Rows(ABC):
     """Reads rows by name or page by page; a subclass provides the connection."""
 
+    @abstractmethod
     def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Ask over a hardened connection.
 
         Raises:
             sqlite3.Error: the database cannot be read, or was closed.
         """
-        raise NotImplementedError
 
     def find(self, *names: str) -> list[Value | None]:
         """Read the values of a few rows as they are at one moment.

@@ -83,6 +83,15 @@ def test_where_there_is_no_database_there_are_no_rows(tmp_path: Path, has_log: b
     assert not database.exists()
 
 
+def test_what_is_no_database_has_no_rows(tmp_path: Path) -> None:
+    database = tmp_path / "cache.db"
+    database.write_bytes(b"no database" * 100)
+    reader = RowReader(database)
+
+    assert (value(reader, "other"), values(reader, "k/0/0/")) == (None, [])
+    reader.close()
+
+
 def test_a_database_that_breaks_while_it_is_read_has_no_rows(
     cache: SharedCache, database: Path
 ) -> None:

@@ -119,12 +119,17 @@ def test_a_trial_that_was_replayed_in_a_second_attempt_is_the_same_trial():
     assert all(call.was_paid for trial in run.trials for call in trial.calls)
 
 
-def test_of_a_shard_that_ran_again_the_trials_that_got_their_replies_count():
+@pytest.mark.parametrize("errs_first", [True, False])
+def test_of_a_shard_that_ran_again_the_trials_that_got_their_replies_count(errs_first):
     first, *others = thirds()
+    later = replace(first, id="20261121T084109-000009", attempts=1)
     lost = replace(first.trials[0], outcome=Outcome.ERRORED, scores={}, calls=())
-    errored = replace(first, trials=(lost, *first.trials[1:]))
-    again = replace(first, id="20261121T084109-000009", attempts=1)
-    run = merge_runs([again, errored, *others]).run
+    trials = (lost, *first.trials[1:])
+    if errs_first:
+        first = replace(first, trials=trials)
+    else:
+        later = replace(later, trials=trials)
+    run = merge_runs([later, first, *others]).run
     assert (run.complete, run.attempts) == (True, 25)
     assert {trial.outcome for trial in run.trials} == {Outcome.PASSED}
 
