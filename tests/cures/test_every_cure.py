@@ -118,7 +118,6 @@ TYPES = {
 }
 # Those that nobody can type here, or that tell nobody to type anything.
 REASONS = {
-    "llmeval prune --replies": "names what took the place of a command",
     "pasted llm_origin_alias": "takes another address; tests/plugin/test_keyless.py",
     "git-lfs keeps": "takes git-lfs",
     "Record one that fits": "is what everybody types",
