@@ -82,6 +82,8 @@ def run_suite(folder: Path, *arguments: str, overlaps: bool) -> Outcomes:
 
 def _normal(value: Any, folder: Path) -> Any:
     if isinstance(value, dict):
+        if isinstance(result := value.get("llm_eval"), str):  # as it goes to another process
+            value = {**value, "llm_eval": json.loads(result)}
         return {k: _normal(v, folder) for k, v in value.items() if k not in _OF_ITS_OWN}
     if isinstance(value, list):
         return [_normal(entry, folder) for entry in value]
