@@ -45,6 +45,7 @@ T = TypeVar("T")
 # The most keys of a session whose misses are explained: each explanation reads many requests, and a
 # session that finds nothing has a thousand misses.
 EXPLAINED = 5
+_LONGEST_WHY = 220  # characters
 
 
 class Replies:
@@ -362,7 +363,6 @@ class Replies:
 
     def _miss(self, request: KeptRequest, slot: Slot) -> str:
         key, canonical = request.key, request.canonical
-        # The section shows the first 300 characters, so the difference comes first.
         if self._stored(f"{key}/{slot}", accept_any) is not None:
             why = "; what an earlier version stored there is no answer of a model"
         elif canonical is None or len(self._explained_keys | {key}) > EXPLAINED:
@@ -372,10 +372,12 @@ class Replies:
 
             self._explained_keys.add(key)
             why = explain_miss(self._open(), key, canonical)
+        if len(why) > _LONGEST_WHY:  # the section cuts what is too long, and the cure is to be seen
+            why = f"{why[:_LONGEST_WHY]}..."
         return (
             f"no reply is stored for draw {slot} of request {key[:12]}{why}. "
-            "--llm-cache=replay makes no call. Pay for it once:  pytest --llm-cache=auto "
-            f"(looked in {self._directory / 'cache'})"
+            "Pay for it once:  pytest --llm-cache=auto  (--llm-cache=replay makes no call; "
+            f"looked in {self._directory / 'cache'})"
         )
 
     def _warn_unusable(self, exc: CacheUnusable | RowRefused) -> None:

@@ -41,7 +41,7 @@ NOTHING_REPLAYED = (
     "a replay. If it asks no model, say so:  @llm_eval(intercept=False)"
 )
 RUNNER = pytest.StashKey["CaseRunner"]()
-_HEADLINE = 300  # characters
+_HEADLINE = 400  # characters
 
 
 class CaseTrials:
@@ -315,6 +315,8 @@ class CaseRunner:
         means = gated_means(records, case)
         told = sorted(ended, key=lambda trial: not trial.record.outcome.is_scored)
         headline = next((trial.headline for trial in told if trial.headline), "")
+        if len(headline) > _HEADLINE:
+            headline = f"{headline[: _HEADLINE - 3]}..."
         held_for = next((trial.held_for for trial in ended if trial.held_for), "")
         return CaseResult(
             id=result_id,
@@ -325,7 +327,7 @@ class CaseRunner:
             means=means,
             score=shown_score(records, means),
             fell_short=any(r.outcome in (Outcome.MISSED, Outcome.CRASHED) for r in records),
-            headline=headline[:_HEADLINE],
+            headline=headline,
             serial=self.trials.serial or held_for,
             is_ordinary=self._is_ordinary,
         )

@@ -105,6 +105,28 @@ def test_a_replay_miss_is_printed_once_a_case(pytester: pytest.Pytester) -> None
     assert result.stdout.str().count("trial 0") == 1
 
 
+@pytest.mark.parametrize("prompt", ["x", "{0}b{0}", "{0}{0}{0}bb{0}"])
+def test_what_pays_for_a_replay_miss_is_told_whole(pytester: pytest.Pytester, prompt: str) -> None:
+    long = "a word or two, and so on " * 5
+    eval_of = (
+        "from pytest_llmeval import llm_eval\n\n"
+        "@llm_eval(repeats=1)\ndef test_it(llm):\n    llm.ask({!r})\n"
+    )
+    model = "--llm-model=function/app:answer"
+    pytester.makepyfile(
+        app="def answer(prompt):\n    return 'yes'\n",
+        test_it=eval_of.format(f"{long}a{long}"),
+    )
+    pytester.runpytest(model).assert_outcomes(passed=1)
+    pytester.makepyfile(test_it=eval_of.format(prompt.format(long)))
+
+    printed = pytester.runpytest(model, "--llm-cache=replay").stdout.str()
+
+    first = " ".join(printed.partition("first of them")[2].split())
+    assert "; the nearest stored one differs in " in first
+    assert "Pay for it once: pytest --llm-cache=auto (--llm-cache=replay makes no call;" in first
+
+
 def test_a_traceback_holds_no_character_that_steers_a_terminal(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         "from pytest_llmeval import llm_eval\n\n"

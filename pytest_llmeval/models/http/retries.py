@@ -181,7 +181,7 @@ def _too_long(reply: HttpReply, pause: float, limit: TimeLimit) -> HttpReply:
         f"the provider wants fewer calls, and a pause of {pause:.3g} s is longer than "
         f"--llm-timeout={limit.seconds:g} leaves"
     )
-    told = "; ".join(filter(None, (reply.error.message, why)))
+    told = f"{why}. It said: {reply.error.message}" if reply.error.message else why
     return own_failure(reply.status, told, code=reply.error.code or "llmeval_gave_up")
 
 

@@ -177,8 +177,8 @@ def test_the_pauses_after_its_own_refusals_use_up_the_time_of_a_call() -> None:
     assert sender.slept == [0.5, 1.0]
     assert (given.status, given.error.code) == (503, "overloaded")
     assert given.error.message == (
-        "busy; the provider wants fewer calls, "
-        "and a pause of 2 s is longer than --llm-timeout=3 leaves"
+        "the provider wants fewer calls, "
+        "and a pause of 2 s is longer than --llm-timeout=3 leaves. It said: busy"
     )
 
 
