@@ -352,7 +352,7 @@ def _directions(_: click.Context, __: click.Parameter, typed: tuple[str, ...]) -
 
 
 def metric_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Declare which metric of runs and score tables is meant, and which direction is good."""
+    """Declare the options for the metric of runs and score tables, and for its good direction."""
     better = click.option(
         "--better", multiple=True, metavar="[NAME=]higher|lower", callback=_directions,
         help="Which direction is good: of the only metric, or of NAME; may be repeated.",

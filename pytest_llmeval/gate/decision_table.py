@@ -316,11 +316,8 @@ def _why_nothing_is_asked(pairing: Pairing) -> Fact | None:
 
 
 def _why_trials_skipped(pairing: Pairing) -> Fact | None:
-    """Check whether common cases skip trials that the baseline did not skip.
-
-    A trial that skips itself chooses which trials its case is judged by. Only trials that both runs
-    came to are counted, so that more repeats on one side change nothing.
-    """
+    """Check whether common cases skip trials that the baseline did not skip."""
+    # a trial that skips itself chooses which trials its case is judged by
     if not any(trial.outcome is Outcome.SKIPPED for trial in pairing.current.side.every_trial()):
         return None
     before, after = (
@@ -331,6 +328,7 @@ def _why_trials_skipped(pairing: Pairing) -> Fact | None:
         }
         for side in (pairing.baseline.side, pairing.current.side)
     )
+    # more repeats on one side must change nothing
     common = before.keys() & after.keys()
     skipped, skipped_before = (sum(side[trial] for trial in common) for side in (after, before))
     if skipped - skipped_before <= max(1, MOST_SKIPPED * len(common) + ROUNDING):

@@ -69,7 +69,7 @@ History = dict[tuple[str, str], list[MeanOfRun]]  # by function and metric, olde
 def describe(
     run: Run, *, alpha: float = 0.05, cost_of: CostOf | None = None
 ) -> tuple[FunctionDescription, ...]:
-    """Describe a run that is held against nothing.
+    """Describe a run that is compared with nothing.
 
     Args:
         run: the run.

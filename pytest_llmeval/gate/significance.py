@@ -118,13 +118,11 @@ def _by_units(pairing: Pairing, rules: GateRules) -> tuple[Method, SignificanceR
 
 
 def _with_consent(pairing: Pairing, found: SignificanceResult) -> SignificanceResult:
-    """Ask the exact test too where few cases moved, or the sides have unlike numbers of trials.
-
-    The differences of rare events are skewed then. With rare misses and one trial against ten, the
-    t-test alone raises a false alarm in up to .47 of builds, and 3 falls among 50 cases get p =
-    1/24. The larger of the two p-values is valid if either test is. The exact one counts the
-    observed outcome by half.
-    """
+    """Ask the exact test too where few cases moved, or the sides have unlike numbers of trials."""
+    # The differences of rare events are skewed then. With rare misses and one trial against ten,
+    # the t-test alone raises a false alarm in up to .47 of builds, and 3 falls among 50 cases get
+    # p = 1/24. The larger of the two p-values is valid if either test is. The exact one counts the
+    # observed outcome by half.
     are_few = pairing.moved < FEWEST_UNITS_FOR_T <= pairing.whole_units
     if not (pairing.has_unequal_trials or are_few) or pairing.exact is None:
         return found

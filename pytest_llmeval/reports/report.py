@@ -56,7 +56,7 @@ class EditedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseEntry:
-    """A common case; its fields are those of the gate's ``CaseComparison``.
+    """A common case, with the fields of the gate's ``CaseComparison``.
 
     Attributes:
         unchanged: the case asked what the baseline asked, and has the same draws.

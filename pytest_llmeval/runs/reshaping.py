@@ -91,7 +91,7 @@ def gated_on(run: Run, *, metric: str | None, better: Directions = NONE_TYPED) -
 
     Args:
         run: any run.
-        metric: the only one to gate on; None for those of the markers.
+        metric: the only one to gate on; None for the markers' metrics.
         better: which direction of a metric is good, under "" of the only one; a metric that is not
             named keeps the direction of the markers.
 

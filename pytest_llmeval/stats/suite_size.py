@@ -178,7 +178,7 @@ def smallest_drop(design: Design) -> float | None:
     """Return the drop that will be found with 80 % power, > 0.
 
     Returns:
-        It; None with fewer than two cases, or where nothing is assumed to vary.
+        The drop; None with fewer than two cases, or where nothing is assumed to vary.
     """
     if design.cases < 2 or not design.standard_error:  # noqa: PLR2004 - a spread needs two
         return None

@@ -101,7 +101,7 @@ class Step:
 
     @property
     def is_substitute(self) -> bool:
-        """Whether it stands in for another commit than the one that the session runs on."""
+        """Whether a run of this step is a substitute for one of the wanted commit."""
         return self.is_older and self.how != "earlier commit"
 
 

@@ -211,7 +211,7 @@ class Refusals:
         """Make the error for a name that leads to no commit.
 
         Not ``BaselineNotFound``: ``--llm-on-missing=warn`` is for a first run without a
-        baseline. It must not let a mistyped name or a cut-off history pass ungated.
+        baseline. That option must not let a mistyped name or a cut-off history pass ungated.
         """
         lines = (f"{self._typed(self.reference)}: {what}", *notes, todo)
         return BaselineError("\n       ".join(lines))

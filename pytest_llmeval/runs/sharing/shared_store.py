@@ -1,8 +1,8 @@
 """The store of a team in refs of a git host, and with the runs of this directory one for lookups.
 
-A run has one ref, ``refs/llmeval/COMMIT/TREE/RUN-ID``. It holds a commit without parents and with
-nothing in it but the run file. Author and date are fixed, so equal files are equal commits, and to
-put one again changes nothing. The names are the whole index: one ``ls-remote`` brings all.
+A run has one ref, ``refs/llmeval/COMMIT/TREE/RUN-ID``. The ref holds a commit without parents and
+with nothing in it but the run file. Author and date are fixed, so equal files are equal commits,
+and to put one again changes nothing. The names are the whole index: one ``ls-remote`` brings all.
 """
 
 from __future__ import annotations
