@@ -321,12 +321,10 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
 def test_connections_have_all_settings_of_a_transport(library: ModuleType, name: str) -> None:
     transport = SETTINGS[name](library)
     connections = Connections(library, _pool_to_copy(library, transport), most=1)
-    copied = vars(connections._kind(**connections._options))
-    state = ("_connections", "_requests", "_optional_thread_lock", "_network_backend")
+    made, own = vars(connections._kind(**connections._options)), vars(transport._pool)
+    names = [f"_{name}" for name in connections._options if name != "network_backend"]
 
-    assert {key: one for key, one in copied.items() if key not in state} == {
-        key: one for key, one in vars(transport._pool).items() if key not in state
-    }
+    assert {name: made[name] for name in names} == {name: own[name] for name in names}
 
 
 class Renamed:
