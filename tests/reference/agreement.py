@@ -7,20 +7,22 @@ from unittest.mock import patch
 
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Comparison
+from pytest_llmeval.records import Run
 from tests.reference.gate import judge
 from tests.reference.pairs import Pair
 
 CLOSE = 1e-9
 
 
-def differences(pair: Pair) -> tuple[Comparison, list[str]]:
+def differences(pair: Pair, main: Run | None = None) -> tuple[Comparison, list[str]]:
     """Compare a pair by both; list each verdict, row, p and exit in which they differ.
 
+    With ``main`` as the baseline proper the baseline of the pair is an anchor.
     Advice, which changes no verdict and takes most of the time, is left out.
     """
     with patch("pytest_llmeval.gate.conclusion.remedies", return_value=(None, None)):
-        comparison = compare(pair.baseline, pair.run, pair.rules)
-    expected, fails = judge(pair.baseline, pair.run, pair.rules)
+        comparison = compare(pair.baseline, pair.run, pair.rules, main=main)
+    expected, fails = judge(pair.baseline, pair.run, pair.rules, main)
     gate = {(one.function, one.metric): one for one in comparison.functions}
     found = [f"{name}: only one has it" for name in gate.keys() ^ expected.keys()]
     for name in gate.keys() & expected.keys():

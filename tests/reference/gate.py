@@ -1,7 +1,7 @@
 """The gate once more: written from ``docs/`` alone, small and slow, to compare the other one with.
 
 The rules are those of docs/design.md, sections 6 and 7; the intervals those of docs/statistics.md.
-Nothing is imported from the package but its records and settings. It knows no anchor, wording,
+Nothing is imported from the package but its records and settings. It knows no wording,
 measured metric, chosen test or typed selection.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pytest_llmeval.records import (
     Case,
@@ -74,22 +74,30 @@ class Side:
         return {i: one for i, one in self.trials[id_].items() if one.outcome.is_scored}
 
 
-def judge(baseline: Run, run: Run, rules: GateRules) -> tuple[dict[tuple[str, str], Judged], bool]:
-    """Judge each function and gated metric; tell whether the session fails."""
+def judge(
+    baseline: Run, run: Run, rules: GateRules, main: Run | None = None
+) -> tuple[dict[tuple[str, str], Judged], bool]:
+    """Judge each function and gated metric; tell whether the session fails.
+
+    Against an anchor, ``main`` is the baseline proper.
+    """
     found: dict[tuple[str, str], Judged] = {}
     in_part = False
     for function in dict.fromkeys(case.function for case in (*run.cases, *baseline.cases)):
         before, after = side(baseline, function), side(run, function)
+        of_main = None if main is None else side(main, function)
         partial = function in run.partial
         if partial and not after.cases:
             in_part = True
             continue
         here = after.cases.keys() | edits(before, after, rules).replayed.keys()
         in_part |= partial and not before.cases.keys() <= here
-        for metric, better, gates in gated(function, before, after, baseline, rules):
-            one = row_1_to_7(before, after, metric, better, gates, rules, partial=partial)
+        for metric, better, gates in gated(function, before, after, baseline, rules, main, of_main):
+            changes = edits(before, after, rules, of_main)
+            one = row_1_to_7(before, after, metric, better, gates, rules, changes, partial=partial)
             if not after.cases:
-                gone = given_up(function, rules.accept_gone, baseline)
+                gone = given_up(function, rules.accept_gone, main or baseline)
+                gone |= of_main is not None and not of_main.cases
                 one = Judged("gone", 2) if gone else Judged("not_comparable", 2)
             one.better = better
             found[function, metric] = one
@@ -139,12 +147,14 @@ def direction(one: Side, metric: str) -> int:
     return 1 if better == "higher" else -1
 
 
-def gated(function, before, after, baseline, rules):
+def gated(function, before, after, baseline, rules, main, of_main):
     """Each gated metric, its direction, and whether the baseline gates or recorded it."""
     theirs, ours = gates_of(before), gates_of(after)
     for metric in dict.fromkeys((*ours, *theirs)):
         dropped = metric not in ours and after.cases
-        if dropped and given_up(f"{function}:{metric}", rules.accept_gone, baseline):
+        if dropped and given_up(f"{function}:{metric}", rules.accept_gone, main or baseline):
+            continue
+        if dropped and of_main is not None and metric not in gates_of(of_main):
             continue
         known = metric in theirs or metric in recorded(before)
         yield metric, direction(before if metric in theirs else after, metric), known
@@ -195,9 +205,10 @@ class Edits:
 
     replayed: dict[str, str]
     lost: set[str]
+    settled: set[str] = field(default_factory=set)  # edited alike in the baseline proper
 
 
-def edits(before: Side, after: Side, rules: GateRules) -> Edits:
+def edits(before: Side, after: Side, rules: GateRules, of_main: Side | None = None) -> Edits:
     both = [id_ for id_ in before.cases if id_ in after.cases]
     digest_was = {id_: before.cases[id_].parameters for id_ in before.cases}
     digest_now = {id_: after.cases[id_].parameters for id_ in after.cases}
@@ -218,16 +229,19 @@ def edits(before: Side, after: Side, rules: GateRules) -> Edits:
                     replayed[was] = now
                     break
     most = len(edited) * 2 > len(both)
-    lost = set()
+    lost, settled = set(), set()
     for id_ in (id_ for id_ in edited if id_ not in replayed):
         moved = before.cases[id_].positional and (
             any(digest_was[id_] == digest for at, digest in digest_now.items() if at != id_)
             or any(digest_now[id_] == digest for at, digest in digest_was.items() if at != id_)
         )
         compares = most or rules.edited == "compare"
-        if moved or not compares or before.cases[id_].positional:
+        in_main = None if of_main is None else of_main.cases.get(id_)
+        if not (moved or compares) and in_main and in_main.parameters == digest_now[id_]:
+            settled.add(id_)
+        elif moved or not compares or before.cases[id_].positional:
             lost.add(id_)
-    return Edits(replayed, lost)
+    return Edits(replayed, lost, settled)
 
 
 # --- rows 1 to 7
@@ -236,6 +250,9 @@ def edits(before: Side, after: Side, rules: GateRules) -> Edits:
 def values_of(one: Side, id_: str, metric: str, *, zero: bool) -> dict[int, float | None]:
     """The value of each scored trial; None where it has none."""
     found = {}
+    scored = [trial for trial in one.all() if trial.outcome.is_scored]
+    knows = any(metric in trial.scores for trial in scored)
+    knows |= not any(trial.outcome is Outcome.PASSED for trial in scored)
     for at, trial in one.scored(id_).items():
         value = trial.scores.get(metric)
         if metric == "pass":
@@ -243,7 +260,7 @@ def values_of(one: Side, id_: str, metric: str, *, zero: bool) -> dict[int, floa
         elif trial.outcome is Outcome.CRASHED or (
             trial.outcome is Outcome.MISSED and value is None
         ):
-            value = 0.0 if zero else None
+            value = 0.0 if zero and (knows or trial.outcome is Outcome.CRASHED) else None
         found[at] = value
     return found
 
@@ -252,7 +269,7 @@ def too_many(count: int, of: int, share: float) -> bool:
     return count > share * of + TINY
 
 
-def row_1_to_7(before, after, metric, better, known, rules, *, partial) -> Judged:
+def row_1_to_7(before, after, metric, better, known, rules, changes, *, partial) -> Judged:
     trials = [*after.all(), *(before.all() if known else ())]
     scored = any(trial.outcome.is_scored for trial in trials)
     if scored and metric != "pass" and not any(metric in trial.scores for trial in trials):
@@ -268,8 +285,7 @@ def row_1_to_7(before, after, metric, better, known, rules, *, partial) -> Judge
     zero = better == 1 and min(scores, default=0.0) >= 0
     was = {id_: values_of(before, id_, metric, zero=zero) for id_ in before.cases}
     now = {id_: values_of(after, id_, metric, zero=zero) for id_ in after.cases}
-    changes = edits(before, after, rules)
-    out = {*changes.replayed, *changes.lost}
+    out = {*changes.replayed, *changes.lost, *changes.settled}
     both = [id_ for id_ in before.cases if id_ in after.cases and id_ not in out]
     common = [id_ for id_ in both if has_value(was[id_]) and has_value(now[id_])]
     in_step = sharing(before, after, common)

@@ -80,6 +80,26 @@ def a_pair(seed: int) -> Pair:
     return Pair(replace(baseline, rules=known), run, rules)
 
 
+def a_main(seed: int) -> Run:
+    """A baseline proper between the two runs of a pair, where the older one is an anchor."""
+    pair, rng = a_pair(seed), np.random.default_rng([seed, 1])
+    sides = (pair.baseline, pair.run)
+    trials = [{case.id: [] for case in run.cases} for run in sides]
+    for run, of in zip(sides, trials, strict=True):
+        for trial in run.trials:
+            of[trial.case].append(trial)
+    found, marks = [], {}
+    lost = {case.function for run in sides for case in run.cases if rng.random() < 0.03}
+    for id_ in dict.fromkeys(case.id for run in sides for case in run.cases):
+        at = [at for at in (0, 1) if id_ in trials[at]]
+        at = at[rng.integers(len(at))]
+        case = next(case for case in sides[at].cases if case.id == id_)
+        case = replace(case, gate=marks.setdefault(case.function, case).gate)
+        if case.function not in lost and rng.random() < 0.95:
+            found.append((case, trials[at][id_]))
+    return replace(_run(found), rules=pair.baseline.rules if rng.random() < 0.5 else {})
+
+
 def _rules(rng, functions) -> GateRules:
     lines = []
     for name in functions:

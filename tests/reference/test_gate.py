@@ -7,12 +7,13 @@ from collections import Counter
 import pytest
 
 from tests.reference.agreement import differences, methods_of
-from tests.reference.pairs import a_pair
+from tests.reference.pairs import a_main, a_pair
 
 PAIRS = 20_000
 PARTS = 10
 # seeds, of which some pair has what is rare: a drop that was accepted, whole repeats
 QUICK = range(300)
+ANCHORED = range(100)
 
 ROWS = set(range(1, 12))
 METHODS = {"exact-within-case", "paired-t", "same-shift", "sign-flip", "whole-repeats"}
@@ -33,6 +34,15 @@ def test_every_random_pair_is_judged_alike(part: int) -> None:
     found, reached = _compared(range(part * size, (part + 1) * size))
     assert not found
     assert {row for row, _, _ in reached} == ROWS
+
+
+def test_an_anchor_is_judged_alike() -> None:
+    found = {seed: differences(a_pair(seed), a_main(seed))[1] for seed in ANCHORED}
+    assert not {seed: unlike for seed, unlike in found.items() if unlike}
+
+
+def test_a_missed_trial_is_worth_nothing_known_where_its_run_never_recorded_the_metric() -> None:
+    assert not differences(a_pair(20_265))[1]
 
 
 def test_a_seed_is_a_pair() -> None:
