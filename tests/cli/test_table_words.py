@@ -244,7 +244,9 @@ def test_cases_of_several_metrics_are_counted_once_and_named_whole(tmp_path: Pat
 
 
 def test_a_drop_of_unknown_size_is_not_called_none(tmp_path: Path) -> None:
-    path = written(tmp_path, [(i, 0, 0.5 + i / 100, k) for i in range(20) for k in "AB"])
+    shifts = {"A": 0.0, "B": 0.05}
+    rows = [(i, 0, 0.5 + i / 100 - shifts[k], k) for i in range(20) for k in shifts]
+    path = written(tmp_path, rows)
     pair = (f"{path}::A", f"{path}::B")
     assert "could catch none" not in told("compare", *pair)
     assert "a drop of unknown size, as no score varies" in told("compare", *pair, "--markdown")
