@@ -541,8 +541,7 @@ class Settings:
         "how many trials may be in flight at once, over all workers (default: {default})"
     )
     timeout: float = Option("--llm-timeout=SECONDS", seconds, "600", ini="float").says(
-        "how long one call may take, with its retries and the pauses that refusals of it bring, "
-        "before its trial is errored "
+        "how long one call may take, its retries included, before its trial is errored "
         "(default: {default})"
     )
     serial_fixtures: tuple[str, ...] = Option("llm_serial_fixtures", tuple, (), ini="args").says(

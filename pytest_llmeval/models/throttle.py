@@ -166,12 +166,6 @@ class ProviderThrottle:
             return self._pace.has_given_up(self._clock.now())
 
     @property
-    def pause(self) -> float:
-        """Seconds until a call may start again, as far as the provider has a say."""
-        with self._changed:
-            return self._pace.delay(self._clock.now())
-
-    @property
     def holds_back(self) -> bool:
         """Whether a call would have to wait now, for the provider's sake."""
         with self._changed:

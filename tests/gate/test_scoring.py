@@ -325,8 +325,8 @@ def test_a_score_that_is_recorded_no_longer_leaves_nothing_in_common() -> None:
     assert (passes.metric, passes.verdict) == ("pass", "unchanged")
     assert (found.metric, found.row) == ("score", 3)
     assert worded(found.why) == (
-        "score is gated in the baseline and no trial recorded it here: record it, or take it out of "
-        "gate= and give it up by  llm_accept_gone = test_suite.py::test_f:score  in the ini file"
+        "score is gated in the baseline and no trial recorded it here: record it, or take it out "
+        "of gate= and give it up by  llm_accept_gone = test_suite.py::test_f:score  in the ini file"
     )
 
 

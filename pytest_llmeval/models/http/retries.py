@@ -2,8 +2,7 @@
 
 Two kinds of failure: one that may pass (a lost connection, a 500) is forgiven twice. A
 refusal for being one too many (429, 503, 529, or whatever comes with Retry-After) is no
-failure at all: the call waits at the throttle of its provider until it is let through,
-or has no time left.
+failure at all: the call waits at the throttle of its provider until it is let through.
 
 A loop of our own and not a library such as stamina: the wait must come from the
 server's Retry-After where there is one, must be shared by all calls to that provider,
@@ -74,7 +73,7 @@ class TimedOut(NetworkFailed):
         """Say how long it was waited for, and what to do about it."""
         error = TimeoutError()
         error.strerror = (
-            f"nothing came within {seconds:g} s, retries and pauses included; if the model needs "
+            f"nothing came within {seconds:g} s, retries included; if the model needs "
             "longer, raise --llm-timeout"
         )
         super().__init__(error)
@@ -89,8 +88,8 @@ class Services:
         retries: attempts after the first one; refusals for being one too many not counted.
         throttle: through which every attempt goes, and whose clock passes the time.
         budget: from which every attempt is paid.
-        limit: for all attempts of one call and the pauses that follow those that failed. Waits
-            for room, and for the pauses of other calls, do not count.
+        limit: for all attempts of one call and the waits between them; those at the throttle, for
+            the provider's sake, do not count.
         max_reply_bytes: decoded, that are read of a reply.
     """
 
@@ -156,33 +155,22 @@ def send_with_retries(
             outcome, end = _attempt(attempt, throttle, started=started, deadline=deadline)
         except TimeIsUp:
             raise TimedOut(policy.limit.seconds) from None
-        pause, is_refused = 0.0, end == "throttled"
-        if is_refused:
-            refusals, pause = refusals + 1, throttle.pause
+        pause = 0.0
+        if end == "throttled":
+            refusals += 1
             is_final = refusals >= MOST_REFUSALS or throttle.has_given_up
         else:
             is_final = end == "final" or retries >= policy.retries
             if not is_final:
                 pause = growing_pause(retries, jitter=clock.jitter())
             retries += 1
-        is_late = not is_final and not deadline.allows(pause)
-        if is_final or is_late:
+        if is_final or not deadline.allows(pause):
             if isinstance(outcome, NetworkFailed):
                 raise outcome
-            return _too_long(outcome, pause, policy.limit) if is_late and is_refused else outcome
+            return outcome
         note(why=f"HTTP {outcome.status}" if isinstance(outcome, HttpReply) else outcome.in_words)
-        if not is_refused:  # else ``enter`` waits
+        if pause:
             clock.sleep(pause)
-
-
-def _too_long(reply: HttpReply, pause: float, limit: TimeLimit) -> HttpReply:
-    """Add to a refusal that nobody waits as long as the provider wants."""
-    why = (
-        f"the provider wants fewer calls, and a pause of {pause:.3g} s is longer than "
-        f"--llm-timeout={limit.seconds:g} leaves"
-    )
-    told = f"{why}. It said: {reply.error.message}" if reply.error.message else why
-    return own_failure(reply.status, told, code=reply.error.code or "llmeval_gave_up")
 
 
 def _attempt(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -64,7 +63,6 @@ def failing(status: int = 500, **headers: str) -> HttpReply:
 
 
 OK = HttpReply(status=200)
-BUSY = b'{"error": {"message": "busy", "code": "overloaded"}}'
 
 
 def test_success_is_not_waited_for(sender: Sender) -> None:
@@ -167,29 +165,6 @@ def test_one_call_tries_again_when_the_pause_is_over(sender: Sender) -> None:
 
     assert sender.send(attempts(OK)) is OK
     assert sender.send(attempts(failing(429), OK)) is OK
-
-
-def test_the_pauses_after_its_own_refusals_use_up_the_time_of_a_call() -> None:
-    sender = Sender(seconds=3)
-
-    given = sender.send(lambda _deadline: replace(failing(503), body=BUSY))
-
-    assert sender.slept == [0.5, 1.0]
-    assert (given.status, given.error.code) == (503, "overloaded")
-    assert given.error.message == (
-        "the provider wants fewer calls, "
-        "and a pause of 2 s is longer than --llm-timeout=3 leaves. It said: busy"
-    )
-
-
-def test_a_pause_that_is_longer_than_a_call_may_take_is_not_waited_for() -> None:
-    sender = Sender(seconds=30)
-
-    given = sender.send(attempts(failing(429, retry_after="60")))
-
-    assert sender.slept == []
-    assert given.error.code == "llmeval_gave_up"
-    assert "a pause of 60 s is longer than --llm-timeout=30 leaves" in given.error.message
 
 
 def test_the_pauses_of_other_calls_use_up_no_time_of_a_call() -> None:
