@@ -19,12 +19,15 @@ PREFIX = "course/"
 SOME_COURSE = f"{PREFIX}any"  # a row that is there where there is any
 
 
-# As in rows, also of earlier versions; any other value is a call that was cancelled.
-_GIVEN_UP = {
-    "": None,
-    Lost.OWN_TIMEOUT.value: Lost.OWN_TIMEOUT,
-    "network: timeout of the client": Lost.OWN_TIMEOUT,
+# As in rows. The first version wrote these words, and one that shares the cache, such as that of
+# a baseline which is run here, knows no others: it would ask anew. Any other word is a
+# cancelled call.
+_WORDS = {
+    None: "",
+    Lost.OWN_TIMEOUT: "network: timeout of the client",
+    Lost.CANCELLED: "CancelledError",
 }
+_GIVEN_UP = {word: given_up for given_up, word in _WORDS.items()}
 
 
 class TimedCall(NamedTuple):
@@ -55,7 +58,7 @@ def course_name(trial: str) -> str:
 
 def encode_course(steps: Steps) -> bytes | None:
     """Write the value of a row; None if it is too long to be read back."""
-    rows = [[place, *step[:-1], step.given_up or ""] for place, step in steps.items()]
+    rows = [[place, *step[:-1], _WORDS[step.given_up]] for place, step in steps.items()]
     line = {"schema": SCHEMA, "steps": rows}
     text = json.dumps(line, separators=(",", ":")).encode("ascii")
     return deflate(text) if len(text) <= MAX_HEADER else None

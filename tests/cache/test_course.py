@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.cache.reply import MAX_HEADER, deflate
+from pytest_llmeval.cache.reply import MAX_HEADER, deflate, inflate
 from pytest_llmeval.cache.timed_calls import Steps, TimedCall, decode_course, encode_course
 from pytest_llmeval.errors import Lost, RowRefused
 from tests.cache.calls import KEY, SLOT, answered, says
@@ -24,6 +24,23 @@ def test_a_course_is_read_as_it_was_written() -> None:
 
     assert value is not None
     assert decode_course(value) == STEPS
+
+
+@pytest.mark.parametrize(
+    ("given_up", "word"),
+    [
+        (None, ""),
+        (Lost.OWN_TIMEOUT, "network: timeout of the client"),
+        (Lost.CANCELLED, "CancelledError"),
+    ],
+)
+def test_a_row_has_the_words_that_the_first_version_reads(given_up: Lost | None, word: str) -> None:
+    value = encode_course({"place": TimedCall("d", 0.0, 1.0, 0, given_up)})
+
+    assert value is not None
+    line = json.loads(inflate(value, limit=MAX_HEADER))
+    assert line == {"schema": 1, "steps": [["place", "d", 0.0, 1.0, 0, word]]}
+    assert decode_course(value)["place"].given_up is given_up
 
 
 def test_a_course_that_is_too_long_is_not_kept() -> None:
