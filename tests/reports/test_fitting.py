@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_llmeval.gate.results import Effect, Evidence, FunctionComparison, Interval, Verdict
+from pytest_llmeval.gate.results import Effect, Evidence, FunctionComparison, Interval, Row, Verdict
 from pytest_llmeval.reports.formats import Line, aligned, columns
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import DifferenceScale, scale_of
@@ -113,7 +113,7 @@ def compared(interval: Interval | None, difference: float) -> FunctionComparison
         metric="pass",
         better="higher",
         verdict=Verdict.INCONCLUSIVE,
-        row=11,
+        row=Row.OPEN,
         effect=Effect(cases=9, changed=9, difference=difference),
         evidence=Evidence(interval=interval),
     )
@@ -151,8 +151,10 @@ def test_where_ratios_are_compared_the_target_is_a_factor() -> None:
 
 
 def test_what_was_not_compared_has_no_bar() -> None:
-    unchanged = replace(compared(None, 0.0), row=6, effect=Effect(cases=9, difference=0.0))
-    refused = replace(compared(None, -0.1), row=3)
+    unchanged = replace(
+        compared(None, 0.0), row=Row.UNTOUCHED, effect=Effect(cases=9, difference=0.0)
+    )
+    refused = replace(compared(None, -0.1), row=Row.NOTHING_IN_COMMON)
     assert scale_of([unchanged, refused], RULES, width=15) is None
     assert DifferenceScale(low=-1.0, high=0.0, target=0.1, width=15).bar(refused) == ""
 

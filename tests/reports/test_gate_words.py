@@ -14,6 +14,7 @@ from pytest_llmeval.gate.results import (
     Evidence,
     Fact,
     FunctionComparison,
+    Row,
     Verdict,
     Why,
     ratio_of,
@@ -45,7 +46,7 @@ SECONDS = FunctionComparison(
     better="lower",
     scale="log",
     verdict=Verdict.REGRESSED,
-    row=8,
+    row=Row.REGRESSED,
     effect=Effect(
         changed_kinds={"request": 9},
         changed=9,
