@@ -122,6 +122,16 @@ def test_a_miss_names_the_nearest_request_and_the_field_that_differs(make_replie
     ) in missed(make_replies("replay"), "Please say yes to case-3.")
 
 
+def test_a_miss_of_long_requests_still_tells_what_pays_for_it(make_replies: Make) -> None:
+    def body(text: str) -> dict[str, Any]:
+        return {"model": "m", "metadata": {"a" * 90: text, "b" * 90: text}}
+
+    stored, here = asks(body=body("Peru " * 90)), asks(body=body("Chad " * 90))
+    make_replies().pay(wanted(stored.key(), says("Lima"), canonical=stored), SLOT)
+    with pytest.raises(ReplayMiss, match=r"\.\.\.\. Pay for it once:  pytest --llm-cache=auto"):
+        make_replies("replay").lookup(wanted(here.key(), canonical=here), SLOT)
+
+
 def test_a_miss_of_a_further_draw_says_that_the_request_is_known(make_replies: Make) -> None:
     paid(make_replies(), "Peru?")
     assert "but not this draw" in missed(make_replies("replay"), "Peru?", slot=Slot(7, 0))

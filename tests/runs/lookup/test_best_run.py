@@ -5,8 +5,15 @@ from dataclasses import replace
 import pytest
 
 from pytest_llmeval.records import Outcome, Slot, Trial, crashed_too_soon, too_many_errored
-from pytest_llmeval.runs.lookup.best_run import covers, crashed_functions, shortcomings
-from tests.runs.builders import make_call, make_run
+from pytest_llmeval.runs.lookup.best_run import (
+    covers,
+    crashed_functions,
+    remarks_on,
+    shortcomings,
+    unusable_trials,
+)
+from pytest_llmeval.runs.run_lines import RunHeader
+from tests.runs.builders import make_call, make_run, make_trials
 
 
 @pytest.mark.parametrize(
@@ -138,3 +145,24 @@ def test_such_functions_are_told_with_their_exception() -> None:
     early = "2 of 4 trials of test_a crashed before they asked anything (OSError a.py:3)"
     assert told("bbpp") == (early,)
     assert told("ppp") == ()
+
+
+def test_trials_that_errored_and_functions_that_crashed_make_no_baseline() -> None:
+    def told(*trials: Trial) -> tuple[str, ...]:
+        return unusable_trials(make_run(trials=trials))
+
+    assert told(*make_trials(20, errored=3, skipped=2)) == ("3 of 18 trials errored",)
+    assert told(*make_trials(20)) == ()
+    crashed = ("3 of 3 trials of test_a crashed (OSError a.py:3)",)
+    assert told(*(trial("c", index) for index in range(3))) == crashed
+
+
+def test_remarks_on_a_run_name_each_reason_once() -> None:
+    run = make_run(dirty=True, typed_model="openai/gpt-6-sol", selection=("-k a",))
+    header = RunHeader(run=run, trials=20, errored=3, skipped=2, models=())
+    assert remarks_on(header) == (
+        *shortcomings(run, trials=20),
+        "3 of 18 trials errored",
+        "--llm-model=openai/gpt-6-sol was typed",
+        "of '-k a' alone",
+    )
