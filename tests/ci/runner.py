@@ -71,6 +71,8 @@ class Shell:
         )
         gh.chmod(0o755)
         own = {name: text for name, text in git_environ().items() if name in PASSED_ON}
+        # In a kept workspace another file of one size may come within a second of the first.
+        own["PYTHONDONTWRITEBYTECODE"] = "1"
         commands = f"{Path(warm_python()).parent}:{sysconfig.get_path('scripts')}"
         path = f"{tools}:{commands}:/usr/local/bin:/usr/bin:/bin"
         done = subprocess.run(

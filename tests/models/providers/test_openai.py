@@ -539,11 +539,11 @@ def test_a_lost_network_names_the_cause(
 ) -> None:
     server.then(*[Scripted(drop="before")] * 3)
 
-    with pytest.raises(ProviderFailed, match="gave no reply: RemoteDisconnected") as caught:
+    with pytest.raises(ProviderFailed, match="gave no reply: RemoteProtocolError") as caught:
         session.model(NAME, trial).ask("Hello")
 
     assert caught.value.failure == "infrastructure"
-    assert caught.value.in_words == "network: RemoteDisconnected"
+    assert caught.value.in_words == "network: RemoteProtocolError"
 
 
 def test_a_missing_sdk_says_what_to_install(
