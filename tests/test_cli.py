@@ -125,6 +125,15 @@ def test_prune_asks_nothing_where_nothing_goes(home: Path) -> None:
     assert "0 replies" in result.stdout
 
 
+def run_on_main_and_side(project: Project) -> None:
+    """Record a run of main, and one of another prompt on a branch, which stays checked out."""
+    project.run()
+    project.git("switch", "-qc", "side")
+    project.write(app='PROMPT = "Please say yes to {case}. rate=0.8"')
+    project.commit()
+    project.run()
+
+
 def test_prune_of_the_cache_keeps_what_runs_need_unless_told_whose_are_enough(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,11 +141,7 @@ def test_prune_of_the_cache_keeps_what_runs_need_unless_told_whose_are_enough(
 
     monkeypatch.setattr("pytest_llmeval.cli.cache_commands.days", lambda *_: timedelta(days=-1))
     monkeypatch.chdir(project.path)
-    project.run()
-    project.git("switch", "-qc", "side")
-    project.write(app='PROMPT = "Please say yes to {case}. rate=0.8"')
-    project.commit()
-    project.run()
+    run_on_main_and_side(project)
 
     asked = llmeval("cache", "prune", "--older-than=1d", "--keep-baseline=main", answers="n\n")
     every = llmeval("cache", "prune", "--older-than=1d", "--yes")
@@ -147,6 +152,21 @@ def test_prune_of_the_cache_keeps_what_runs_need_unless_told_whose_are_enough(
     assert "100 replies stay, 100 of them as old but needed" in of_main.stdout
 
 
+def test_prune_for_a_baseline_reads_no_run_that_is_not_of_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.path)
+    run_on_main_and_side(project)
+    side = project.git("rev-parse", "HEAD").strip()
+    (damaged,) = (project.path / ".llmeval" / "runs" / side).iterdir()
+    damaged.write_bytes(b"no run")
+
+    every = llmeval("cache", "prune", "--older-than=1d", "--yes")
+    of_main = llmeval("cache", "prune", "--older-than=1d", "--yes", "--keep-baseline=main")
+
+    assert (every.exit_code, of_main.exit_code) == (4, 0)
+
+
 def test_prune_keeps_the_replies_of_runs_that_stay(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,11 +174,7 @@ def test_prune_keeps_the_replies_of_runs_that_stay(
 
     monkeypatch.setattr("pytest_llmeval.cli.prune_command.days", lambda *_: timedelta(days=-1))
     monkeypatch.chdir(project.path)
-    project.run()
-    project.git("switch", "-qc", "side")
-    project.write(app='PROMPT = "Please say yes to {case}. rate=0.8"')
-    project.commit()
-    project.run()
+    run_on_main_and_side(project)
     project.git("switch", "-q", "main")
     project.run()  # the newest run stays whatever it is
 

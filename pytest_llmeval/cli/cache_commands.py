@@ -11,10 +11,11 @@ from pathlib import Path
 
 import click
 
-from pytest_llmeval.cache.contents import count_contents, plan_pruning
+from pytest_llmeval.cache.contents import Pruning, count_contents, plan_pruning
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.directory import refuse_link
 from pytest_llmeval.cache.disk import DBNAME
+from pytest_llmeval.cache.queries import Plan
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.transfer import export, merge, read_export, read_folder
 from pytest_llmeval.cache.why import explain_calls
@@ -80,20 +81,35 @@ def why(nodeid: str, reference: str, home: Home) -> None:
 @home_option
 def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> None:
     """Delete replies that are old and that no run, or no named baseline, needs."""
-    before = (datetime.now(UTC) - days(age, "--older-than")).strftime(TIME)
+    before = datetime.now(UTC) - days(age, "--older-than")
     _check(home)
-    kept = draws_of_every_run(home.store)
     if references:
         kept = draws_of_baselines(references, home.refs)
-    plan = partial(plan_pruning, before=before, kept=kept)
+    else:
+        kept = draws_of_every_run(home.store)
+    plan = replies_to_go(home, before, kept)
+    if plan is None:
+        return
+    if not yes:
+        click.confirm("Delete them for good?", abort=True)
+    with opened(home) as store:
+        store.rewrite(plan)
+
+
+def replies_to_go(home: Home, before: datetime, kept: frozenset[str]) -> Plan[Pruning] | None:
+    """Say which replies would go, and how to delete them; None if none does.
+
+    Args:
+        home: has the replies.
+        before: only older replies go.
+        kept: ids of the draws that stay.
+    """
+    limit = before.strftime(TIME)
+    plan = partial(plan_pruning, before=limit, kept=kept)
     with opened(home) as store:
         planned = plan(store.rows())
-        echo(listing.pruning(planned, before=before))
-        if not planned.replies:
-            return
-        if not yes:
-            click.confirm("Delete them for good?", abort=True)
-        store.rewrite(plan)
+    echo(listing.pruning(planned, before=limit))
+    return plan if planned.replies else None
 
 
 @cache_command.command("export")

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 
 import click
 
-from pytest_llmeval.cache.contents import Pruning, plan_pruning
+from pytest_llmeval.cache.contents import Pruning
 from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cache.queries import Plan
-from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cli.arguments import Home, home_option
-from pytest_llmeval.cli.cache_commands import days, opened, yes_option
+from pytest_llmeval.cli.cache_commands import days, opened, replies_to_go, yes_option
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.reports.terminal import listing
 from pytest_llmeval.runs.lookup.for_commands import draws_of_every_run, needed_runs
@@ -82,8 +80,4 @@ def _replies_to_go(
     if not (home.path / "cache" / DBNAME).is_file():
         return None
     kept = draws_of_every_run(home.store, besides={run.path for run in going})
-    plan = partial(plan_pruning, before=before.strftime(TIME), kept=kept)
-    with opened(home) as cache:
-        planned = plan(cache.rows())
-    echo(listing.pruning(planned, before=before.strftime(TIME)))
-    return plan if planned.replies else None
+    return replies_to_go(home, before, kept)
