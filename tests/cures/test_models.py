@@ -104,14 +104,14 @@ def test_an_eval_that_asks_no_model_in_a_replay(bench: Bench) -> None:
 
 
 def test_a_model_that_needs_longer(bench: Bench) -> None:
-    model = bench.project.path / "model.py"
-    model.write_text(
-        "import time\n"
-        + model.read_text().replace("    question", "    time.sleep(0.4)\n    question")
-    )
+    model, go = bench.project.path / "model.py", bench.project.path / "go"
+    waits = f"    while not Path({str(go)!r}).exists():\n        time.sleep(0.01)\n    question"
+    imports = "import time\nfrom pathlib import Path\n"
+    model.write_text(imports + model.read_text().replace("    question", waits))
     printed = bench.session("--llm-timeout=0.05", "-k", "case-0")
     assert "gave no reply within 0.05 s (--llm-timeout)" in printed
 
+    go.touch()
     printed = bench.session(f"{taken(printed, r's .(--llm-timeout).')}=60", "-k", "case-0")
 
     assert "gave no reply" not in printed
