@@ -1,0 +1,97 @@
+"""Pages and messages use one name a thing: docs/glossary.md has the list."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT, chapter, text_of
+
+GLOSSARY = "docs/glossary.md"
+# turns of phrase that had to be read twice; those that are names of things are in the glossary
+PHRASES = (
+    "held against", "hold against", "holds against", "asked it", "asks anew", "as ever",
+    "lets expect", "such statements are right", "a mark more", "one of which", "stands in for",
+    "stand in for", "that of the", "is meant", "lets itself off", "would be had", "is no matter of",
+)  # fmt: skip
+# pages for those who work on the package, or that quote a format's own words
+OF_ENGINEERS = ("docs/design.md", "docs/run-format.md", "docs/performance.md")
+# pages that are still to be written anew
+LEFT = {
+    f"docs/{name}.md"
+    for name in (
+        "api", "cases", "ci", "clients", "compare", "comparison", "cost", "debug", "howto",
+        "judges", "models", "options", "overlap", "planning", "report-format", "scores",
+        "statistics", "swap-model", "tutorial", "why",
+    )
+}  # fmt: skip
+# how often messages of the package still have them: take a number down when one is mended
+IN_MESSAGES = {
+    "asked anew": 14, "could be missed": 1, "draw": 14, "draws": 10, "is meant": 7,
+    "is no matter of": 1, "lets expect": 1, "missed trials": 1, "stand in for": 2,
+    "stands in for": 3, "that of the": 2, "would have been missed": 1,
+}  # fmt: skip
+
+
+def banned() -> tuple[str, ...]:
+    """List what the last column of the glossary's table names, and the phrases."""
+    rows = re.findall(
+        r"^\|[^|]*\|[^|]*\| ([^|]+) \|$", chapter(GLOSSARY, "One name a thing"), re.MULTILINE
+    )
+    named = [name for row in rows[1:] for name in row.split(", ")]
+    assert len(named) > 5
+    return (*named, *PHRASES)
+
+
+@cache
+def pattern() -> re.Pattern[str]:
+    words = "|".join(rf"{re.escape(one)}s?".replace(r"\ ", r"\s+") for one in banned())
+    return re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE)
+
+
+def found_in(text: str) -> list[str]:
+    return [" ".join(found.lower().split()) for found in pattern().findall(text)]
+
+
+def prose(page: str) -> str:
+    """Return a page without what it quotes: blocks, what is in backticks, comments, targets."""
+    text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`]*`|<!--.*?-->|\]\([^)]*\)", "`", text, flags=re.DOTALL)
+    if page == GLOSSARY:
+        text = re.sub(r"^(\|[^|]*\|[^|]*\|)[^|]+\|$", r"\1", text, flags=re.MULTILINE)
+    return text
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - set(OF_ENGINEERS)))
+def test_a_page_has_none_of_the_words_that_the_glossary_replaces(page: str) -> None:
+    assert bool(found_in(prose(page))) == (page in LEFT)
+
+
+def messages() -> Iterator[str]:
+    """Yield the texts in the code of the package, docstrings left out."""
+    for path in (ROOT / "pytest_llmeval").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        # a text that stands alone is a docstring
+        alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and " " in text and id(node) not in alone:
+                yield text
+
+
+def test_a_message_has_none_of_them_but_for_those_that_are_known() -> None:
+    counted = Counter(found for message in messages() for found in found_in(message))
+
+    assert counted <= Counter(IN_MESSAGES), counted - Counter(IN_MESSAGES)
+
+
+def test_a_word_is_found_in_prose_alone() -> None:
+    assert found_in("it was touched, asked\nanew and held  against") == [
+        "touched", "asked anew", "held against",
+    ]  # fmt: skip
+    assert found_in("untouched, `drawing`, a one-of-which") == []
