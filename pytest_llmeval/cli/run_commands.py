@@ -33,6 +33,7 @@ from pytest_llmeval.reports.of_tables import in_words_of_tables
 from pytest_llmeval.reports.terminal.listing import (
     history_lines,
     listed_runs,
+    mixed_branches,
 )
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
@@ -182,7 +183,7 @@ def _page_of_means(history: History, level: str) -> str:
     from pytest_llmeval.reports.html.plots import history_charts
     from pytest_llmeval.reports.html.rendering import render_charts
 
-    hint = f"Lines are the {level} intervals of the means, for cases like these."
+    hint = f"Lines are the {level} intervals of the means, for cases like these. {mixed_branches(history)}"
     return render_charts("Means over commits", hint, history_charts(history))
 
 

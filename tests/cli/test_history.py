@@ -85,8 +85,9 @@ class TestHistory:
         ]
         assert blocks[-1].splitlines() == [
             "interval: 90%, the mean of cases like these",
-            "runs of 2 branches: --branch=NAME shows one",
+            "commits of 2 branches are mixed: main, shorter. Show those of one: --branch=NAME",
         ]
+        assert "mixed" not in invoke("history", "--branch=main").stdout
 
     def test_a_function_that_was_renamed_is_one(self, tmp_path: Path) -> None:
         store = RunStore(tmp_path / ".llmeval")
@@ -150,6 +151,8 @@ class TestHistory:
 
         assert page.startswith("<!DOCTYPE html>")
         assert page.count("<polyline") == 2
+        assert "commits of 2 branches are mixed: main, shorter. Show those of one" in page
+        assert "mixed" not in invoke("history", "--html", "--branch=main").stdout
         assert "script" not in page
         assert "default-src &#39;none&#39;" in page
 

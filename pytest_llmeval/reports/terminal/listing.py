@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.gate.results import Interval
+from pytest_llmeval.errors import listed_names
+from pytest_llmeval.gate.results import MOST_NAMED, Interval
 from pytest_llmeval.records import Call, distinct_names
 from pytest_llmeval.reports.formats import BOLD, Line, aligned, counted, ends_of, figure, name_of
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -70,10 +71,19 @@ def history_lines(history: History, page: Page, *, level: str) -> Iterator[Line]
         yield from map(Line, texts)
         if _INTERVAL not in left_out and any(point.described.interval for point in points):
             legend[f"interval: {level}, the mean of cases like these"] = None
-    branches = {point.run.ref or "-" for points in history.values() for point in points}
-    if len(branches) > 1:
-        legend[f"runs of {len(branches)} branches: --branch=NAME shows one"] = None
-    yield from (Line(), *map(Line, legend))
+    yield from (Line(), *map(Line, filter(None, [*legend, mixed_branches(history)])))
+
+
+def mixed_branches(history: History) -> str:
+    """Name the branches whose commits a history shows as one line; empty if it is one branch."""
+    branches = {point.run.ref or "none": None for points in history.values() for point in points}
+    if len(branches) < 2:
+        return ""
+    named = listed_names([*branches], MOST_NAMED)
+    return (
+        f"commits of {len(branches)} branches are mixed: {named}. "
+        "Show those of one: --branch=NAME"
+    )
 
 
 def _ends(point: MeanOfRun) -> Interval:
