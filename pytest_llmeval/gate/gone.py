@@ -57,7 +57,7 @@ class Missing:
         self._metrics = _metrics_gone(sides, current)
         gone = {*self._metrics, *((name, "") for name in self.functions)}
         settled = gone - _gated(sides_of(main)) if main else set()
-        recorded = (main or baseline).rules.get("accept_gone")
+        recorded = baseline.rules.get("accept_gone")
         self._known = recorded if isinstance(recorded, tuple) else ()
         self._sides, self._current, self._entries = sides, current, entries
         self._reasons = {entry: self._why_void(entry) for entry in entries}

@@ -92,11 +92,11 @@ def judge(
             continue
         here = after.cases.keys() | edits(before, after, rules).replayed.keys()
         in_part |= partial and not before.cases.keys() <= here
-        for metric, better, gates in gated(function, before, after, baseline, rules, main, of_main):
+        for metric, better, gates in gated(function, before, after, baseline, rules, of_main):
             changes = edits(before, after, rules, of_main)
             one = row_1_to_7(before, after, metric, better, gates, rules, changes, partial=partial)
             if not after.cases:
-                gone = given_up(function, rules.accept_gone, main or baseline)
+                gone = given_up(function, rules.accept_gone, baseline)
                 gone |= of_main is not None and not of_main.cases
                 one = Judged("gone", 2) if gone else Judged("not_comparable", 2)
             one.better = better
@@ -147,12 +147,12 @@ def direction(one: Side, metric: str) -> int:
     return 1 if better == "higher" else -1
 
 
-def gated(function, before, after, baseline, rules, main, of_main):
+def gated(function, before, after, baseline, rules, of_main):
     """Each gated metric, its direction, and whether the baseline gates or recorded it."""
     theirs, ours = gates_of(before), gates_of(after)
     for metric in dict.fromkeys((*ours, *theirs)):
         dropped = metric not in ours and after.cases
-        if dropped and given_up(f"{function}:{metric}", rules.accept_gone, main or baseline):
+        if dropped and given_up(f"{function}:{metric}", rules.accept_gone, baseline):
             continue
         if dropped and of_main is not None and metric not in gates_of(of_main):
             continue
