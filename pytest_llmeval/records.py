@@ -31,6 +31,7 @@ TOKENS_METRIC = "tokens"
 COST_METRIC = "cost"
 # measured from the calls of a trial, not recorded by the test
 MEASURED_METRICS = (SECONDS_METRIC, TOKENS_METRIC, COST_METRIC)
+TABLE_FUNCTION = "scores"  # of a score table; of one with several metrics each is below it
 # metrics with a direction of their own, whatever ``better=`` says
 OWN_DIRECTIONS: Mapping[str, Better] = {
     PASS_METRIC: "higher",

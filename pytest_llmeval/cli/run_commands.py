@@ -183,7 +183,8 @@ def _page_of_means(history: History, level: str) -> str:
     from pytest_llmeval.reports.html.plots import history_charts
     from pytest_llmeval.reports.html.rendering import render_charts
 
-    hint = f"Lines are the {level} intervals of the means, for cases like these. {mixed_branches(history)}"
+    hint = f"Lines are the {level} intervals of the means, for cases like these."
+    hint = f"{hint} {mixed_branches(history)}".strip()
     return render_charts("Means over commits", hint, history_charts(history))
 
 

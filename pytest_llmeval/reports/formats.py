@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, CiJob, Trial, bare
+from pytest_llmeval.records import (
+    MEASURED_METRICS,
+    PASS_METRIC,
+    TABLE_FUNCTION,
+    CiJob,
+    Run,
+    Trial,
+    bare,
+)
 
 if TYPE_CHECKING:
     from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval
@@ -26,6 +34,7 @@ _OF_WORDS = ("llm_intercept_hosts", "llm_replay_allow", "llm_base_files")
 _PASTED = re.compile(
     rf"(?<=  )((?:llm_(?:{'|'.join(_LISTS)}))|{'|'.join(_OF_WORDS)}) = ([^\[\s].*?)(?=  |$)"
 )
+_METRIC_OF_TABLE = re.compile(rf"\A{TABLE_FUNCTION}::.*", re.DOTALL)
 _LEAST_HASH = 4  # digits, as in git
 _LONGEST_ID = 100
 _LARGE = 1e6  # larger figures are rounded
@@ -88,8 +97,18 @@ def counted_comparisons(functions: Sequence[str], *, more: str = "") -> str:
         functions: the name of each comparison's function.
         more: a word before the noun.
     """
-    is_one_each = len(set(functions)) == len(functions)
+    is_one_each = len(functions_of(functions)) == len(functions)
     return counted(len(functions), more + ("function" if is_one_each else "comparison"))
+
+
+def functions_of(comparisons: Iterable[str]) -> set[str]:
+    """Return the functions of comparisons; all metrics of a score table are of one."""
+    return {_METRIC_OF_TABLE.sub(TABLE_FUNCTION, name) for name in comparisons}
+
+
+def case_count(run: Run) -> int:
+    """Count the cases of a run; one of a score table has an id of its own in each metric."""
+    return len({case.id.removeprefix(f"{bare(case.function)}::") for case in run.cases})
 
 
 def recorded_by(how: str, job: CiJob | None) -> str:

@@ -18,7 +18,7 @@ from pytest_llmeval.reports.entries import (
     described_functions,
     ungated_function,
 )
-from pytest_llmeval.reports.formats import in_form
+from pytest_llmeval.reports.formats import case_count, in_form
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.remarks import scope
@@ -147,7 +147,7 @@ def _run(run: Run, prices: Prices, *, path: Path | None) -> RunEntry:
         dirty=run.dirty,
         ref=run.ref,
         complete=run.complete,
-        cases=len(run.cases),
+        cases=case_count(run),
         trials=len(run.trials),
         models=_distinct(call.model for call in calls),
         served=_distinct(call.served for call in calls),

@@ -19,6 +19,7 @@ from pytest_llmeval.reports.formats import (
     dollars,
     ends_of,
     figure,
+    functions_of,
     hits,
     is_own_hash,
     percent,
@@ -150,10 +151,11 @@ def _lead(report: Report, functions: Sequence[ComparedFunction]) -> str:
 def _extent(report: Report, side: Side) -> str:
     """Say how many functions were compared, with which baseline, and whether in part alone."""
     names = [one.of.function for one in side.functions]
+    functions = len(functions_of(names))
     keyless = report.keyless.cases if report.keyless else ()
     cases = report.run.cases - len(keyless) if report.run else 0
-    text = f"{counted(len(set(names)), 'function')} with {counted(cases, 'case')}"
-    if len(set(names)) < len(names):
+    text = f"{counted(functions, 'function')} with {counted(cases, 'case')}"
+    if functions < len(names):
         text += f" in {counted_comparisons(names)}"
     if side.baseline is None:
         text += ", compared with nothing."

@@ -17,6 +17,7 @@ from pytest_llmeval.errors import TableError, did_you_mean, listed_names
 from pytest_llmeval.records import (
     PASS_METRIC,
     SCORE_METRIC,
+    TABLE_FUNCTION,
     Better,
     Case,
     Outcome,
@@ -30,7 +31,6 @@ from pytest_llmeval.runs.directions import NONE_TYPED, Directions, check_directi
 from pytest_llmeval.runs.readers.choice import ENDINGS as OF_OTHERS
 from pytest_llmeval.runs.readers.choice import results_of
 
-FUNCTION = "scores"
 NO_SCORE = "the score is empty"
 LIKE_TABLES = (".tsv", ".txt")
 
@@ -307,7 +307,7 @@ def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Directio
             case = Case(
                 # each metric has a case of its own
                 id=case_id if is_alone else f"{metric}::{case_id}",
-                function=FUNCTION if is_alone else f"{FUNCTION}::{metric}",
+                function=TABLE_FUNCTION if is_alone else f"{TABLE_FUNCTION}::{metric}",
                 repeats=len(of_case),
                 gate=(metric,),
                 better=better.get(metric, "higher"),

@@ -502,7 +502,7 @@ def test_a_slower_table_is_asked_for_its_direction_and_then_regressed() -> None:
     write_rows("t.csv", *rows, *right, header=header)
     assert_refused(compare(*sides, "--better=lower"), "would hold for latency_ms and accuracy")
     found = compare(*sides, "--better", "latency_ms=lower")
-    assert found.output.startswith("REGRESSED: 2 functions")
+    assert found.output.startswith("REGRESSED: 2 comparisons")
     said = [f"{row},{'lower' if 'latency' in row else ''}" for row in (*rows, *right)]
     write_rows("t.csv", *said, header=f"{header},better")
     assert compare(*sides).output.startswith("REGRESSED: 2 functions")

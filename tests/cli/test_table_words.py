@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -250,3 +251,21 @@ def test_a_drop_of_unknown_size_is_not_called_none(tmp_path: Path) -> None:
     pair = (f"{path}::A", f"{path}::B")
     assert "could catch none" not in told("compare", *pair)
     assert "a drop of unknown size, as no score varies" in told("compare", *pair, "--markdown")
+
+
+def test_metrics_are_no_functions_and_a_case_counts_once(tmp_path: Path) -> None:
+    rows = [
+        (case, repeat, (case + repeat + (k == "B")) % 3 / 2, metric, k)
+        for case in range(12)
+        for repeat in range(2)
+        for metric in ("tone", "accuracy", "length")
+        for k in "AB"
+    ]
+    pair = [f"{written(tmp_path, rows, OF_METRICS)}::{name}" for name in "AB"]
+
+    assert "1 function with 12 cases in 3 comparisons against" in told(
+        "compare", *pair, "--markdown"
+    )
+    assert ": 3 comparisons vs " in told("compare", *pair).splitlines()[0]
+    assert ", 12 cases, 72 trials" in told("show", pair[0]).splitlines()[0]
+    assert json.loads(told("compare", *pair, "--json"))["run"]["cases"] == 12

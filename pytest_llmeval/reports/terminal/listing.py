@@ -77,12 +77,11 @@ def history_lines(history: History, page: Page, *, level: str) -> Iterator[Line]
 def mixed_branches(history: History) -> str:
     """Name the branches whose commits a history shows as one line; empty if it is one branch."""
     branches = {point.run.ref or "none": None for points in history.values() for point in points}
-    if len(branches) < 2:
+    if len(branches) <= 1:
         return ""
     named = listed_names([*branches], MOST_NAMED)
     return (
-        f"commits of {len(branches)} branches are mixed: {named}. "
-        "Show those of one: --branch=NAME"
+        f"commits of {len(branches)} branches are mixed: {named}. Show those of one: --branch=NAME"
     )
 
 

@@ -17,6 +17,7 @@ from pytest_llmeval.reports.formats import (
     RED,
     YELLOW,
     Line,
+    case_count,
     case_name,
     counted,
     ends_of,
@@ -240,7 +241,7 @@ def shown_lines(
 ) -> Iterator[Line]:
     """Word a single run, or a score table."""
     run = found.run
-    ended = f"{counted(len(run.cases), 'case')}, {counted(len(run.trials), 'trial')}"
+    ended = f"{counted(case_count(run), 'case')}, {counted(len(run.trials), 'trial')}"
     of = f"commit {run.commit or 'none'}, branch {run.ref or 'none'}, created {run.created}"
     lines = [
         Line(f"{found.named}, {ended}"),
