@@ -10,6 +10,7 @@ import csv
 import gzip
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ PASSES = (0.0, 1.0)
 TRUTHS = {"true": 1.0, "false": 0.0}
 NOTHING = ("nan", "none", "null", "n/a", "na", "-", "inf", "-inf", "infinity")
 LONGEST = 60
+_WITH_UNIT = re.compile(r"\W*\d[^_]*")  # 85%, 4/5, $2, 0,85
 
 Row = tuple[int, Sequence[object]]
 
@@ -234,9 +236,13 @@ def read_score(value: object, *, metric: str | None) -> float | None:
         return None
     number = _number(value)
     if not math.isfinite(number):
-        remedy = "write a number for it, such as 1 for right and 0 for wrong"
-        if str(value).lower() in NOTHING:
+        text, remedy = str(value), "write a number for it, or name another column by --metric=NAME"
+        if text.lower() in NOTHING:
             remedy = "leave it empty for a failed call"
+        elif text.isalpha():  # a mark, as C, I, Pass, wrong
+            remedy = "write a number for it, such as 1 for right and 0 for wrong"
+        elif isinstance(value, str) and not math.isinf(number) and _WITH_UNIT.fullmatch(text):
+            remedy = "write a number for it, such as 0.85 for 85%"
         raise ValueError(f"score is {_shown(value)}, not a finite number; {remedy}")
     if abs(number) > LARGEST_SCORE:
         raise ValueError(f"score is {_shown(value)}, beyond {LARGEST_SCORE:g}")

@@ -146,7 +146,12 @@ def test_a_wide_table_is_told_how_to_name_the_column_of_scores(tmp_path: Path) -
         ("Peru,0,1e999", "score is '1e999'"),
         ("Peru,0,1e200", "score is '1e200', beyond 1e+100"),
         ("Peru,0,C", "score is 'C', not a finite number; write a number for it, such as 1 for"),
-        ("Peru,0,85%", "score is '85%', not a finite number; write a number for it"),
+        ("Peru,0,pass", "not a finite number; write a number for it, such as 1 for right and 0"),
+        ("Peru,0,85%", "not a finite number; write a number for it, such as 0.85 for 85%"),
+        ("Peru,0,85 %", "not a finite number; write a number for it, such as 0.85 for 85%"),
+        ("Peru,0,4/5", "not a finite number; write a number for it, such as 0.85 for 85%"),
+        ("Peru,0,$2", "not a finite number; write a number for it, such as 0.85 for 85%"),
+        ("Peru,0,gpt-85%", "score is 'gpt-85%', not a finite number; write a number for it"),
         ("Peru,0,None", "score is 'None', not a finite number; leave it empty for a failed call"),
         ("Peru,0,1_0", "score is '1_0'"),
         ("Peru,first,1", "repeat is 'first', not a whole number from 0"),
@@ -167,6 +172,14 @@ def test_a_bad_row_is_refused_by_its_line(tmp_path: Path, row: str, part: str) -
     assert str(caught.value).startswith(str(path))
     assert part in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("score", ["gpt-85%", "great, an 85% match", "gpt-6-sol", "1e999", "1_0"])
+def test_a_text_that_is_no_mark_is_told_of_no_mark(tmp_path: Path, score: str) -> None:
+    path = write(tmp_path, f'case_id,repeat,score\nPeru,0,"{score}"\n')
+
+    with pytest.raises(TableError, match=r"write a number for it, or name another column .*NAME$"):
+        read(path)
 
 
 @pytest.mark.parametrize(
