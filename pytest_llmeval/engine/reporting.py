@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_text
-from pytest_llmeval.records import PASS_METRIC, CaseOutcome, CaseResult, GateFailure, Outcome, Trial
+from pytest_llmeval.records import CaseOutcome, CaseResult, GateFailure
 from pytest_llmeval.safe_text import printable_lines
 from pytest_llmeval.stats.intervals import wilson_interval
+from pytest_llmeval.stats.sample import HITS
 
 if TYPE_CHECKING:
     from pytest_llmeval.engine.trial.trial import Ended
@@ -183,15 +184,10 @@ def _properties(result: CaseResult, alpha: float) -> Iterator[tuple[str, object]
         if mean is None:
             continue
         yield f"llm_{metric}", f"{round(mean, 12):.4g}"
-        if metric == PASS_METRIC:
-            yield f"llm_{metric}_interval", _interval(result.trials, alpha)
-
-
-def _interval(trials: Sequence[Trial], alpha: float) -> str:
-    scored = [trial for trial in trials if trial.outcome.is_scored]
-    hits = sum(trial.outcome is Outcome.PASSED for trial in scored)
-    low, high = wilson_interval(hits, len(scored), alpha=alpha)
-    return f"[{low:.3f}, {high:.3f}]"
+        scores = [trial.scores.get(metric) for trial in result.trials if trial.outcome.is_scored]
+        if HITS.issuperset(scores):
+            low, high = wilson_interval(scores.count(1.0), len(scores), alpha=alpha)
+            yield f"llm_{metric}_interval", f"[{low:.3f}, {high:.3f}]"
 
 
 class _Words:

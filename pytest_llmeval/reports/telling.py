@@ -39,7 +39,6 @@ from pytest_llmeval.reports.sentences import (
     with_name,
     within_case_remark,
 )
-from pytest_llmeval.stats.sample import HITS
 
 AnyFunction = ComparedFunction | DescribedFunction
 AnyMoved = MovedCase[CaseEntry] | MovedCase[CaseDescription]
@@ -167,8 +166,7 @@ def figures(one: FunctionComparison, *, target: float, with_ends: bool = False) 
 def are_hits(function: AnyFunction) -> bool:
     """Whether every score of a function is a hit or a miss, whatever the metric is called."""
     if isinstance(function, ComparedFunction):
-        scores = (one for case in function.compared for one in case.baseline_scores + case.scores)
-        return function.of.scale == "linear" and HITS.issuperset(scores)
+        return function.of.are_hits
     return all(case.of.interval for case in function.moved)  # Wilson's, of hits alone
 
 

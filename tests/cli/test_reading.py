@@ -96,6 +96,22 @@ def test_without_arguments_the_case_that_fell_most_is_shown(shop: tuple[Run, Run
     ]
 
 
+@pytest.mark.parametrize(("worth", "shown"), [(1.0, ["4/4", "1/4"]), (0.5, ["0.500", "0.125"])])
+def test_scores_that_are_hits_are_counted_whatever_they_are_called(
+    worth: float, shown: list[str], recorder: Recorder, record: Recorded
+) -> None:
+    def graded(outcomes: str) -> Any:
+        case, trials = recorder.case("a", outcomes, asking(OLD, said("x")))
+        scores = [{**one.scores, "tone": worth * one.scores["pass"]} for one in trials]
+        graded = [replace(one, scores=of) for one, of in zip(trials, scores, strict=True)]
+        return replace(case, gate=("tone",)), tuple(graded)
+
+    record([graded("pppp")], [graded("mmpm")])
+
+    told = [line.split()[-2:] for line in output_of("diff", "a").splitlines()[1:3]]
+    assert told == [[score, "tone"] for score in shown]
+
+
 def test_the_page_shows_what_is_printed(shop: tuple[Run, Run]) -> None:
     (shown,) = blocks("docs/debug.md", language="text")
 

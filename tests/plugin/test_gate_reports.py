@@ -121,6 +121,28 @@ def test_a_case_has_its_score_among_its_properties(main: Project) -> None:
     assert 0 <= low < passed / 5 + 0.001 < high + 0.002
 
 
+def test_hits_of_any_metric_have_their_interval(main: Project) -> None:
+    main.pytester.makepyfile(
+        """
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(gate=["hit", "grade"], repeats=4)
+        def test_graded(llm, llm_score):
+            draw = llm.ask("rate=0.5").text
+            llm_score(1.0 if draw == "yes" else 0.0, "hit")
+            llm_score(0.5, "grade")
+        """
+    )
+    main.run("--junitxml=out.xml", "-k", "graded")
+
+    (case,) = junit_cases(junit(main)).values()
+    figures = properties(case)
+    low, high = json.loads(figures["llm_hit_interval"] or "")
+    assert low <= float(figures["llm_hit"] or -1) <= high
+    assert figures["llm_grade"] == "0.5"
+    assert not {"llm_grade_interval", "llm_pass"} & {*figures}
+
+
 def test_no_score_is_computed_where_no_file_is_made(main: Project) -> None:
     main.pytester.makeconftest(
         "def pytest_runtest_logreport(report): print(sorted(dict(report.user_properties)))"

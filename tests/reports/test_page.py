@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.gate.results import CaseDescription
+from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Better
@@ -38,7 +39,17 @@ def compared_function(
 ) -> ComparedFunction:
     """A function of a report with some cases."""
     one = make_report(FORMS["regressed"]()).side.compared[0]
-    of = replace(one.of, function="f.py::test_a", metric=metric, better=better)
+    scored = [
+        replace(
+            one.of.compared[0],
+            every_baseline=Scored(trials=(), values=case.baseline_scores),
+            every_current=Scored(trials=(), values=case.scores),
+        )
+        for case in cases
+    ]
+    of = replace(
+        one.of, function="f.py::test_a", metric=metric, better=better, compared=tuple(scored)
+    )
     return replace(one, of=of, name="test_a", compared=cases)
 
 

@@ -11,6 +11,7 @@ from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, 
 from pytest_llmeval.reports.formats import aligned, columns, counted, hits, outcome_and_score
 from pytest_llmeval.reports.terminal.fitting import Page, StyledLine, Words
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.stats.sample import HITS
 from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.transcript import (
     ChangedRequest,
@@ -62,6 +63,11 @@ class CaseSide:
         gated = self.case.gate if self.case else ()
         is_scored = any(SCORE_METRIC in trial.scores for trial in self.trials)
         return gated[0] if gated else SCORE_METRIC if is_scored else PASS_METRIC
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """The scores of its trials on that metric, those that have one."""
+        return tuple(one.scores[self.metric] for one in self.trials if self.metric in one.scores)
 
 
 def case_lines(
@@ -123,15 +129,13 @@ def _plain(lines: Sequence[str]) -> Iterator[StyledLine]:
 
 
 def _headings(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
-    rows = []
+    rows, are_hits = [], all(HITS.issuperset(side.scores) for side in sides)
     for side in sides:
-        scored = [one.scores[side.metric] for one in side.trials if side.metric in one.scores]
+        scored = side.scores
         commit = "" if side.run.commit is None else f"@{side.run.commit[:7]}"
         of = f"{side.run.ref or ''}{commit}{' (dirty)' if side.run.dirty else ''}"
-        is_pass, score = side.metric == PASS_METRIC, "not scored"
-        if scored:
-            score = hits(scored, side.metric, are_hits=is_pass)
-        metric = "passed" if is_pass else side.metric
+        score = hits(scored, side.metric, are_hits=are_hits) if scored else "not scored"
+        metric = "passed" if side.metric == PASS_METRIC else side.metric
         told = f"{score} {metric}" if side.trials else "has no such case"
         rows.append([side.name, f"run {side.run.id}", of, told])
     yield from _plain(aligned(rows, left=range(4)))
