@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 def obstacles(tag: str, repository: str, root: Path = ROOT) -> Iterator[str]:
     """List what is wrong, each with what to do."""
-    package = (root / "pytest_llmeval" / "__init__.py").read_text(encoding="utf-8")
+    package = (root / "pytest_llmeval" / "version.py").read_text(encoding="utf-8")
     (version,) = re.findall(r'^__version__ = "(.+)"$', package, re.MULTILINE)
     if tag != f"v{version}":
         yield f"the tag is {tag}, and the package says {version}: mend __version__ or the tag"

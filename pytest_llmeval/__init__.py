@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from pytest_llmeval.models.llm import AsyncModel as AsyncModel
     from pytest_llmeval.models.llm import Model as Model
     from pytest_llmeval.models.llm import Reply as Reply
+    from pytest_llmeval.version import __version__ as __version__
 
-__version__ = "0.1.0"
 __all__ = ["AsyncModel", "Model", "Reply", "cases_from", "llm_eval", "sample_cases", "waiting"]
 
 _HOMES = {
+    "__version__": "pytest_llmeval.version",
     "llm_eval": "pytest_llmeval.engine.marker",
     "cases_from": "pytest_llmeval.engine.case_sources",
     "sample_cases": "pytest_llmeval.engine.case_sources",

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import click
 
-from pytest_llmeval import __version__
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.version import __version__
 
 USAGE_ERROR = 4  # pytest's exit code
 # Each command and its module: a command of its own needs not the imports of all.

@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval import __version__
 from pytest_llmeval.records import Case, CiJob, Run, paths_of
 from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown_files
 from pytest_llmeval.runs.run_lines import collected_cases
 from pytest_llmeval.runs.store import new_run_id
 from pytest_llmeval.settings import TYPED_KEY, GateRules
 from pytest_llmeval.vendors import VENDORS
+from pytest_llmeval.version import __version__
 
 GIT = pytest.StashKey[GitState]()
 

@@ -1,40 +1,26 @@
 """Interception of the clients that an application builds itself: their questions are kept too.
 
-The seam is what every client of httpx and httpx2 sends through in the end, the public
-``handle_request`` of their ``HTTPTransport``. It is taken at the class, so it does not matter
-when and where a client was built; and once somebody has imported the library, so a session imports
-none for its own sake. What is asked anew goes out through the client's transport. Whatever else the
-client sends is not even looked into.
+This module decides which requests are kept; the modules of ``seams`` stand between clients and the
+network. What is new goes out through the client's transport. Whatever else the client sends is not
+even looked into.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cache, partial
 from inspect import signature
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
-from weakref import ref
 
 from pytest_llmeval.models.attribution import CurrentTrial, is_sending
-from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
+from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.retries import Services
-from pytest_llmeval.models.http.seam import (
-    Question,
-    body_of,
-    send_once_async,
-    uncached,
-)
-from pytest_llmeval.models.http.sender import Sender, is_stubbed
-from pytest_llmeval.models.http.urllib3_seam import sending_by_botocore, sending_by_requests
+from pytest_llmeval.models.http.seam import Question, body_of
+from pytest_llmeval.models.http.sender import Sender
 from pytest_llmeval.models.vendors.recognition import Certainty, Recognition
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
 
 # By this header the SDKs of openai and anthropic tell that they try again themselves.
 RETRYING = "x-stainless-retry-count"
@@ -166,135 +152,3 @@ class Interception:
 
 def _host(url: SplitResult) -> str:
     return url.netloc.rpartition("@")[2]  # without user and password
-
-
-def take_over(library: ModuleType, interception: Interception) -> None:
-    """Stand between all clients of a library of ``SEAMS`` and the network.
-
-    Args:
-        library: is imported.
-        interception: decides which requests are kept.
-    """
-    for kind, name, arguments, patched in SEAMS[library.__name__]:
-        owner = interception.seam(library, kind, name, arguments=arguments)
-        if owner is not None:
-            plain = getattr(owner, name)
-            setattr(owner, name, patched(plain, library, interception))
-            interception.undoing.callback(setattr, owner, name, plain)
-
-
-def _blocking(
-    plain: Callable[[Any, Any], Any], library: Any, interception: Interception
-) -> Callable[[Any, Any], Any]:
-    """Make the method by which blocking clients send."""
-
-    def handle_request(transport: Any, request: Any) -> Any:
-        if is_sending() or is_stubbed(library, awaits=False):
-            return plain(transport, request)
-        candidate = interception.candidate(request)
-        if candidate is not None:
-            request.read()
-            question = interception.question(library, request, candidate)
-            if question is not None:
-                return question.answer(
-                    interception.sender.attempt(library, transport, request, plain)
-                )
-        with uncached(interception.sdk_trial(request), request) as came:
-            return came(plain(transport, request))
-
-    return handle_request
-
-
-class EventLoops:
-    """The event loops from which requests came."""
-
-    def __init__(self) -> None:
-        self._last: Callable[[], AbstractEventLoop | None] = lambda: None
-        self._number = 0
-
-    def may_change(self) -> bool:
-        """Tell whether the next request of a client may come from another loop than this one.
-
-        A connection that was kept belongs to the loop on which it was opened. A request from
-        another loop would be sent on it, and paid for, but its reply could not be read.
-        """
-        import asyncio  # where nothing awaits nobody needs it
-
-        loop = asyncio.get_running_loop()
-        is_new = self._last() is not loop
-        if is_new:
-            self._last = ref(loop)
-            self._number += 1
-        return is_new or self._number > 1
-
-
-def _awaitable(
-    plain: Callable[[Any, Any], Awaitable[Any]], library: Any, interception: Interception
-) -> Callable[[Any, Any], Awaitable[Any]]:
-    """Make the method by which awaitable clients send; off asyncio it lets all pass.
-
-    An attempt that is made through the transport itself runs on the loop, where its connections
-    are; what waits for it and keeps the reply does so in a thread.
-    """
-    loops, most = EventLoops(), interception.services.max_reply_bytes
-
-    async def handle_async_request(transport: Any, request: Any) -> Any:
-        if is_sending() or is_stubbed(library, awaits=True):
-            return await plain(transport, request)
-        candidate = interception.candidate(request)
-        if candidate is not None and is_on_asyncio():
-            await request.aread()
-            question = interception.question(library, request, candidate)
-            if question is not None:
-                beside = interception.sender.beside(library, transport, request, plain, awaits=True)
-                if beside is not None:
-                    return await question.answer_async(beside)
-                if loops.may_change():
-                    request.headers["connection"] = "close"
-                send = partial(plain, transport)
-                return await question.answer_on_loop(
-                    partial(send_once_async, library, send, request, most=most)
-                )
-        with uncached(interception.sdk_trial(request), request) as came:
-            return came(await plain(transport, request))
-
-    return handle_async_request
-
-
-def _connecting(
-    plain: Callable[..., Awaitable[Any]], library: Any, interception: Interception
-) -> Callable[..., Awaitable[Any]]:
-    """Make the method by which connectors of aiohttp get a connection for a request.
-
-    Its adapter takes httpx, which is imported once an eval sends by aiohttp, and not before.
-    """
-
-    @cache
-    def adapted() -> Callable[..., Awaitable[Any]]:
-        try:
-            from pytest_llmeval.models.http.aiohttp_seam import connecting
-        except Exception as exc:  # a version whose parts are others
-            interception.note_unknown(library, f"its parts are others ({type(exc).__name__})")
-            return plain
-        return connecting(plain, library, interception)
-
-    async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:
-        is_eval = interception.trial_to_charge() is not None
-        return await (adapted() if is_eval else plain)(connector, sent, traces, timeout)
-
-    return connect
-
-
-Seam = tuple[str, str, int, Callable[..., Any]]
-# Class, method, how many arguments it takes, and what makes another of it, by module of ``SEEN``.
-_OF_HTTPX: tuple[Seam, ...] = (
-    ("HTTPTransport", "handle_request", 2, _blocking),
-    ("AsyncHTTPTransport", "handle_async_request", 2, _awaitable),
-)
-SEAMS: Mapping[str, tuple[Seam, ...]] = {
-    "httpx": _OF_HTTPX,
-    "httpx2": _OF_HTTPX,
-    "aiohttp": (("BaseConnector", "connect", 4, _connecting),),
-    "requests.adapters": (("HTTPAdapter", "send", 2, sending_by_requests),),
-    "botocore.httpsession": (("URLLib3Session", "send", 2, sending_by_botocore),),
-}

@@ -188,7 +188,7 @@ class ModelSession:
             )
 
         def take(library: ModuleType) -> None:
-            from pytest_llmeval.models.interception import take_over
+            from pytest_llmeval.models.seams.taking_over import take_over
 
             take_over(library, interception())
 

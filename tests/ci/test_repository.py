@@ -244,7 +244,7 @@ def test_what_readme_links_to_is_found_from_the_index(tmp_path: Path) -> None:
 def release(tmp_path: Path) -> Path:
     """The folder of a project that may be released as v0.1.0 of somebody/pytest-llm-baseline."""
     (tmp_path / "pytest_llmeval").mkdir()
-    (tmp_path / "pytest_llmeval" / "__init__.py").write_text('__version__ = "0.1.0"\n')
+    (tmp_path / "pytest_llmeval" / "version.py").write_text('__version__ = "0.1.0"\n')
     (tmp_path / "CHANGELOG.md").write_text("## Unreleased\n\n## 0.1.0 (2027-01-31)\n\n- x\n")
     (tmp_path / "pyproject.toml").write_text(
         '[project.urls]\nSource = "https://github.com/somebody/pytest-llm-baseline"\n'
@@ -270,7 +270,7 @@ def test_what_is_ready_may_be_released(release: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "text", "said"),
     [
-        ("pytest_llmeval/__init__.py", '__version__ = "0.2.0"\n', "the package says 0.2.0"),
+        ("pytest_llmeval/version.py", '__version__ = "0.2.0"\n', "the package says 0.2.0"),
         ("CHANGELOG.md", "## 0.1.0\n\n- x\n", "no heading with a date"),
         ("CHANGELOG.md", "## Unreleased\n\n- y\n\n## 0.1.0 (2027-01-31)\n", "under Unreleased"),
         ("CHANGELOG.md", "## Unreleased\n### Fixed\n- y\n## 0.1.0 (2027-01-31)\n", "under Unr"),

@@ -25,9 +25,10 @@ from pytest_llmeval.models.course import Course
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES
 from pytest_llmeval.models.imported import SEEN, once_imported
-from pytest_llmeval.models.interception import Interception, take_over
+from pytest_llmeval.models.interception import Interception
 from pytest_llmeval.models.llm import AsyncModel, Model
 from pytest_llmeval.models.model_session import ModelSession
+from pytest_llmeval.models.seams.taking_over import take_over
 from pytest_llmeval.models.throttle import Clock
 from pytest_llmeval.models.vendors.recognition import Recognition
 from pytest_llmeval.records import Call, Slot

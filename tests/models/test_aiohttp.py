@@ -21,7 +21,7 @@ from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
 aiohttp = pytest.importorskip("aiohttp")
 over_aiohttp = pytest.importorskip("httpx_aiohttp")
 
-ADAPTER = "pytest_llmeval.models.http.aiohttp_seam"
+ADAPTER = "pytest_llmeval.models.seams.aiohttp_seam"
 STREAM = {**ASKED, "stream": True}
 
 

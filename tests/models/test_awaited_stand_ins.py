@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.http.aiohttp_seam import LoopBeside
 from pytest_llmeval.models.http.sender import PunctualSockets, newest
+from pytest_llmeval.models.seams.aiohttp_seam import LoopBeside
 from tests.models.conftest import CountingTrial, Session, encrypted, intercepting, interception_of
 from tests.models.test_stand_ins import QUESTION, REPLY, answering_once, libraries, read_request
 from tests.servers.openai_server import OpenAIServer

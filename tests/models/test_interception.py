@@ -21,7 +21,6 @@ import openai
 import pytest
 
 from pytest_llmeval.cache.reply import StoredReply, paid_reply
-from pytest_llmeval.models import interception
 from pytest_llmeval.models.attribution import (
     charging,
     inherited_by_threads,
@@ -31,6 +30,7 @@ from pytest_llmeval.models.attribution import (
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.http.sender import newest
 from pytest_llmeval.models.imported import SEEN
+from pytest_llmeval.models.seams import taking_over
 from pytest_llmeval.records import Slot
 from tests.models.conftest import CountingTrial, Session, intercepting, interception_of
 from tests.servers.anthropic_server import AnthropicServer
@@ -246,7 +246,7 @@ def test_a_request_that_one_client_sends_by_another_is_recorded_once(
 
 
 def test_each_library_that_is_waited_for_has_its_seams() -> None:
-    assert set(SEEN) == set(interception.SEAMS)
+    assert set(SEEN) == set(taking_over.SEAMS)
 
 
 def test_nothing_is_kept_for_nobody(place: Place, server: OpenAIServer) -> None:

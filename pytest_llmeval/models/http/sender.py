@@ -22,7 +22,6 @@ from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, finalize, ref
 
-from pytest_llmeval import __version__
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp
@@ -31,6 +30,7 @@ from pytest_llmeval.models.http.retries import Attempt, NetworkFailed
 from pytest_llmeval.models.http.seam import PACKING, send_once, unpacked
 from pytest_llmeval.originals import Clock
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.version import __version__
 
 if TYPE_CHECKING:
     import ssl

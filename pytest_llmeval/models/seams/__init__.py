@@ -1,0 +1,1 @@
+"""Seams between the HTTP clients of an application and the network, by library."""

@@ -1,0 +1,100 @@
+"""The seam of httpx and httpx2: the public ``handle_request`` of their ``HTTPTransport``.
+
+Every client sends through it in the end. It is taken at the class, so it does not matter when and
+where a client was built; and once somebody has imported the library, so a session imports none for
+its own sake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from pytest_llmeval.models.attribution import is_sending
+from pytest_llmeval.models.calls import is_on_asyncio
+from pytest_llmeval.models.http.seam import send_once_async, uncached
+from pytest_llmeval.models.http.sender import is_stubbed
+from pytest_llmeval.models.interception import Interception
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+
+def sending(
+    plain: Callable[[Any, Any], Any], library: Any, interception: Interception
+) -> Callable[[Any, Any], Any]:
+    """Make the method by which blocking clients send."""
+
+    def handle_request(transport: Any, request: Any) -> Any:
+        if is_sending() or is_stubbed(library, awaits=False):
+            return plain(transport, request)
+        candidate = interception.candidate(request)
+        if candidate is not None:
+            request.read()
+            question = interception.question(library, request, candidate)
+            if question is not None:
+                return question.answer(
+                    interception.sender.attempt(library, transport, request, plain)
+                )
+        with uncached(interception.sdk_trial(request), request) as came:
+            return came(plain(transport, request))
+
+    return handle_request
+
+
+class EventLoops:
+    """The event loops from which requests came."""
+
+    def __init__(self) -> None:
+        self._last: Callable[[], AbstractEventLoop | None] = lambda: None
+        self._number = 0
+
+    def may_change(self) -> bool:
+        """Tell whether the next request of a client may come from another loop than this one.
+
+        A connection that was kept belongs to the loop on which it was opened. A request from
+        another loop would be sent on it, and paid for, but its reply could not be read.
+        """
+        import asyncio  # where nothing awaits nobody needs it
+
+        loop = asyncio.get_running_loop()
+        is_new = self._last() is not loop
+        if is_new:
+            self._last = ref(loop)
+            self._number += 1
+        return is_new or self._number > 1
+
+
+def sending_awaitably(
+    plain: Callable[[Any, Any], Awaitable[Any]], library: Any, interception: Interception
+) -> Callable[[Any, Any], Awaitable[Any]]:
+    """Make the method by which awaitable clients send; off asyncio it lets all pass.
+
+    An attempt that is made through the transport itself runs on the loop, where its connections
+    are; what waits for it and keeps the reply does so in a thread.
+    """
+    loops, most = EventLoops(), interception.services.max_reply_bytes
+
+    async def handle_async_request(transport: Any, request: Any) -> Any:
+        if is_sending() or is_stubbed(library, awaits=True):
+            return await plain(transport, request)
+        candidate = interception.candidate(request)
+        if candidate is not None and is_on_asyncio():
+            await request.aread()
+            question = interception.question(library, request, candidate)
+            if question is not None:
+                beside = interception.sender.beside(library, transport, request, plain, awaits=True)
+                if beside is not None:
+                    return await question.answer_async(beside)
+                if loops.may_change():
+                    request.headers["connection"] = "close"
+                send = partial(plain, transport)
+                return await question.answer_on_loop(
+                    partial(send_once_async, library, send, request, most=most)
+                )
+        with uncached(interception.sdk_trial(request), request) as came:
+            return came(await plain(transport, request))
+
+    return handle_async_request

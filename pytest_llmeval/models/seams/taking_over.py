@@ -1,0 +1,66 @@
+"""The seams that are taken, by library."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from pytest_llmeval.models.interception import Interception
+from pytest_llmeval.models.seams.httpx_seam import sending, sending_awaitably
+from pytest_llmeval.models.seams.urllib3_seam import sending_by_botocore, sending_by_requests
+
+
+def take_over(library: ModuleType, interception: Interception) -> None:
+    """Stand between all clients of a library of ``SEAMS`` and the network.
+
+    Args:
+        library: is imported.
+        interception: decides which requests are kept.
+    """
+    for kind, name, arguments, patched in SEAMS[library.__name__]:
+        owner = interception.seam(library, kind, name, arguments=arguments)
+        if owner is not None:
+            plain = getattr(owner, name)
+            setattr(owner, name, patched(plain, library, interception))
+            interception.undoing.callback(setattr, owner, name, plain)
+
+
+def _connecting(
+    plain: Callable[..., Awaitable[Any]], library: Any, interception: Interception
+) -> Callable[..., Awaitable[Any]]:
+    """Make the method by which connectors of aiohttp get a connection for a request.
+
+    Its adapter takes httpx, which is imported once an eval sends by aiohttp, and not before.
+    """
+
+    @cache
+    def adapted() -> Callable[..., Awaitable[Any]]:
+        try:
+            from pytest_llmeval.models.seams.aiohttp_seam import connecting
+        except Exception as exc:  # a version whose parts are others
+            interception.note_unknown(library, f"its parts are others ({type(exc).__name__})")
+            return plain
+        return connecting(plain, library, interception)
+
+    async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:
+        is_eval = interception.trial_to_charge() is not None
+        return await (adapted() if is_eval else plain)(connector, sent, traces, timeout)
+
+    return connect
+
+
+Seam = tuple[str, str, int, Callable[..., Any]]
+# Class, method, how many arguments it takes, and what makes another of it, by module of ``SEEN``.
+_OF_HTTPX: tuple[Seam, ...] = (
+    ("HTTPTransport", "handle_request", 2, sending),
+    ("AsyncHTTPTransport", "handle_async_request", 2, sending_awaitably),
+)
+SEAMS: Mapping[str, tuple[Seam, ...]] = {
+    "httpx": _OF_HTTPX,
+    "httpx2": _OF_HTTPX,
+    "aiohttp": (("BaseConnector", "connect", 4, _connecting),),
+    "requests.adapters": (("HTTPAdapter", "send", 2, sending_by_requests),),
+    "botocore.httpsession": (("URLLib3Session", "send", 2, sending_by_botocore),),
+}
