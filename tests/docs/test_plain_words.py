@@ -25,8 +25,8 @@ OF_ENGINEERS = ("docs/design.md", "docs/run-format.md", "docs/performance.md")
 LEFT = {
     f"docs/{name}.md"
     for name in (
-        "api", "cases", "ci", "clients", "compare", "comparison", "cost", "debug", "howto",
-        "judges", "models", "options", "overlap", "planning", "report-format", "scores",
+        "api", "cases", "clients", "compare", "comparison", "cost", "debug", "howto",
+        "judges", "models", "options", "overlap", "report-format", "scores",
         "statistics", "swap-model", "tutorial", "why",
     )
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -40,13 +41,14 @@ def typed(command: str) -> Result:
 
 def test_every_command_of_the_page_works(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.path)
-    until, *others = commands(PAGE)
-    assert [command.split()[1] for command in (until, *others)] == [
-        "until",
+    *plans, until, selfcheck = commands(PAGE)
+    others = [*plans, selfcheck]
+    assert [command.split()[1] for command in (*others, until)] == [
         "plan",
         "plan",
         "plan",
         "selfcheck",
+        "until",
     ]
 
     first = typed(until)
@@ -60,6 +62,24 @@ def test_every_command_of_the_page_works(project: Project, monkeypatch: pytest.M
     for command in others:
         done = typed(command)
         assert done.exit_code == 0, done.output
+
+
+def test_the_smallest_drops_of_the_page_are_those_of_the_command() -> None:
+    head, _, *rows = [
+        [cell.strip() for cell in line.strip("|\n").split("|")]
+        for line in re.findall(r"^\| *repeats \|[^|]* cases.*\n(?:\|.*\n)+", text_of(PAGE), re.M)[
+            0
+        ].splitlines()
+    ]
+    assert [row[0] for row in rows] == ["1", "3", "5", "10"]
+    for repeats, *drops in rows:
+        for cases, drop in zip(head[1:], drops, strict=True):
+            said = typed(
+                "llmeval plan --rates 0.5,0.9 --drop 0.1"
+                f" --cases {cases.split()[0]} --repeats {repeats}"
+            ).output
+
+            assert f"the smallest drop found in 80 % of builds is 0{drop}\n" in said
 
 
 def test_the_sampled_tasks_of_the_page_run(project: Project) -> None:
