@@ -277,11 +277,11 @@ class SessionHooks:
 
     def _make_run(self, commit: str) -> FoundRun | None:
         """Run the evals of a commit now; None if the commit has none of the chosen evals."""
-        from pytest_llmeval.engine.rerun.base_run import rerun_of
+        from pytest_llmeval.engine.rerun.base_run import Rerun
         from pytest_llmeval.reports.terminal.section import begins, ended, rerun_notes
 
         config, stash = self._config, self._config.stash
-        rerun = rerun_of(config, self._settings, stash.get(PARSER, None), environ_of(config))
+        rerun = Rerun(config, self._settings, stash.get(PARSER, None), environ_of(config))
         print(begins(commit), flush=True)
         made = rerun.run(commit)
         print(ended(commit, made.found), flush=True)

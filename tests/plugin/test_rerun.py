@@ -86,7 +86,7 @@ def test_a_worse_prompt_is_held_against_the_run_made_now(
     assert told == {"commit": base, "how": "rerun", "distance": 0, "dirty": False}
     own = str(project.path / "app.py")
     assert [caller == own for caller in callers(asked)] == [False] * 24 + [True] * 24
-    assert list(scratch.iterdir()) == []
+    assert list(scratch.glob("llmeval-*")) == []
     assert project.git("status", "--porcelain") == ""
 
 

@@ -50,7 +50,6 @@ def base_arguments(
     relocation: Relocation,
     *,
     directory: Path,
-    scratch: Path,
 ) -> BaseArguments:
     """Return the arguments of this session as they are to be in the worktree.
 
@@ -63,7 +62,6 @@ def base_arguments(
         parser: of its command line; None where a conftest loaded the plugin too late for it.
         relocation: of the worktree.
         directory: ``.llmeval`` of this session.
-        scratch: a folder for what the other session writes.
     """
     tokens = list(_expanded(map(os.fspath, config.invocation_params.args), config, relocation))
     positions = _positions(tokens, config, parser)
@@ -74,7 +72,7 @@ def base_arguments(
         if token not in _LEFT_OUT
     ]
     kept = [token for token in moved if token is not None]
-    added = (*_places(config, relocation), f"--llm-dir={directory}", *_taken_back(config, scratch))
+    added = _added(config, relocation, directory)
     end = kept.index("--") if "--" in kept else len(kept)
     return BaseArguments(
         arguments=(*kept[:end], *added, *kept[end:]),
@@ -87,12 +85,6 @@ def _moved_option(token: str, relocation: Relocation) -> str:
     """Replace a path that is a whole argument, or what stands behind its equals sign."""
     option, equals, value = token.partition("=")
     return f"{option}={relocation.moved(value)}" if equals else relocation.moved(token)
-
-
-def _places(config: pytest.Config, relocation: Relocation) -> Iterator[str]:
-    yield f"--rootdir={relocation.place(config.rootpath)}"
-    if config.inipath is not None and relocation.place(config.inipath) is None:
-        yield from ("-c", str(config.inipath))
 
 
 def _expanded(
@@ -137,12 +129,14 @@ def _moved_path(token: str, config: pytest.Config, relocation: Relocation) -> st
     return str(place) if place.exists() else None
 
 
-def _taken_back(config: pytest.Config, scratch: Path) -> Iterator[str]:
-    option = config.option
-    yield "--maxfail=0"
-    for name, undone in _TAKEN_BACK.items():
-        if getattr(option, name, None):
-            yield undone
+def _added(config: pytest.Config, relocation: Relocation, directory: Path) -> Iterator[str]:
+    """Say which folders are used there, and take back what only this session is to do."""
+    option, scratch = config.option, relocation.scratch
+    yield f"--rootdir={relocation.place(config.rootpath)}"
+    if config.inipath is not None and relocation.place(config.inipath) is None:
+        yield from ("-c", str(config.inipath))
+    yield from (f"--llm-dir={directory}", "--maxfail=0")
+    yield from (undone for name, undone in _TAKEN_BACK.items() if getattr(option, name, None))
     if option.basetemp:
         yield f"--basetemp={scratch / 'basetemp'}"
     if config.pluginmanager.hasplugin("cacheprovider"):

@@ -7,23 +7,17 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.engine.rerun.base_arguments import BaseArguments, base_arguments
-from pytest_llmeval.engine.rerun.child import (
-    BaseOutcome,
-    Brief,
-    ended_in_order,
-    pytest_told,
-    read_outcome,
-    run_child,
-)
-from pytest_llmeval.engine.rerun.opened import OpenedFiles, opened_files
+from pytest_llmeval.engine.rerun.base_arguments import base_arguments
+from pytest_llmeval.engine.rerun.child import Brief, ended_in_order, pytest_told, run_child
+from pytest_llmeval.engine.rerun.opened import opened_files
 from pytest_llmeval.engine.rerun.preparation import empty_submodules, prepare
 from pytest_llmeval.engine.rerun.relocation import (
     OF_TOOLS,
@@ -60,49 +54,53 @@ class BaseRun:
         dropped: paths that the user typed and that the commit lacks.
         dependencies: files by which the commit wants another environment than this one.
         submodules: folders that are empty in the worktree.
-        opened: the files that this process opens, of which some may be ignored by git.
-        relocation: of the worktree, which is gone.
-        root: rootdir of this session.
-        copied: what the ini file had copied into the worktree.
+        ignored: names what was read here up to now and git ignores, as seen from rootdir, but for
+            what the ini file had copied into the worktree.
     """
 
     found: FoundRun | None
     dropped: tuple[str, ...]
     dependencies: tuple[str, ...]
     submodules: tuple[str, ...]
-    opened: OpenedFiles
-    relocation: Relocation
-    root: Path
-    copied: tuple[Path, ...]
-
-    def ignored(self) -> tuple[str, ...]:
-        """Name what was read here up to now and git ignores, but for copies, as seen from root."""
-        root = os.path.realpath(self.root)
-        files = (self.relocation.checkout / name for name in self.opened.ignored(self.relocation))
-        copied = [os.path.realpath(file) for file in self.copied]
-        alone = [file for file in files if not any(map(file.is_relative_to, copied))]
-        return tuple(os.path.relpath(file, root) for file in alone)
+    ignored: Callable[[], tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rerun:
     """All that a session needs to run the evals of another commit.
 
-    Attributes:
+    Args:
         config: of the session.
         settings: likewise.
         parser: of its command line; None where a conftest loaded the plugin too late for it.
         environ: the variables of this process before a conftest could change them.
-        checkout: top of the working tree.
-        repository: has the commits.
+
+    Raises:
+        BaselineError: there is no working tree, or our own repository cannot be written.
     """
 
-    config: pytest.Config
-    settings: Settings
-    parser: pytest.Parser | None
-    environ: Mapping[str, str]
-    checkout: Path
-    repository: OwnRepository
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        parser: pytest.Parser | None,
+        environ: Mapping[str, str],
+    ) -> None:
+        top = git_state(config).top
+        if top is None:
+            raise BaselineError("no commit can be checked out: there is no git repository here")
+        self._config, self._settings = config, settings
+        self._parser, self._environ = parser, environ
+        self._checkout = Path(os.path.realpath(top))
+        self._copied = tuple(config.rootpath / name for name in settings.base_files)
+        chosen = paths_of(selection(config))
+        # The paths of the selection if there are node ids among them.
+        self._node_ids = chosen if any("::" in path for path in chosen) else ()
+        fetches = bool(settings.fetch)
+        self._repository = OwnRepository(settings.directory, top=top, fetches=fetches)
+        try:
+            self._repository.prepare()
+        except (GitFailed, OSError) as exc:
+            raise BaselineError(f"{self._repository.path} cannot be made: {exc}") from exc
 
     def run(self, commit: str) -> BaseRun:
         """Run the evals of a commit with the selection and the settings of this session.
@@ -115,64 +113,67 @@ class Rerun:
                 of this checkout.
         """
         try:
-            with ended_in_order(), self._worktree(commit) as (relocation, scratch):
-                return self._run_in(relocation, scratch, commit)
+            with ended_in_order(), self._worktree(commit) as relocation:
+                return self._run_in(relocation, commit)
         except (GitFailed, OSError) as exc:
             how = "\n       If this clone lacks it let it be fetched:  add --llm-fetch"
-            hint = "" if self.repository.fetches else how
+            hint = "" if self._repository.fetches else how
             raise BaselineError(
                 f"commit {short_hash(commit)} cannot be checked out: {exc}{hint}"
             ) from exc
 
     @contextmanager
-    def _worktree(self, commit: str) -> Iterator[tuple[Relocation, Path]]:
+    def _worktree(self, commit: str) -> Iterator[Relocation]:
         scratch = Path(os.path.realpath(tempfile.mkdtemp(prefix="llmeval-")))
-        checkout = Path(os.path.realpath(self.checkout))
-        place = scratch / checkout.name
+        relocation = Relocation(self._checkout, scratch / self._checkout.name)
         try:
-            with self.repository.worktree(commit, place):
-                yield Relocation(checkout, place), scratch
+            with self._repository.worktree(commit, relocation.worktree):
+                yield relocation
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _run_in(self, relocation: Relocation, scratch: Path, commit: str) -> BaseRun:
-        files = tuple(self.config.rootpath / name for name in self.settings.base_files)
-        prepare(relocation, files, self.repository.filters)
+    def _run_in(self, relocation: Relocation, commit: str) -> BaseRun:
+        root = self._config.rootpath
+        prepare(relocation, self._copied, self._repository.filters)
         given = base_arguments(
-            self.config, self.parser, relocation, directory=self.settings.directory, scratch=scratch
+            self._config, self._parser, relocation, directory=self._settings.directory
         )
-        installs = tuple(installs_from(relocation.checkout))
-        outcome = None
-        rootpath = relocation.place(self.config.rootpath)
-        if given.has_tests and rootpath is not None and rootpath.is_dir():
-            outcome = self._test(relocation, scratch, commit, given=given, installs=installs)
-        run = None if outcome is None or outcome.run is None else Path(outcome.run)
-        if run is None:
+        installs = tuple(installs_from(self._checkout))
+        place, found = relocation.place(root), None
+        if given.has_tests and place is not None and place.is_dir():
+            found = self._test(relocation, commit, given.arguments, installs)
+        if found is None:
             self._check_nothing_ran(relocation, commit)
-        projects = (self.config.rootpath, *(install.project for install in installs))
+        else:
+            self._check(found.run, relocation)
         return BaseRun(
-            found=None if run is None else FoundRun(run, self._checked(read_run(run), relocation)),
+            found=found,
             dropped=given.dropped,
-            dependencies=changed_dependencies(relocation, projects),
+            dependencies=changed_dependencies(relocation, (root, *(i.project for i in installs))),
             submodules=empty_submodules(relocation),
-            opened=opened_files(self.config),
-            relocation=relocation,
-            root=self.config.rootpath,
-            copied=files,
+            ignored=partial(self._ignored, relocation),
         )
+
+    def _ignored(self, relocation: Relocation) -> tuple[str, ...]:
+        names = opened_files(self._config).ignored(relocation)
+        copied = [os.path.realpath(file) for file in self._copied]
+        files = (self._checkout / name for name in names)
+        alone = (file for file in files if not any(map(file.is_relative_to, copied)))
+        root = os.path.realpath(self._config.rootpath)
+        return tuple(os.path.relpath(file, root) for file in alone)
 
     def _check_nothing_ran(self, relocation: Relocation, commit: str) -> None:
         """See that a commit has no eval if none of it ran, unless some were chosen."""
         top, base = relocation.worktree, short_hash(commit)
-        if selection(self.config) or lacks_text(MARKER, commit=commit, top=top):
+        if selection(self._config) or lacks_text(MARKER, commit=commit, top=top):
             return
-        root = relative_root(self.config.rootpath, top=self.checkout)
+        root = relative_root(self._config.rootpath, top=self._checkout)
         raise BaselineError(
             f"{base} has evals, and none was found there with rootdir {root!r}. If they were moved "
             f"record them where they were:  git switch --detach {base} && pytest"
         )
 
-    def _checked(self, run: Run, relocation: Relocation) -> Run:
+    def _check(self, run: Run, relocation: Relocation) -> None:
         """Refuse a run of which the gate could make nothing, before more is paid for."""
         ran = [trial for trial in run.trials if trial.outcome is not Outcome.SKIPPED]
         errored = [trial for trial in ran if trial.outcome is Outcome.ERRORED]
@@ -194,87 +195,44 @@ class Rerun:
         if not has_all or not (run.complete or self._node_ids):
             why = shortcomings(run, trials=len(run.trials))[-1]
             raise BaselineError(f"run {run.id} is no baseline, {why}; see above")
-        return run
-
-    @property
-    def _node_ids(self) -> tuple[str, ...]:
-        """The paths of the selection if there are node ids among them."""
-        chosen = paths_of(selection(self.config))
-        return chosen if any("::" in path for path in chosen) else ()
 
     def _test(
         self,
         relocation: Relocation,
-        scratch: Path,
         commit: str,
-        *,
-        given: BaseArguments,
-        installs: tuple[Install, ...],
-    ) -> BaseOutcome | None:
-        """Run pytest in the worktree and look at how it ended."""
-        settings, file = self.settings, scratch / "outcome.json"
-        folder = self.config.invocation_params.dir
+        arguments: Sequence[str],
+        installs: Sequence[Install],
+    ) -> FoundRun | None:
+        """Run pytest in the worktree; return the run that it recorded, None if no eval ran."""
+        settings, folder = self._settings, self._config.invocation_params.dir
         brief = Brief(
             session=settings.session,
-            checkout=str(relocation.checkout),
+            checkout=str(self._checkout),
             worktree=str(relocation.worktree),
             selection=self._node_ids,
-            outcome=str(file),
+            outcome=str(relocation.scratch / "outcome.json"),
         )
-        environ = {**self._environ(relocation, installs), **self.repository.filters}
+        variable = self._environ.get("PYTHONPATH", "")
+        path = python_path(
+            relocation, entries=sys.path, installs=installs, variable=variable, folder=folder
+        )
+        moved = moved_environment(relocation, self._environ, path)
         there = relocation.place(folder) or folder
         there.mkdir(parents=True, exist_ok=True)
-        self.config.add_cleanup(journal_of(settings.directory, settings.session).remove)
-        command = pytest_told(brief, given.arguments)
-        code = run_child(command, folder=there, environ=environ)
-        outcome = read_outcome(file)
-        if outcome is not None and outcome.foreign:
-            raise BaselineError(_foreign(outcome.foreign, relocation.checkout, commit))
+        self._config.add_cleanup(journal_of(settings.directory, settings.session).remove)
+        command = pytest_told(brief, arguments)
+        code = run_child(command, folder=there, environ={**moved, **self._repository.filters})
+        outcome = brief.outcome_told()
+        if outcome.foreign:
+            raise BaselineError(_foreign(outcome.foreign, self._checkout, commit))
         if code not in _ENDED:
             raise BaselineError(
                 f"the evals of {short_hash(commit)} did not run to their end: their pytest ended "
                 f"with {code}; see above"
             )
-        return outcome
-
-    def _environ(self, relocation: Relocation, installs: Iterable[Install]) -> dict[str, str]:
-        path = python_path(
-            relocation,
-            entries=sys.path,
-            installs=installs,
-            variable=self.environ.get("PYTHONPATH", ""),
-            folder=self.config.invocation_params.dir,
-        )
-        return moved_environment(relocation, self.environ, path)
-
-
-def rerun_of(
-    config: pytest.Config,
-    settings: Settings,
-    parser: pytest.Parser | None,
-    environ: Mapping[str, str],
-) -> Rerun:
-    """Take what it needs to run evals of other commits from a session.
-
-    Raises:
-        BaselineError: there is no working tree, or our own repository cannot be written.
-    """
-    top = git_state(config).top
-    if top is None:
-        raise BaselineError("no commit can be checked out: there is no git repository here")
-    repository = OwnRepository(settings.directory, top=top, fetches=bool(settings.fetch))
-    try:
-        repository.prepare()
-    except (GitFailed, OSError) as exc:
-        raise BaselineError(f"{repository.path} cannot be made: {exc}") from exc
-    return Rerun(
-        config=config,
-        settings=settings,
-        parser=parser,
-        environ=environ,
-        checkout=top,
-        repository=repository,
-    )
+        if outcome.run is None:
+            return None
+        return FoundRun(Path(outcome.run), read_run(Path(outcome.run)))
 
 
 def _foreign(files: Sequence[str], checkout: Path, commit: str) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import msgspec
 import pytest
 
 from pytest_llmeval.engine.marker import is_eval
@@ -63,21 +64,16 @@ def run_child(command: Sequence[str], *, folder: Path, environ: Mapping[str, str
     try:
         return process.wait()
     except KeyboardInterrupt:
-        _interrupt(process)
+        for _ in range(PATIENCE):  # until it has recorded what it has; again at each Ctrl-C
+            _signal(process, signal.SIGINT)
+            with suppress(KeyboardInterrupt):
+                process.wait()
+                break
         raise
     finally:
         if process.poll() is None:
             _signal(process, signal.SIGKILL)
             process.wait()
-
-
-def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Interrupt a process, and wait until it has recorded what it has; again at each Ctrl-C."""
-    for _ in range(PATIENCE):
-        _signal(process, signal.SIGINT)
-        with suppress(KeyboardInterrupt):
-            process.wait()
-            return
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:
@@ -88,10 +84,8 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
 @contextmanager
 def ended_in_order() -> Iterator[None]:
     """Let what is done here be tidied up before a signal ends this process."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    known = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    is_main = threading.current_thread() is threading.main_thread()  # which alone has handlers
+    known = [getattr(signal, name) for name in _ENDING if is_main and hasattr(signal, name)]
     ending = [number for number in known if signal.getsignal(number) is signal.SIG_DFL]
     received: list[int] = []
 
@@ -140,11 +134,18 @@ class Brief:
 
     def tell(self, *, run: Path | None, foreign: Collection[str]) -> None:
         """Write what came of the session, for the one that waits for it."""
-        told = {"run": None if run is None else str(run), "foreign": list(foreign)}
-        Path(self.outcome).write_text(json.dumps(told))
+        told = BaseOutcome(None if run is None else str(run), tuple(foreign))
+        Path(self.outcome).write_text(json.dumps(asdict(told)))
+
+    def outcome_told(self) -> BaseOutcome:
+        """Read what the session told; an empty one if it did not come to that."""
+        try:
+            return msgspec.convert(json.loads(Path(self.outcome).read_text()), BaseOutcome)
+        except (OSError, ValueError):
+            return BaseOutcome()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BaseOutcome:
     """What came of the session in the worktree.
 
@@ -153,8 +154,8 @@ class BaseOutcome:
         foreign: files of the checkout, or copied from it, that were read there.
     """
 
-    run: str | None
-    foreign: tuple[str, ...]
+    run: str | None = None
+    foreign: tuple[str, ...] = ()
 
 
 def pytest_told(brief: Brief, arguments: Sequence[str]) -> tuple[str, ...]:
@@ -170,8 +171,7 @@ def read_brief(config: pytest.Config) -> Brief | None:
     if text is None:
         return None
     opened_files(config)
-    told = json.loads(text)
-    return Brief(**{**told, "selection": tuple(told["selection"])})
+    return msgspec.convert(json.loads(text), Brief)
 
 
 def foreign_files(config: pytest.Config, brief: Brief) -> tuple[str, ...]:
@@ -192,12 +192,3 @@ def foreign_files(config: pytest.Config, brief: Brief) -> tuple[str, ...]:
     loaded = {os.path.realpath(name) for name in files_loaded(config)}
     read = opened_files(config).of_others(Relocation(checkout, worktree), data)
     return tuple(sorted({*read, *(name for name in loaded if is_foreign(Path(name)))}))
-
-
-def read_outcome(file: Path) -> BaseOutcome | None:
-    """Read what a session told; None if it did not come to that."""
-    try:
-        told = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return None
-    return BaseOutcome(run=told["run"], foreign=tuple(told["foreign"]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import filecmp
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,11 @@ class OpenedFiles:
                 twin = base / file.relative_to(top)
                 if twin.is_file() and not filecmp.cmp(file, twin, shallow=False):
                     yield str(file)
-        yield from _unknown(sorted(set(copied).intersection(map(str, files))), base)
+        shared = sorted(set(copied).intersection(map(str, files)))
+        known = (ask(base, "ls-tree", "-r", "HEAD") or "").split() if shared else ()
+        for name in shared:
+            if ask(base, "hash-object", "--no-filters", "--", name) not in known:
+                yield name
 
     def ignored(self, relocation: Relocation) -> tuple[str, ...]:
         """Name those below the checkout that git ignores, relative to its top."""
@@ -75,16 +79,6 @@ class OpenedFiles:
             found = change(top, "check-ignore", "--stdin", "-z", given=given).split("\0")
             return tuple(sorted(filter(None, found)))
         return ()
-
-
-def _unknown(files: Iterable[str], base: Path) -> Iterator[str]:
-    """Yield the files of which nothing in a commit has the content."""
-    known: set[str] | None = None
-    for file in files:
-        if known is None:
-            known = set((ask(base, "ls-tree", "-r", "HEAD") or "").split())
-        if ask(base, "hash-object", "--no-filters", "--", file) not in known:
-            yield file
 
 
 def opened_files(config: pytest.Config) -> OpenedFiles:

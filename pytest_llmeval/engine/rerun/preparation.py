@@ -99,11 +99,7 @@ def empty_submodules(relocation: Relocation) -> tuple[str, ...]:
         relocation.worktree, "config", "--file", ".gitmodules", "--get-regexp", r"\.path$"
     )  # fails where there is no such file
     names = (line.partition(" ")[2] for line in (found or "").splitlines())
-    return tuple(name for name in names if not _has_entries(relocation.worktree / name))
-
-
-def _has_entries(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.iterdir())
+    return tuple(name for name in names if not any((relocation.worktree / name).glob("*")))
 
 
 def _copy(file: Path, relocation: Relocation) -> None:

@@ -118,6 +118,11 @@ class Relocation:
     checkout: Path
     worktree: Path
 
+    @property
+    def scratch(self) -> Path:
+        """The folder around the worktree, for what else a session there writes."""
+        return self.worktree.parent
+
     def place(self, path: Path) -> Path | None:
         """Return the same place in the worktree, None for what is not in the checkout.
 
@@ -214,19 +219,16 @@ def changed_dependencies(relocation: Relocation, projects: Iterable[Path]) -> tu
     Returns:
         Their paths in the checkout, relative to its top, sorted.
     """
-    found = set()
-    for folder in {above for project in projects for above in _up(project, relocation)}:
-        twin = relocation.worktree / folder
-        names = {
-            path.relative_to(base)
-            for base in (relocation.checkout / folder, twin)
-            for pattern in _PATTERNS
-            for path in base.glob(pattern)
-        }
-        for name in names:
-            if _wanted(relocation.checkout / folder / name) != _wanted(twin / name):
-                found.add((folder / name).as_posix())
-    return tuple(sorted(found))
+    here, there = relocation.checkout, relocation.worktree
+    files = {
+        path.relative_to(top)
+        for folder in {above for project in projects for above in _up(project, relocation)}
+        for top in (here, there)
+        for pattern in _PATTERNS
+        for path in (top / folder).glob(pattern)
+    }
+    differing = (file for file in files if _wanted(here / file) != _wanted(there / file))
+    return tuple(sorted(file.as_posix() for file in differing))
 
 
 def _up(project: Path, relocation: Relocation) -> Iterator[Path]:

@@ -26,8 +26,8 @@ def trees(pytester: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory) -
 
 def given(pytester: pytest.Pytester, trees: Relocation, *typed: str | Path) -> BaseArguments:
     config = pytester.parseconfig(*typed)
-    scratch, directory = trees.worktree.parent, trees.checkout / ".llmeval"
-    return base_arguments(config, config.stash[PARSER], trees, directory=directory, scratch=scratch)
+    directory = trees.checkout / ".llmeval"
+    return base_arguments(config, config.stash[PARSER], trees, directory=directory)
 
 
 def kept(pytester: pytest.Pytester, trees: Relocation, *typed: str | Path) -> list[str]:
