@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import patch
 
+from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Comparison
 from pytest_llmeval.records import Run
+from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.reshaping import under_new_names
 from tests.reference.gate import judge
 from tests.reference.pairs import Pair
+from tests.reference.renaming import renamed
 
 CLOSE = 1e-9
 
@@ -20,9 +25,10 @@ def differences(pair: Pair, main: Run | None = None) -> tuple[Comparison, list[s
     With ``main`` as the baseline proper the baseline of the pair is an anchor.
     Advice, which changes no verdict and takes most of the time, is left out.
     """
+    here = {case.id for case in pair.run.cases}
     with patch("pytest_llmeval.gate.conclusion.remedies", return_value=(None, None)):
-        comparison = compare(pair.baseline, pair.run, pair.rules, main=main)
-    expected, fails = judge(pair.baseline, pair.run, pair.rules, main)
+        comparison = compare(_renamed(pair, here), pair.run, pair.rules, main=main)
+    expected, fails = judge(renamed(pair.baseline, pair.renamed, here), pair.run, pair.rules, main)
     gate = {(one.function, one.metric): one for one in comparison.functions}
     found = [f"{name}: only one has it" for name in gate.keys() ^ expected.keys()]
     for name in gate.keys() & expected.keys():
@@ -38,6 +44,14 @@ def differences(pair: Pair, main: Run | None = None) -> tuple[Comparison, list[s
     if comparison.fails != fails:
         found.append(f"exit: {comparison.fails}, {fails}")
     return comparison, found
+
+
+def _renamed(pair: Pair, here: set[str]) -> Run:
+    found = Baseline(run=pair.baseline, path=Path(), reference="main", how="commit")
+    try:
+        return under_new_names(found, pair.renamed, here=here).run
+    except SettingsError:  # two cases would have one name: no line counts
+        return pair.baseline
 
 
 def _same(one: object, other: object) -> bool:

@@ -25,6 +25,7 @@ class Pair:
     baseline: Run
     run: Run
     rules: GateRules
+    renamed: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
@@ -98,6 +99,61 @@ def a_main(seed: int) -> Run:
         if case.function not in lost and rng.random() < 0.95:
             found.append((case, trials[at][id_]))
     return replace(_run(found), rules=pair.baseline.rules if rng.random() < 0.5 else {})
+
+
+# what is renamed here: each fits ids such as test_suite.py::test_a[c1]
+RENAMES = (
+    (FILE, "evals/suite.py"),
+    (f"{FILE}::test_a", f"{FILE}::test_x"),
+    (f"{FILE}::test_a", f"{FILE}::test_b"),
+    (f"{FILE}::test_b", f"{FILE}::test_a"),
+    (f"{FILE}::test_a[c", f"{FILE}::test_a[case-"),
+    (f"{FILE}::test_a[c1", f"{FILE}::test_a[c1-"),
+    (f"{FILE}::test_a[c0]", f"{FILE}::test_a[first]"),
+    (f"{FILE}::test_a[c0]", f"{FILE}::test_a[c1]"),
+    (f"{FILE}::test_a[c1]", f"{FILE}::test_b[c1]"),
+    (f"{FILE}::test_*", f"{FILE}::check_*"),
+    (f"{FILE}::test_b[c*]", f"{FILE}::test_b[*]"),
+    ("test_*.py", "check_*.py"),
+)
+
+
+def a_renamed_pair(seed: int) -> Pair:
+    """A pair of which the later run has other names, and lines that say so, or say too much."""
+    pair, rng = a_pair(seed), np.random.default_rng([seed, 2])
+    chosen = [RENAMES[at] for at in rng.permutation(len(RENAMES))[: rng.integers(1, 4)]]
+    run = pair.run
+    for old, new in chosen:
+        if rng.random() < 0.7:
+            run = _with_names(run, old, new)
+    lines = tuple(line for line in chosen if rng.random() < 0.9)
+    baseline = pair.baseline
+    if rng.random() < 0.2:  # main has a line already
+        baseline = _with_names(baseline, *chosen[0])
+    return Pair(baseline, run, pair.rules, lines)
+
+
+def _with_names(run: Run, old: str, new: str) -> Run:
+    """Replace texts in the ids of a run's cases, where no two become one."""
+    (head, _, tail), (new_head, _, new_tail) = old.partition("*"), new.partition("*")
+    ids = {}
+    for case in run.cases:
+        name = case.id
+        if name.startswith(head) and tail in name[len(head) :]:
+            name = new_head + name.removeprefix(head).replace(tail, new_tail, 1)
+        ids[case.id] = name
+    if len({*ids.values()}) < len(ids):
+        return run
+    functions = {old.partition("[")[0]: new.partition("[")[0] for old, new in ids.items()}
+    return replace(
+        run,
+        cases=tuple(
+            replace(case, id=ids[case.id], function=ids[case.id].partition("[")[0])
+            for case in run.cases
+        ),
+        trials=tuple(replace(trial, case=ids[trial.case]) for trial in run.trials),
+        partial=tuple(functions.get(name, name) for name in run.partial),
+    )
 
 
 def _rules(rng, functions) -> GateRules:

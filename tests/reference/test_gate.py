@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from tests.reference.agreement import differences, methods_of
-from tests.reference.pairs import a_main, a_pair
+from tests.reference.pairs import Pair, a_main, a_pair, a_renamed_pair
 
 PAIRS = 20_000
 PARTS = 10
@@ -41,6 +42,19 @@ def test_an_anchor_is_judged_alike() -> None:
     assert not {seed: unlike for seed, unlike in found.items() if unlike}
 
 
+def test_a_run_under_new_names_is_judged_alike() -> None:
+    found, reached = _compared(ANCHORED, a_renamed_pair)
+    assert not found
+    assert {row for row, _, _ in reached} == ROWS
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_run_under_new_names_is_judged_alike(part: int) -> None:
+    size = PAIRS // PARTS
+    assert not _compared(range(part * size, (part + 1) * size), a_renamed_pair)[0]
+
+
 def test_a_missed_trial_is_worth_nothing_known_where_its_run_never_recorded_the_metric() -> None:
     assert not differences(a_pair(20_265))[1]
 
@@ -51,11 +65,13 @@ def test_a_seed_is_a_pair() -> None:
     assert one.run != a_pair(2).run
 
 
-def _compared(seeds: range) -> tuple[dict[int, list[str]], Counter[tuple[int, str, bool]]]:
+def _compared(
+    seeds: range, pair_of: Callable[[int], Pair] = a_pair
+) -> tuple[dict[int, list[str]], Counter[tuple[int, str, bool]]]:
     """Where the two differ, by seed; and how often each row, method and acceptance was reached."""
     found, reached = {}, Counter()
     for seed in seeds:
-        pair = a_pair(seed)
+        pair = pair_of(seed)
         comparison, unlike = differences(pair)
         reached.update(methods_of(comparison))
         if unlike:
