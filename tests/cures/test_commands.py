@@ -198,3 +198,117 @@ def test_tables_that_lack_scores(
 
     assert f"type {option}" not in again
     assert "not comparable" not in again
+
+
+def wide(folder: Path, name: str, header: str, rows: list[str]) -> str:
+    path = folder / f"{name}.csv"
+    path.write_text("\n".join([header, *rows, ""]))
+    return str(path)
+
+
+def both(folder: Path, header: str, *sides: list[str]) -> tuple[str, str]:
+    one, other = (wide(folder, name, header, rows) for name, rows in zip("ab", sides, strict=True))
+    return one, other
+
+
+METRICS = [f"c{i},0,{metric},{i % 2}" for i in range(8) for metric in ("tone", "recall")]
+TONE = [row for row in METRICS if "tone" in row]
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        ("case_id,repeat,metric,score", (METRICS, METRICS), "--better=lower",
+         "would hold for", r"as in (--better tone=lower)"),
+        ("case_id,repeat,metric,score", (METRICS, TONE), "--alpha=0.05",
+         "there is nothing of it here", r"one metric by (--metric=NAME)"),
+        ("case_id,repeat,tone", ([f"c{i},0,1" for i in range(8)],) * 2, "--alpha=0.05",
+         "no column 'score'", r"as in (--metric=tone)"),
+        ("case_id,repeat,score,tone", ([f"c{i},0,gpt-85%,1" for i in range(8)],) * 2,
+         "--alpha=0.05", "not a finite number", r"another column by (--metric=NAME)"),
+    ],
+    ids=["directions", "metric gone", "wide", "text"],
+)  # fmt: skip
+def test_a_table_of_several_metrics_or_columns(
+    bench: Bench, tmp_path: Path, tables: tuple[str, tuple[list[str], ...], str, str, str]
+) -> None:
+    header, sides, typed, said, cure = tables
+    pair = both(tmp_path, header, *sides)
+    printed = bench.llmeval("compare", *pair, typed)
+    assert said in printed, printed
+    assert bench.exit != 0
+    option = taken(printed, cure).replace("NAME", "tone")
+
+    rest = () if "better" in typed else (typed,)
+    printed = bench.llmeval("compare", *pair, *rest, *option.split())
+
+    assert (bench.exit, said in printed) == (0, False), printed
+
+
+def test_rates_are_shares(bench: Bench) -> None:
+    printed = bench.llmeval("plan", "--rates=0.5,90")
+    assert bench.exit == 4
+
+    bench.llmeval("plan", taken(printed, r"as in (--rates=\S+)"))
+    assert bench.exit == 0
+
+
+def test_nobody_is_there_to_be_asked(bench: Bench) -> None:
+    bench.session()
+    for run in bench.project.runs():
+        run.unlink()
+    printed = bench.llmeval("cache", "prune", "--older-than=0d")
+    assert bench.exit != 0
+    assert "stopped; nothing was changed" in printed, printed
+
+    bench.type(taken(printed, r"say (--yes)"))
+    assert bench.exit == 0
+
+
+def test_what_export_wrote_is_imported(bench: Bench, tmp_path: Path) -> None:
+    bench.session()
+    other = tmp_path / "other"
+    other.write_text("{}\n")
+    printed = bench.llmeval("cache", "import", str(other))
+    assert bench.exit != 0
+
+    export = taken(printed, r"no file of `(llmeval cache export)`")
+    bench.llmeval(*export.split()[1:], str(tmp_path / "replies"))
+    bench.llmeval("cache", "import", str(tmp_path / "replies"))
+    assert bench.exit == 0
+
+
+def test_replies_that_another_machine_has(bench: Bench, tmp_path: Path) -> None:
+    bench.session()
+    cache, theirs = bench.project.path / ".llmeval/cache", tmp_path / "theirs"
+    bench.llmeval("cache", "export", str(theirs))
+    cache.rename(tmp_path / "away")
+    printed = bench.llmeval("show", "last", "case-0")
+    assert "replies marked ? are not here" in printed, printed
+
+    bench.llmeval("cache", taken(printed, r"llmeval cache export, (import)"), str(theirs))
+    printed = bench.llmeval("show", "last", "case-0")
+    assert "replies marked ?" not in printed
+
+
+def test_a_look_whose_runs_lie_elsewhere(bench: Bench) -> None:
+    bench.ini("addopts = --llm-dir=elsewhere")
+    look = ("until", "--width=0.9", "--max-repeats=3", "--", "-p", "no:cacheprovider")
+    printed = bench.llmeval(*look)
+    assert "pytest recorded no run" in printed, printed
+
+    option = taken(printed, r"Name the directory with (--dir)")
+    printed = bench.llmeval("until", f"{option}=elsewhere", *look[1:])
+    assert "narrow" in printed, printed
+
+
+def test_a_width_is_one_of_scores(bench: Bench) -> None:
+    evals = bench.project.path / "test_evals.py"
+    evals.write_text(evals.read_text().replace("repeats=5", "repeats=5, gate='seconds'"))
+    look = ("until", "--width=0.9", "--max-repeats=3", "--", "-p", "no:cacheprovider")
+    printed = bench.llmeval(*look)
+    assert "all that is gated is what calls took" in printed, printed
+
+    gate = taken(printed, r"as in (gate=\('pass', 'seconds'\))")
+    evals.write_text(evals.read_text().replace("gate='seconds'", gate))
+    assert "narrow" in bench.llmeval(*look)

@@ -27,6 +27,7 @@ SHORT_OF_ITS_BASE = "ci/test_rerun.py::test_a_shallow_clone_elsewhere_fetches_it
 SHALLOW = "cures/test_lookup.py::test_a_clone_that_is_shallow"
 TABLES = "cures/test_commands.py::test_tables_that_lack_scores"
 UNKNOWN_MODULE = "cures/test_sessions.py::test_a_module_that_git_does_not_know"
+SEVERAL = "cures/test_commands.py::test_a_table_of_several_metrics_or_columns"
 HIDDEN = "cures/test_sessions.py::test_a_file_at_which_git_does_not_look"
 # By a part of the message: the test that takes it out of what was printed, and types it.
 TYPES = {
@@ -114,6 +115,21 @@ TYPES = {
     "llmeval compare A B": "cures/test_commands.py::test_a_run_without_its_baseline_is_compared"
     "_with_a_named_one",
     "add --llm-fetch": SHORT_OF_ITS_BASE,
+    "name each metric": SEVERAL,
+    "compare one metric by": SEVERAL,
+    "Name the one with the scores": SEVERAL,
+    "or name another column": SEVERAL,
+    "as in --rates=": "cures/test_commands.py::test_rates_are_shares",
+    "Without a terminal to ask at": "cures/test_commands.py::test_nobody_is_there_to_be_asked",
+    "this is no file of": "cures/test_commands.py::test_what_export_wrote_is_imported",
+    "replies marked ?": "cures/test_commands.py::test_replies_that_another_machine_has",
+    "Name the directory with --dir": (
+        "cures/test_commands.py::test_a_look_whose_runs_lie_elsewhere"
+    ),
+    "all that is gated is what calls took": "cures/test_commands.py::test_a_width_is_one_of_scores",
+    "concurrency must be": "cures/test_sessions.py::test_how_many_trials_overlap_is_typed",
+    "Record the run again": "cures/test_sessions.py::test_a_run_file_that_is_damaged",
+    "(--llm-strict)": "cures/test_sessions.py::test_a_part_of_a_suite_is_refused_under_strict",
     "was not started": "cures/test_models.py::test_a_program_in_a_replay",
 }
 # Those that nobody can type here, or that tell nobody to type anything.
@@ -121,25 +137,18 @@ REASONS = {
     "pasted llm_origin_alias": "takes another address; tests/plugin/test_keyless.py",
     "git-lfs keeps": "takes git-lfs",
     "Record one that fits": "is what everybody types",
-    "Without a terminal to ask at": "is typed by tests/cli/test_prune.py",
     "llm_intercept_hosts = ": "takes a host elsewhere; tests/plugin/test_unseen.py has such lines",
     "a connection to": "takes a host elsewhere; tests/plugin/test_unseen.py has such lines",
     "belongs to {": "takes a file of another user",
     "no file can be locked": "takes a disk without locks",
     "has a draw under way": "names the option that set the limit",
     "make room there": "takes a full disk",
-    "this is no file of": "names the command that wrote such files",
     "gh pr comment NUMBER": "takes GitHub; tests/ci/test_comments.py plays the step",
-    "name each metric": "shown by tests/runs/test_directions.py",
     "The directory that sessions know": "is a text of --help",
     "Write what --llm-report writes": "is a text of --help",
     "pytest-llm-baseline": "takes the index",
     "[pytest]\npythonpath": "is a file",
-    "as in --rates=": "shows the form of a value",
-    "Name the directory with --dir": "is the folder of another session",
-    "all that is gated is what calls took": "is about a mark of the test",
     "pip install": "takes the index",
-    "concurrency must be": "names the option beside the mark",
     "Name files relative to the project": "several ways; tests/plugin/test_rerun_installs.py",
     "llm_base_setup = {": "quotes the line that failed",
     "its trial waited for its turn": "names the option that made it wait",
@@ -149,18 +158,13 @@ REASONS = {
     "no reply within": "names the option that set the limit",
     "is never kept": "says what the modes of the cache do",
     "--llm-report={": "quotes the option that failed",
-    "compare one metric by": "tests/cli/test_compare.py has tables of several metrics",
-    "Name the one with the scores": "tests/cli/test_compare.py has tables of several metrics",
-    "(--llm-strict)": "names the option that failed the build",
     "(fails the build": "names the option that failed the build",
     "--llm-cache=refresh draws": "says what the mode does",
     "--llm-cache=off replays": "says what the mode does",
     "that of compare by --target": "names the option that is turned",
     "no --llm-baseline": "says what is not there",
-    "replies marked ?": "takes the machine that paid for them",
     "--llm-model={": "quotes what was typed for a run",
     "neither a log of Inspect": "is about options of another tool",
-    "Record the run again": "tells of a damaged file",
     "Record it again with this version": "tells of a file of another version",
     "llmeval merge DIR...": "is the head of other messages",
 }

@@ -203,3 +203,46 @@ def test_a_case_that_misses_is_shown(bench: Bench) -> None:
     assert "assert 'no' == 'yes'" in bench.session(shows, "--tb=short").partition("llm evals =")[0]
     bench.session(fails)
     assert bench.exit == 1
+
+
+def test_how_many_trials_overlap_is_typed(bench: Bench) -> None:
+    evals = bench.project.path / "test_evals.py"
+    source = evals.read_text()
+    evals.write_text(source.replace("repeats=5", "repeats=5, concurrency=2"))
+    printed = bench.session()
+    assert 'concurrency must be "serial"' in printed, printed
+
+    evals.write_text(source)
+    bench.session(f"{taken(printed, r'is set by (--llm-concurrency)')}=2")
+    assert bench.exit == 0
+
+
+def test_a_run_file_that_is_damaged(bench: Bench) -> None:
+    bench.session()
+    (path,) = bench.project.runs()
+    path.write_bytes(path.read_bytes()[:-60])
+    bench.topic()
+    named = f"--llm-baseline={path}"
+    printed = bench.session(named)
+    assert bench.exit == 4
+    again = taken(printed, r"Record the run again \((pytest)\)")
+    option = taken(printed, r"or name another one with (--llm-baseline)")
+
+    bench.project.git("switch", "-q", "main")
+    bench.type(again)
+    bench.project.git("switch", "-q", "topic")
+    bench.session(f"{option}=main")
+    assert bench.exit == 0
+
+
+def test_a_part_of_a_suite_is_refused_under_strict(bench: Bench) -> None:
+    source = (bench.project.path / "test_evals.py").read_text()
+    bench.commit(test_other=source.replace("test_says", "test_tells"))
+    bench.session()
+    bench.topic()
+    printed = bench.session(MAIN, "--llm-strict", "test_other.py")
+    assert bench.exit == 1
+    assert taken(printed, r"not judged: [^(]*\((--llm-strict)\)")
+
+    bench.session(MAIN, "test_other.py")  # without it
+    assert bench.exit == 0
