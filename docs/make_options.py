@@ -15,41 +15,39 @@ HEAD = """# Options
 
 <!-- Made by `make docs` from the rows of pytest_llmeval/settings.py. Do not edit it here. -->
 
-An option has one name on the command line (`--llm-alpha=0.01`) and one in the ini file
-(`llm_alpha = 0.01`). Some have only one of the two; a dash stands where a name is missing.
-What you type on the command line wins over a marker in the test, and a marker over the ini file.
-Without a default an option is off.
+After this page you know every option. The first table is enough for every day.
 
-Exit codes are those of pytest: 0 passed; 1 a test failed, the gate found a regression, or it could
-not judge; 4 a mistake in an option, a marker or a baseline, told in one line before anything is
-paid for.
+An option has one name on the command line (`--llm-alpha=0.01`) and one in the ini file
+(`llm_alpha = 0.01`). A dash means that it has only the other name. The command line wins over the
+mark of a test, and a mark wins over the ini file. An option without a default is off.
+
+| exit code | means |
+|---:|---|
+| 0 | passed |
+| 1 | a test failed, a function got worse than the baseline, or the gate could not judge |
+| 4 | an option, a mark or the baseline is wrong. One line says what, before anything is paid for |
 """
 
-# A heading, the page to read on, and the keys below it. What stands nowhere comes last.
+# A heading, the pages to read on, and the keys below it. What stands nowhere comes last.
 GROUPS = (
-    ("Compare with a baseline", "gate.md", (
-        "llm_baseline", "llm_anchor", "llm_on_missing", "llm_baseline_reach", "llm_baseline_age",
-        "llm_fetch",
+    ("Everyday", ("gate.md", "models.md"), (
+        "llm_baseline", "llm_on_missing", "llm_repeats", "llm_model", "llm_report", "llm_max_cost",
     )),
-    ("Judge", "gate.md", (
-        "llm_alpha", "llm_margin", "llm_target", "llm_test", "llm_multiplicity",
-        "llm_strict", "llm_accept", "llm_accept_gone", "llm_renamed", "llm_edited", "llm_max_gone",
+    ("Your application and its replies", ("clients.md", "cost.md", "debug.md"), (
+        "llm_cache", "llm_intercept", "llm_intercept_hosts", "llm_max_calls", "llm_concurrency",
+        "llm_timeout", "llm_fail_on_miss", "llm_prices",
     )),
-    ("Ask models", "models.md", (
-        "llm_model", "llm_repeats", "llm_concurrency", "llm_timeout", "llm_serial_fixtures",
-        "llm_max_reply_mb",
+    ("Changes of your suite", ("gate.md",), (
+        "llm_accept", "llm_accept_gone", "llm_renamed", "llm_max_gone", "llm_edited",
     )),
-    ("Debug a case", "debug.md", ("llm_fail_on_miss",)),
-    ("Keep replies, and pay for few", "cost.md", (
-        "llm_cache", "llm_max_calls", "llm_max_cost", "llm_prices", "llm_origin_alias",
+    ("CI and teams", ("ci.md", "sharing.md"), (
+        "llm_store", "llm_fetch", "llm_keyless", "llm_anchor", "llm_strict", "llm_show_texts",
     )),
-    ("Clients of the application", "clients.md", (
-        "llm_intercept", "llm_intercept_hosts", "llm_replay_allow",
+    ("Statistics", ("gate.md", "statistics.md"), (
+        "llm_target", "llm_alpha", "llm_margin", "llm_test", "llm_multiplicity",
     )),
-    ("Work in a team and in CI", "ci.md", ("llm_store", "llm_keyless", "llm_dir")),
-    ("Report", "report-format.md", ("llm_report", "llm_show_texts")),
 )  # fmt: skip
-OTHERS = "More"
+OTHERS = "Rare"
 _DEFAULT = re.compile(r" \(default: ([^()]*)\)$")
 
 
@@ -57,9 +55,10 @@ def options_page() -> str:
     """Return the page."""
     options = {option.key: option for option in every_option()}
     parts = [HEAD]
-    for heading, page, keys in GROUPS:
+    for heading, pages, keys in GROUPS:
         rows = [_row(options.pop(key)) for key in keys]
-        parts.append(_table(heading, f"Read on in [{page}]({page}).\n\n", rows))
+        links = ", ".join(f"[{page}]({page})" for page in pages)
+        parts.append(_table(heading, f"More: {links}.\n\n", rows))
     if options:
         parts.append(_table(OTHERS, "", [_row(option) for option in options.values()]))
     return "\n".join(parts)

@@ -414,49 +414,53 @@ class GateRules:
     """
 
     alpha: float = Option("--llm-alpha=P", level, "0.05", ini="float").says(
-        "one-sided level of the test, above 0 and below 0.5 (default: {default})"
+        "how often a build may fail by bad luck: 0.05 is 1 in 20; above 0 and below 0.5 (default: "
+        "{default})"
     )
     margin: float = Option("--llm-margin=D", not_negative, "0", ini="float").says(
-        "fail only on a drop of more than D (default: {default})"
+        "ignore drops up to D (default: {default})"
     )
     target: float = Option("--llm-target=D", positive, "0.10", ini="float").says(
-        "the drop that must be ruled out, or would have been caught (default: {default})"
+        "the smallest drop that you care about: if one of D may be there and cannot be seen, the "
+        "verdict is inconclusive (default: {default})"
     )
     max_gone: float = Option("--llm-max-gone=SHARE", share, "0.10", ini="float").says(
-        "share of a function's baseline cases that may be gone (default: {default})"
+        "which share of a function's baseline cases may be gone (default: {default})"
     )
     strict: bool = Option("--llm-strict", boolean, default=False, ini="bool").says(
-        "an inconclusive comparison fails too, and a function of the baseline that was left "
-        "out, as a whole or in part; no other commit's run stands in for the baseline's"
+        "fail also if a comparison is inconclusive, if a function of the baseline was left out "
+        "as a whole or in part, or if only another commit's run could be used as the baseline"
     )
     test: AnyTest = Option("--llm-test=NAME", gate_test, "paired-t", ini="string").says(
-        f"test for 6 changed cases or more: {', '.join(get_args(GateTest))} (default: {{default}})"
+        f"the test for 6 changed cases or more: {', '.join(get_args(GateTest))} (default: "
+        "{default})"
     )
     multiplicity: Multiplicity = Option(
         "--llm-multiplicity=holm|bh", choice_of(Multiplicity), "holm", ini="string"
     ).says(
-        "how several comparisons share the error rate: no false alarm among all, or a small "
-        "share of false ones among the found (default: {default})"
+        "with several functions: holm keeps false alarms at 1 in 20 builds; bh finds more drops, and "
+        "a small share of them is false (default: {default})"
     )
     accept_gone: tuple[str, ...] = Option(
         "llm_accept_gone", each(given_up), (), ini="linelist"
-    ).says("test functions, or function:metric, that the baseline gates and this branch gives up")
+    ).says("test functions, or function:metric, that the baseline has and this branch removed")
     accept: tuple[str, ...] = Option("llm_accept", each(accepted), (), ini="linelist").says(
-        "lines of 'test_a:pass >= 0.38': drops that are meant, each with the worst mean that is "
-        "accepted; void as soon as the baseline has the line"
+        "accepted drops, in lines of 'test_a:pass >= 0.38': a metric of a function and its worst "
+        "mean that passes; a line that the baseline has, too, does nothing"
     )
     edited: EditedCases = Option(
         "llm_edited", choice_of(EditedCases), "leave_out", ini="string"
     ).says(
-        "cases whose parameters differ from the baseline's: leave_out shows them beside the "
-        "test, and counts those that ask otherwise as gone; compare compares them (default: "
-        "{default})"
+        "cases whose parameters differ from the baseline's: leave_out shows them, does not "
+        "compare them, and counts those with another request as gone; compare compares them "
+        "(default: {default})"
     )
     keyless: KeylessCases = Option(
         "llm_keyless", choice_of(KeylessCases), "fail", ini="string"
     ).says(
-        "what cases do that ask something new where no key is set: fail the session, or, in a "
-        "pull request from a fork alone, defer to the merge queue (default: {default})"
+        "what happens to cases with a new request if no key is set: fail ends the session red; "
+        "defer leaves them to the merge queue, only in a pull request from a fork (default: "
+        "{default})"
     )
 
 
@@ -487,87 +491,89 @@ class Settings:
     makes_baseline: bool = False
     toml: bool = False
     baseline: str | None = Option("--llm-baseline=REF", not_blank).says(
-        "compare with the run recorded for REF: a branch, tag or commit, a run id, a run file "
-        "(./FILE), 'last', or 'auto' for the branch that this is to be merged into, else origin's "
-        "default branch; a significant drop fails the session"
+        "compare with the run of REF, and fail if a function got worse: a branch, tag or commit, "
+        "a run id, a run file (./FILE), 'last', or 'auto' for the branch that you will merge into, "
+        "else origin's default branch"
     )
     anchor: str | None = Option("--llm-anchor=REF", not_blank).says(
-        "compare with a second, older run too, such as the last release's, so that many "
-        "small drops cannot add up unseen"
+        "compare with a second, older run, too, such as the last release's, so that many small "
+        "drops cannot add up unseen"
     )
     on_missing: OnMissing = Option(
         "--llm-on-missing=error|warn|rerun|rerun-always", choice_of(OnMissing), "error"
     ).says(
-        "without a stored run for REF: stop before anything is run, run ungated, or run the evals "
-        "of REF's commit first, in a worktree; rerun-always does that though there is a stored run "
-        "(default: {default})"
+        "if no run of REF is stored: error stops before anything runs; warn runs without a "
+        "comparison; rerun runs the evals of REF's commit first, in a worktree; rerun-always does "
+        "that even if there is a run (default: {default})"
     )
     base_files: tuple[str, ...] = Option(
         "llm_base_files", each(below_rootdir), (), ini="linelist"
     ).says(
-        "files and folders that git does not keep, relative to rootdir, to copy into the worktree "
-        "in which the evals of REF's commit run"
+        "files and folders that git ignores, relative to rootdir: they are copied into the "
+        "worktree in which the evals of REF's commit run"
     )
     base_setup: str = Option("llm_base_setup", str, "", ini="string").says(
-        "a command of the shell that runs in that worktree first, such as 'make gen'; the one in "
-        "the ini file of REF's commit counts"
+        "a shell command that runs in that worktree first, such as 'make gen'; it is read from "
+        "the ini file of REF's commit"
     )
     baseline_reach: int = Option("llm_baseline_reach", count, "50", ini="int").says(
-        "how many commits before REF's may stand in for it, commits that change nothing below "
-        "rootdir not counted (default: {default})"
+        "how many commits before REF's to search for a run if it has none; commits that change "
+        "nothing below rootdir are not counted (default: {default})"
     )
     baseline_age: int = Option("llm_baseline_age", count, "7", ini="int").says(
-        "days after which the age of the baseline is named (default: {default})"
+        "after how many days a line says how old the baseline is (default: {default})"
     )
     fetch: bool | None = Option("--llm-fetch", boolean, ini="bool").says(
-        "fetch history that this clone lacks for REF, beside the cache; the clone stays as it is "
-        "(default: in CI alone)"
+        "fetch history that this clone lacks for REF into the folder of the cache; the clone stays "
+        "as it is (default: only in CI)"
     )
     store: str | None = Option("--llm-store=git+refs://REMOTE", team_store, ini="string").says(
-        "read the runs of a team, too, which llmeval push keeps in refs of a git remote: "
+        "also read the runs of your team, which llmeval push keeps in refs of a git remote: "
         "git+refs://origin"
     )
     model: str | None = Option("--llm-model=PROVIDER/MODEL", not_blank, ini="string").says(
-        "model that the llm fixture asks: openai/gpt-6-luna, or function/module:callable"
+        "the model of the llm fixture: openai/gpt-6-luna, or function/module:callable"
     )
     repeats: int | None = Option("--llm-repeats=N", whole, ini="int").says(
-        f"trials of every case; on the command line it overrides the markers (default: {REPEATS})"
+        "how many trials each case has; typed on the command line it overrides the markers "
+        f"(default: {REPEATS})"
     )
     default_repeats: int = REPEATS
     fail_on_miss: bool = Option("--llm-fail-on-miss", boolean, default=False).says(
-        "a case fails as soon as one of its trials misses, so that -x, --pdb and --lf stop at it"
+        "a case fails as soon as one of its answers is wrong, so that -x, --pdb and --lf stop at it"
     )
     concurrency: int = Option("--llm-concurrency=N", whole, "32", ini="int").says(
-        "how many trials may be in flight at once, over all workers (default: {default})"
+        "how many trials may run at the same time, over all workers (default: {default})"
     )
     timeout: float = Option("--llm-timeout=SECONDS", seconds, "600", ini="float").says(
-        "how long one call may take, its retries included, before its trial is errored "
-        "(default: {default})"
+        "how long one call may take, with its retries; then its trial is errored (default: "
+        "{default})"
     )
     serial_fixtures: tuple[str, ...] = Option("llm_serial_fixtures", tuple, (), ini="args").says(
-        "names of fixtures whose cases must run alone"
+        "names of fixtures: cases that use one run one after the other, with nothing beside them"
     )
     gate: GateRules = field(default_factory=GateRules)
     cache: CacheMode = Option("--llm-cache=MODE", choice_of(CacheMode), "auto", ini="string").says(
-        "auto: replay what is stored, ask for the rest; replay: ask for nothing; "
-        "refresh: draw everything anew and keep the old draws; off: neither (default: {default})"
+        "auto takes known replies from the cache and pays for the rest; replay pays for nothing; "
+        "refresh pays for all replies again and keeps the old ones; off uses no cache (default: "
+        "{default})"
     )
     max_calls: int | None = Option("--llm-max-calls=N", count, ini="int").says(
-        "the most calls that may be made, over all workers; the trials of further ones are "
-        "errored (default: any number)"
+        "pay for at most N calls, over all workers; trials that need more are errored (default: "
+        "any number)"
     )
     max_cost: Decimal | None = Option("--llm-max-cost=DOLLARS", amount, ini="float").says(
-        "the most that the calls may cost, over all workers; a call that could exceed it is "
-        "not made (default: any sum)"
+        "pay at most this, over all workers; a call that could exceed it is not made (default: any "
+        "sum)"
     )
     reports: tuple[Path, ...] = Option("--llm-report=PATH", report_paths, (), ini="linelist").says(
-        "write the comparison to a file, PATH.json, PATH.md or PATH.html; repeatable"
+        "write the result to a file, PATH.json, PATH.md or PATH.html; may be repeated"
     )
     html_mb: float = Option("llm_html_mb", not_negative, "1.5", ini="float").says(
-        "megabytes of replies that PATH.html holds, worst cases first (default: {default})"
+        "how many megabytes of replies PATH.html holds, worst cases first (default: {default})"
     )
     show_texts: bool = Option("llm_show_texts", boolean, default=True, ini="bool").says(
-        "whether reports quote replies and messages of failed assertions (true)"
+        "whether reports quote replies and messages of failed assertions (default: true)"
     )
     directory: Path = Option("--llm-dir=PATH", not_blank, ini="string").says(
         f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)"
@@ -577,31 +583,31 @@ class Settings:
     renamed: tuple[tuple[str, str], ...] = Option(
         "llm_renamed", new_names, (), ini="linelist"
     ).says(
-        "lines of 'evals/test_old.py -> evals/test_new.py': a folder, file, class, function or "
-        "case of the baseline, and its name here; one * on both sides is the same text"
+        "lines of 'evals/test_old.py -> evals/test_new.py': the old and the new name of a folder, "
+        "file, class, function or case; one * on both sides is the same text"
     )
     origin_aliases: tuple[tuple[str, str], ...] = Option(
         "llm_origin_alias", each(alias), (), ini="linelist"
     ).says(
-        "lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key (test "
-        "servers on random ports, proxies)"
+        "lines of 'http://127.0.0.1:8001 = https://api.example.com': two addresses of the same "
+        "model share cached replies (test servers on random ports, proxies)"
     )
     prices: Mapping[str, TokenPrice] = Option("llm_prices", prices, (), ini="linelist").says(
-        "lines of 'openai/model = INPUT, OUTPUT': dollars per million tokens, input and output"
+        "prices in lines of 'openai/model = INPUT, OUTPUT', in dollars per million tokens"
     )
     max_reply_mb: int = Option("llm_max_reply_mb", mebibytes, "128", ini="int").says(
-        "the most that is read of one reply, in MiB (default: {default})"
+        "how large one reply may be, in MiB (default: {default})"
     )
     intercept: bool | None = Option("llm_intercept", boolean, ini="bool").says(
-        "keep what clients of the application ask: true, while test files are imported too, or "
-        "false (default: in evals)"
+        "cache the calls that your application makes with its own client: true does so while test "
+        "files are imported, too, false never (default: in evals)"
     )
     intercept_hosts: tuple[str, ...] = Option(
         "llm_intercept_hosts", each(host), (), ini="args"
-    ).says("hosts, or host:port, of gateways that speak the language of a vendor")
+    ).says("hosts, or host:port, of gateways that take requests in a vendor's form")
     replay_allow: tuple[str, ...] = Option("llm_replay_allow", tuple, (), ini="args").says(
-        "hosts, host:port and programs that evals may reach under --llm-cache=replay too, such as "
-        "db:5432 and git; * stands for anything"
+        "hosts, host:port and programs that evals may reach even with --llm-cache=replay, such as "
+        "db:5432 and git; * is anything"
     )
 
 
