@@ -438,8 +438,8 @@ class GateRules:
     multiplicity: Multiplicity = Option(
         "--llm-multiplicity=holm|bh", choice_of(Multiplicity), "holm", ini="string"
     ).says(
-        "with several functions: holm keeps false alarms at 1 in 20 builds; bh finds more drops, and "
-        "a small share of them is false (default: {default})"
+        "with several functions: holm keeps false alarms at 1 in 20 builds; bh finds more drops, "
+        "of which a small share is false (default: {default})"
     )
     accept_gone: tuple[str, ...] = Option(
         "llm_accept_gone", each(given_up), (), ini="linelist"

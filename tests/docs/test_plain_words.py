@@ -27,7 +27,7 @@ LEFT = {
     for name in (
         "api", "cases", "clients", "compare", "comparison", "cost", "debug", "howto",
         "judges", "models", "overlap", "report-format", "scores",
-        "statistics", "swap-model", "tutorial", "why",
+        "swap-model", "tutorial", "why",
     )
 }  # fmt: skip
 # how often messages of the package still have them: take a number down when one is mended
