@@ -10,22 +10,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import BudgetExceeded
-from pytest_llmeval.models.deadline import Deadline, Watched
 from pytest_llmeval.models.journal import Journal, Room, Spending
 from pytest_llmeval.models.prices import Prices, Tariff, most_input_tokens, most_output_tokens
 from pytest_llmeval.records import Usage
-
-T = TypeVar("T")
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.05
 
@@ -84,13 +79,10 @@ class Budget:
         self._counting = fork_safe_lock()  # the other one is held while the journal is read
         self._is_closed = threading.Event()
 
-    @contextmanager
-    def meter(
+    def most(
         self, model: str | None, body: Mapping[str, Any], own_limit: OwnLimit = no_own_limit
-    ) -> Iterator[Meter]:
-        """Meter a call, which may take several attempts.
-
-        An attempt that has not ended when its call does counts at its most.
+    ) -> HighestCost | None:
+        """Tell the most that an attempt of a call can cost; None where no cap asks.
 
         Args:
             model: ``provider/model``.
@@ -100,38 +92,28 @@ class Budget:
         Raises:
             BudgetExceeded: what the call may cost cannot be known.
         """
-        meter = Meter(self, model, *self._most(model, body, own_limit))
-        try:
-            yield meter
-        finally:
-            meter.close()
-
-    @contextmanager
-    def metered(
-        self,
-        send: Callable[[Deadline], T],
-        bill: Callable[[T], Bill],
-        *,
-        model: str | None,
-        body: Mapping[str, Any],
-        own_limit: OwnLimit = no_own_limit,
-    ) -> Iterator[Callable[[Deadline], T]]:
-        """Make of a function that sends one that sends under the caps.
-
-        Args:
-            send: makes an attempt; waiting for room uses up its time.
-            bill: reads from the reply what that came to.
-            model: as for ``meter``.
-            body: likewise.
-            own_limit: likewise.
-        """
         if not self.is_limited:
-            yield partial(self._counted, send)
-            return
-        with self.meter(model, body, own_limit) as meter:
-            yield lambda deadline: deadline.run(
-                lambda: meter.attempt(lambda: send(Watched()), bill)
+            return None
+        if self._max_cost is None:
+            return HighestCost(model)
+        tariff = self._prices.tariff(model)
+        if tariff is None:
+            remedy = self._prices.remedy(model)
+            raise self._cost_refusal(model, f"its price is not known. {remedy}")
+        window, limit = tariff.window, own_limit(body)
+        most = tariff.cost(
+            Usage(
+                input_tokens=most_input_tokens(body, window=window),
+                output_tokens=most_output_tokens(body, window=window, own_limit=limit),
             )
+        )
+        if most is None:
+            raise self._cost_refusal(
+                model,
+                "how much it may cost cannot be told: the request names no limit of the reply, or "
+                "points to a picture or file. Give it max_tokens, or leave the cap out",
+            )
+        return HighestCost(model, most, tariff)
 
     def count_sent(self) -> None:
         """Count an attempt that is about to be sent, whatever will come of it."""
@@ -174,36 +156,6 @@ class Budget:
                 self._note("end", name, str(calls), str(cost))
             except OSError:  # then it stays reserved
                 return
-
-    def _counted(self, send: Callable[[Deadline], T], deadline: Deadline) -> T:
-        with self._counting:
-            self._sent += 1
-        return send(deadline)
-
-    def _most(
-        self, model: str | None, body: Mapping[str, Any], own_limit: OwnLimit
-    ) -> tuple[Decimal, Tariff | None]:
-        """Tell the most that a call can cost, and by which tariff."""
-        if self._max_cost is None:
-            return Decimal(0), None
-        tariff = self._prices.tariff(model)
-        if tariff is None:
-            remedy = self._prices.remedy(model)
-            raise self._cost_refusal(model, f"its price is not known. {remedy}")
-        window, limit = tariff.window, own_limit(body)
-        most = tariff.cost(
-            Usage(
-                input_tokens=most_input_tokens(body, window=window),
-                output_tokens=most_output_tokens(body, window=window, own_limit=limit),
-            )
-        )
-        if most is None:
-            raise self._cost_refusal(
-                model,
-                "how much it may cost cannot be told: the request names no limit of the reply, or "
-                "points to a picture or file. Give it max_tokens, or leave the cap out",
-            )
-        return most, tariff
 
     def _try(self, most: Decimal) -> tuple[str, Room]:
         """Note a call in the journal if it seems to fit, and see whether it was granted."""
@@ -256,58 +208,61 @@ class Budget:
         )
 
 
-@dataclass(slots=True)
-class Meter:
-    """One call, metered attempt by attempt.
+@dataclass(frozen=True, slots=True)
+class HighestCost:
+    """The cost of an attempt, before anybody knows it.
 
     Attributes:
-        budget: under whose caps the attempts are.
         model: ``provider/model``.
-        most: the most that an attempt can cost.
-        tariff: tells what one has cost; None where no cap asks.
+        dollars: the most that it can be.
+        tariff: tells what it was; None where no cap asks.
+    """
+
+    model: str | None
+    dollars: Decimal = Decimal(0)
+    tariff: Tariff | None = None
+
+
+@dataclass(slots=True)
+class Reservation:
+    """The room under the caps that one attempt takes until it is known what it came to.
+
+    Attributes:
+        budget: that has the caps.
+        most: that the attempt can cost; None where no cap asks.
     """
 
     budget: Budget
-    model: str | None
-    most: Decimal
-    tariff: Tariff | None
+    most: HighestCost | None
     _open: str | None = None
     _is_over: bool = False
 
-    def close(self) -> None:
-        """Count an attempt that has not ended at its most."""
-        self._is_over = True
-        if self._open is not None:
-            self.budget.end(self._open, calls=1, cost=self.most)
-
-    def attempt(self, send: Callable[[], T], bill: Callable[[T], Bill]) -> T:
-        """Send once, if it fits under the caps.
-
-        Args:
-            send: makes the attempt; if it raises, that may have been charged for.
-            bill: reads from the reply what it came to.
+    def take(self) -> None:
+        """Wait for room, and count the attempt, which is about to be sent.
 
         Raises:
-            BudgetExceeded: it does not fit; nothing was sent.
+            BudgetExceeded: it does not fit, or whoever asked waits no longer; nothing is sent.
         """
-        budget = self.budget
-        name = self._open = budget.take(self.model, self.most)
-        if self._is_over:  # nobody waits any more: it had to wait for room too long
-            self._end(name, Bill(counts=False, is_free=True))
-            why = "given up before there was room for it under the cap"
-            raise BudgetExceeded(f"the call was {why}", cap=f"({why})")
-        budget.count_sent()
-        try:
-            reply = send()
-        except BaseException:
-            self._end(name, Bill())
-            raise
-        self._end(name, bill(reply))
-        return reply
+        if self.most is not None:
+            self._open = self.budget.take(self.most.model, self.most.dollars)
+            if self._is_over:  # nobody waits any more: it had to wait for room too long
+                self.settle(Bill(counts=False, is_free=True))
+                why = "given up before there was room for it under the cap"
+                raise BudgetExceeded(f"the call was {why}", cap=f"({why})")
+        self.budget.count_sent()
 
-    def _end(self, name: str, bill: Bill) -> None:
-        self._open = None
+    def settle(self, bill: Bill) -> None:
+        """Give back what was not used."""
+        if self._open is None or self.most is None:
+            return
+        name, self._open = self._open, None
         cost: Decimal | None = Decimal(0)
-        if not bill.is_free and self.tariff is not None:
-            cost = self.tariff.cost(bill.usage)
-        self.budget.end(name, calls=int(bill.counts), cost=self.most if cost is None else cost)
+        if not bill.is_free and self.most.tariff is not None:
+            cost = self.most.tariff.cost(bill.usage)
+        cost = self.most.dollars if cost is None else cost
+        self.budget.end(name, calls=int(bill.counts), cost=cost)
+
+    def close(self) -> None:
+        """Count an attempt that was left behind at its most: it may have been charged for."""
+        self._is_over = True
+        self.settle(Bill())

@@ -7,7 +7,6 @@ costs through the SDK, and a replay does not even import it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -18,13 +17,13 @@ from urllib.parse import urlsplit
 from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.calls import CachedCalls, Request
-from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.facts import sensible, usage_of
 from pytest_llmeval.models.http.answers import Expected
+from pytest_llmeval.models.http.attempt import HttpFailed, NetworkFailed, Services
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, HttpRequest
-from pytest_llmeval.models.http.exchange import Exchange, HttpFailed, Post
+from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.retries import NetworkFailed, Services
+from pytest_llmeval.models.http.sender import OwnQuestion, Sender
 from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.vendors.vendor import Vendor
 from pytest_llmeval.safe_text import printable
@@ -37,15 +36,15 @@ class ChatProvider:
     Args:
         vendor: that is asked.
         calls: the calls of the trial.
-        post: sends a question once.
+        sender: sends a question.
         services: throttle, budget and limits.
     """
 
     def __init__(
-        self, vendor: Vendor, calls: CachedCalls, *, post: Post, services: Services
+        self, vendor: Vendor, calls: CachedCalls, *, sender: Sender, services: Services
     ) -> None:
         self._vendor = vendor
-        self._post = post
+        self._sender = sender
         self._exchange = Exchange(dialect=vendor, calls=calls, services=services)
 
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
@@ -97,13 +96,7 @@ class ChatProvider:
             headers=headers,
             body=body,
         )
-
-        # Not a partial: a traceback would show its arguments, and so the key.
-        def attempt(deadline: Deadline) -> HttpReply:
-            content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-            return self._post(url, headers, content, deadline)
-
-        return self._exchange.call_for(request, attempt)
+        return self._exchange.call_for(request, OwnQuestion(self._sender, url, request).send)
 
     @contextmanager
     def _failures_told(self, model: str) -> Iterator[None]:

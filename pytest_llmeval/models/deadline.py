@@ -42,11 +42,8 @@ class TimeLimit:
         self.seconds = seconds
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
 
-    def begin(self) -> Deadline:
-        """Begin a call."""
-        return Deadline(self.seconds, self._worker)
-
-    def _worker(self) -> _Worker:
+    def worker(self) -> _Worker:
+        """Take a thread that is idle, or a new one."""
         while True:
             try:
                 worker = self._idle.get_nowait()

@@ -22,11 +22,11 @@ from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.cache.reply import paid_reply
 from pytest_llmeval.errors import BudgetExceeded, CallAbandoned, ProviderFailed, SettingsError
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.budget import Bill
+from pytest_llmeval.models.budget import Bill, Reservation
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
-from pytest_llmeval.models.deadline import TimeIsUp
+from pytest_llmeval.models.deadline import Deadline, TimeIsUp
+from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.http.masking import masked_answer, masked_text
-from pytest_llmeval.models.http.retries import Services
 from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.source import drop_docstrings, innermost
 from pytest_llmeval.originals import Clock
@@ -161,26 +161,25 @@ class FunctionProvider:
     def _perform(
         self, key: str, messages: Messages, params: Mapping[str, object], run: Run, slot: Slot
     ) -> StoredReply:
-        loaded, limit = self._loaded, self._services.limit
+        loaded, limit, budget = self._loaded, self._services.limit, self._services.budget
         name = f"function/{loaded.target}"
         arguments = dict(params)
         if loaded.takes_draw:
             arguments["draw"] = _draw(key, slot)
         asked = deepcopy(list(messages))  # no replay could repeat what it does to the test's own
 
-        def send() -> object:
+        reservation = Reservation(budget, budget.most(name, {"messages": messages, **params}))
+
+        def made() -> object:
+            reservation.take()
             answer = loaded.function(asked, **arguments)
-            return run(answer) if inspect.isawaitable(answer) else answer
+            answer = run(answer) if inspect.isawaitable(answer) else answer
+            reservation.settle(Bill())
+            return answer
 
         started = Clock.seconds()
         try:
-            with self._services.budget.metered(
-                lambda deadline: deadline.run(send),
-                lambda _text: Bill(),
-                model=name,
-                body={"messages": messages, **params},
-            ) as metered:
-                text = metered(limit.begin())
+            text = Deadline(limit.seconds, limit.worker).run(made)
         except (BudgetExceeded, CallAbandoned):
             raise
         except TimeIsUp:
@@ -191,6 +190,8 @@ class FunctionProvider:
             reason = f"{name} raised {type(exc).__name__}{_place(exc)}"
             # Its text may quote the prompt: for the eyes of this session only.
             raise ProviderFailed(f"{reason}: {_first_line(exc)}", lost_for=(reason,)) from exc
+        finally:
+            reservation.close()
         seconds = Clock.seconds() - started
         if not isinstance(text, str):
             raise ProviderFailed(f"{name} returned {type(text).__name__}, not str")

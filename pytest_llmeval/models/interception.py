@@ -16,8 +16,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval.models.attribution import CurrentTrial, is_sending
 from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.retries import Services
 from pytest_llmeval.models.http.seam import Question, body_of
 from pytest_llmeval.models.http.sender import Sender
 from pytest_llmeval.models.vendors.recognition import Certainty, Recognition

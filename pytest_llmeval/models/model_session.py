@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, cached_property, partial
 from types import ModuleType
@@ -13,9 +13,8 @@ from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.models.attribution import CurrentTrial, trial_to_charge
 from pytest_llmeval.models.budget import Budget
 from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.deadline import Deadline, TimeLimit
-from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.retries import Services
+from pytest_llmeval.models.deadline import TimeLimit
+from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.imported import SEEN, once_imported
 from pytest_llmeval.models.journal import Journal, journal_of, process_name
 from pytest_llmeval.models.llm import (
@@ -204,12 +203,6 @@ class ModelSession:
     def _is_refused(self, host: str, port: int) -> bool:
         return self.replies.only_replays and self._recognition.is_model_host(host, port)
 
-    def post(
-        self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
-    ) -> HttpReply:
-        """Post a question of our own once, past the SDKs; see ``Post``."""
-        return self.sender().post(url, headers, content, deadline)
-
     def sender(self) -> Sender:
         """Make, at the first call, what sends for the clients of all trials; from any thread."""
         with self._opening:
@@ -241,7 +234,7 @@ class ModelSession:
         from pytest_llmeval.models.vendors.vendor import vendor_named
 
         vendor = vendor_named(name.provider)
-        return ChatProvider(vendor, calls, post=self.post, services=self.services)
+        return ChatProvider(vendor, calls, sender=self.sender(), services=self.services)
 
 
 def _services(settings: Settings, processes: int, worker: str, clock: Clock) -> Services:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ProviderFailed
@@ -20,6 +21,17 @@ LONGEST_PAUSE = 8.0
 LARGEST_JITTER = 0.25
 LONGEST_RETRY_AFTER = 120.0
 PATIENCE = 300.0
+
+
+class NoteSetback(Protocol):
+    """Notes why a call is held up by its provider."""
+
+    def __call__(self, *, why: str) -> None:
+        """Note it."""
+
+
+def note_nothing(*, why: str) -> None:
+    """Note of no trial why a call is held up."""
 
 
 def growing_pause(count: int, *, jitter: float) -> float:
@@ -171,8 +183,11 @@ class ProviderThrottle:
         with self._changed:
             return self._pace.is_slowed and not self._pace.may_start(self._clock.now())
 
-    def enter(self) -> float | None:
+    def enter(self, note: NoteSetback = note_nothing) -> float | None:
         """Wait until a call may start; ``leave`` must follow.
+
+        Args:
+            note: is told where the provider's sake is what holds the call up.
 
         Returns:
             When it set off; None if it may not, and to wait is no use: do not leave then.
@@ -180,6 +195,7 @@ class ProviderThrottle:
         Raises:
             ProviderFailed: the session ended meanwhile.
         """
+        is_told = False
         while True:
             if self._throttle.shared is not None:
                 self._throttle.listen(self._throttle.shared)
@@ -190,6 +206,9 @@ class ProviderThrottle:
                 if self._pace.may_start(now):
                     self._pace.in_flight += 1
                     return now
+                if self._pace.is_slowed and not is_told:
+                    is_told = True
+                    note(why="the provider wanted fewer calls")
                 if self._pace.has_given_up(now):
                     return None
                 delay = self._pace.delay(now)
@@ -198,16 +217,17 @@ class ProviderThrottle:
             if delay:
                 self._clock.sleep(delay)
 
-    def leave(self) -> None:
-        """Make room for another call."""
+    def leave(self, *, answered: float | None = None) -> None:
+        """Make room for another call.
+
+        Args:
+            answered: what ``enter`` returned for the call, if it was answered.
+        """
         with self._changed:
             self._pace.in_flight -= 1
+            if answered is not None:
+                self._pace.on_success(started=answered)
             self._changed.notify_all()
-
-    def succeeded(self, started: float) -> None:
-        """Note that a call which set off then was answered."""
-        with self._changed:
-            self._pace.on_success(started=started)
 
     def throttled(self, started: float, *, retry_after: float | None) -> None:
         """Note that a call which set off then was refused for being one too many.

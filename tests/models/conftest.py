@@ -22,14 +22,18 @@ from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.models.attribution import trial_to_charge
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.course import Course
-from pytest_llmeval.models.deadline import DEFAULT_SECONDS
-from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES
+from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline
+from pytest_llmeval.models.http.answers import Expected
+from pytest_llmeval.models.http.attempt import Attempt, Send, Services, last_reply
+from pytest_llmeval.models.http.dialect import HttpRequest
+from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
 from pytest_llmeval.models.imported import SEEN, once_imported
 from pytest_llmeval.models.interception import Interception
 from pytest_llmeval.models.llm import AsyncModel, Model
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.models.seams.taking_over import take_over
 from pytest_llmeval.models.throttle import Clock
+from pytest_llmeval.models.vendors.openai import VENDOR
 from pytest_llmeval.models.vendors.recognition import Recognition
 from pytest_llmeval.records import Call, Slot
 from pytest_llmeval.settings import CacheMode, Settings
@@ -37,6 +41,8 @@ from tests.servers.openai_server import OpenAIServer
 
 T = TypeVar("T")
 
+ORIGIN = "https://api.example"
+ANSWER = HttpReply(status=200, body=b'{"choices": [{"message": {"content": "Hi"}}]}')
 SECRET = "sk-test-4f1d9a"  # noqa: S105 - a test greps for it
 
 
@@ -83,6 +89,22 @@ class CountingTrial:
     ) -> T:
         self.waits += 1
         return await asyncio.to_thread(fn)
+
+
+def attempted(send: Send, services: Services) -> HttpReply:
+    """Attempt a call of OpenAI's until there is a last reply."""
+    request = HttpRequest(
+        method="POST", origin=ORIGIN, path="/v1/chat/completions", query="", headers={}, body={}
+    )
+    limit = services.limit
+    attempt = Attempt(
+        request=request,
+        send=send,
+        deadline=Deadline(limit.seconds, limit.worker),
+        services=services,
+        expected=Expected(dialect=VENDOR, is_stream=False),
+    )
+    return last_reply(attempt)
 
 
 class Time:

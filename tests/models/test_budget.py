@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.errors import BudgetExceeded
-from pytest_llmeval.models.budget import Bill, Budget
+from pytest_llmeval.models.budget import Bill, Budget, Reservation
 from pytest_llmeval.models.journal import Journal, journal_of, note_end
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import TokenPrice, Usage
@@ -37,9 +37,21 @@ def wrote(tokens: int | None) -> Callable[[object], Bill]:
     return lambda _reply: Bill(usage=Usage(input_tokens=1, output_tokens=tokens))
 
 
+def attempt(
+    asked: Budget, send: Callable[[], str], bill: Callable[[str], Bill], *, model: str = MODEL
+) -> str:
+    reservation = Reservation(asked, asked.most(model, BODY))
+    try:
+        reservation.take()
+        reply = send()
+        reservation.settle(bill(reply))
+        return reply
+    finally:
+        reservation.close()
+
+
 def ask(asked: Budget, tokens: int | None = 100, *, model: str = MODEL) -> str:
-    with asked.meter(model, BODY) as meter:
-        return meter.attempt(lambda: "reply", wrote(tokens))
+    return attempt(asked, lambda: "reply", wrote(tokens), model=model)
 
 
 def asked_until_refused(asked: Budget, tokens: int | None = 100) -> tuple[int, str]:
@@ -96,11 +108,8 @@ def test_a_model_without_a_price_is_asked_under_a_cap_of_calls() -> None:
 
 
 def test_a_call_whose_most_is_not_known_is_not_made() -> None:
-    with (
-        pytest.raises(BudgetExceeded, match="names no limit of the reply"),
-        budget(cost="1").meter(MODEL, {"messages": []}),
-    ):
-        pass
+    with pytest.raises(BudgetExceeded, match="names no limit of the reply"):
+        budget(cost="1").most(MODEL, {"messages": []})
 
 
 def test_a_local_model_is_asked_under_a_cap_of_nothing() -> None:
@@ -110,9 +119,8 @@ def test_a_local_model_is_asked_under_a_cap_of_nothing() -> None:
 def test_every_attempt_is_a_call_but_those_turned_away() -> None:
     capped = budget(calls=3)
     bills = [Bill(counts=False, is_free=True)] * 5 + [Bill(is_free=True)] * 2 + [Bill()]
-    with capped.meter(MODEL, BODY) as meter:
-        for bill in bills:
-            meter.attempt(lambda: "reply", lambda _reply, bill=bill: bill)
+    for bill in bills:
+        attempt(capped, lambda: "reply", lambda _reply, bill=bill: bill)
 
     with pytest.raises(BudgetExceeded):
         ask(capped)
@@ -123,11 +131,10 @@ def test_what_was_sent_is_counted_whatever_came_of_it(asked: Budget) -> None:
     def lose() -> str:
         raise ConnectionError
 
-    with asked.meter(MODEL, BODY) as meter:
-        for bill in (Bill(counts=False, is_free=True), Bill(is_free=True), Bill()):
-            meter.attempt(lambda: "reply", lambda _reply, bill=bill: bill)
-        with pytest.raises(ConnectionError):
-            meter.attempt(lose, wrote(0))
+    for bill in (Bill(counts=False, is_free=True), Bill(is_free=True), Bill()):
+        attempt(asked, lambda: "reply", lambda _reply, bill=bill: bill)
+    with pytest.raises(ConnectionError):
+        attempt(asked, lose, wrote(0))
 
     assert (asked.take_sent(), asked.take_sent()) == (4, 0)
 
@@ -142,9 +149,8 @@ def test_what_a_cap_kept_back_was_not_sent() -> None:
 
 def test_an_attempt_that_was_refused_costs_nothing() -> None:
     capped = budget(cost="0.01")
-    with capped.meter(MODEL, BODY) as meter:
-        for _ in range(3):
-            meter.attempt(lambda: "500", lambda _reply: Bill(is_free=True))
+    for _ in range(3):
+        attempt(capped, lambda: "500", lambda _reply: Bill(is_free=True))
 
     assert ask(capped) == "reply"
 
@@ -155,8 +161,8 @@ def test_an_attempt_that_got_lost_may_have_been_charged_for() -> None:
     def lose() -> str:
         raise ConnectionError
 
-    with pytest.raises(ConnectionError), capped.meter(MODEL, BODY) as meter:
-        meter.attempt(lose, wrote(0))
+    with pytest.raises(ConnectionError):
+        attempt(capped, lose, wrote(0))
 
     with pytest.raises(BudgetExceeded):
         ask(capped)
@@ -172,8 +178,7 @@ def test_who_does_not_fit_now_waits_for_those_under_way() -> None:
         return "slow"
 
     def ask_slowly() -> str:
-        with capped.meter(MODEL, BODY) as meter:
-            return meter.attempt(slowly, wrote(0))
+        return attempt(capped, slowly, wrote(0))
 
     with ThreadPoolExecutor() as threads:
         slow = threads.submit(ask_slowly)
@@ -197,33 +202,24 @@ def test_who_waits_is_sent_away_at_the_end_of_the_session() -> None:
 
 def test_an_attempt_that_nobody_waits_for_any_more_counts_at_its_most() -> None:
     capped = budget(cost="0.015")
-    go_on = threading.Event()
-    with ThreadPoolExecutor() as threads:
-        with capped.meter(MODEL, BODY) as meter:
-            started = threading.Event()
+    reservation = Reservation(capped, capped.most(MODEL, BODY))
+    reservation.take()
+    reservation.close()  # by whoever waited for it
+    with pytest.raises(BudgetExceeded):
+        ask(capped)
 
-            def hang() -> str:
-                started.set()
-                go_on.wait(300)
-                return "too late"
-
-            late = threads.submit(meter.attempt, hang, wrote(0))
-            assert started.wait(300)
-        with pytest.raises(BudgetExceeded):
-            ask(capped)
-        go_on.set()
-        assert late.result(30) == "too late"
+    reservation.settle(wrote(0)("too late"))
     with pytest.raises(BudgetExceeded):
         ask(capped)
 
 
 def test_who_was_given_up_before_there_was_room_sends_nothing() -> None:
     capped = budget(calls=1)
-    with capped.meter(MODEL, BODY) as meter:
-        pass
+    reservation = Reservation(capped, capped.most(MODEL, BODY))
+    reservation.close()
 
     with pytest.raises(BudgetExceeded, match="given up"):
-        meter.attempt(lambda: "sent", wrote(0))
+        reservation.take()
     assert ask(capped) == "reply"
 
 

@@ -12,11 +12,11 @@ import openai
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.deadline import TimeIsUp, TimeLimit
+from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
+from pytest_llmeval.models.http.attempt import Services, TimedOut
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.retries import Services, TimedOut, send_with_retries
 from pytest_llmeval.models.throttle import Clock, Throttle
-from tests.models.conftest import CountingTrial, Session, Time
+from tests.models.conftest import ANSWER, ORIGIN, CountingTrial, Session, Time, attempted
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 SHORT = 0.2  # seconds, where the limit is to be met
@@ -33,11 +33,15 @@ def never() -> Iterator[threading.Event]:
     event.set()
 
 
+def begun(limit: TimeLimit) -> Deadline:
+    return Deadline(limit.seconds, limit.worker)
+
+
 # A call
 
 
 def test_a_part_gives_what_it_returns_or_raises() -> None:
-    deadline = TimeLimit(LONG).begin()
+    deadline = begun(TimeLimit(LONG))
     assert deadline.run(lambda: "Lima") == "Lima"
     with pytest.raises(ZeroDivisionError):
         deadline.run(lambda: 1 // 0)
@@ -49,13 +53,13 @@ def test_a_part_that_does_not_end_is_left_behind(never: threading.Event) -> None
     limit = TimeLimit(SHORT)
     started = time.monotonic()
     with pytest.raises(TimeIsUp):
-        limit.begin().run(never.wait)
+        begun(limit).run(never.wait)
     assert time.monotonic() - started >= SHORT * 0.9
-    assert limit.begin().run(lambda: "another") == "another"
+    assert begun(limit).run(lambda: "another") == "another"
 
 
 def test_what_goes_on_elsewhere_gives_what_it_returns_or_raises() -> None:
-    deadline, future, broken = TimeLimit(LONG).begin(), Future[str](), Future[str]()
+    deadline, future, broken = begun(TimeLimit(LONG)), Future[str](), Future[str]()
     future.set_result("Lima")
     broken.set_exception(TimeoutError("its own"))
 
@@ -65,14 +69,14 @@ def test_what_goes_on_elsewhere_gives_what_it_returns_or_raises() -> None:
 
 
 def test_what_goes_on_elsewhere_is_left_behind_in_time() -> None:
-    deadline = TimeLimit(SHORT).begin()
+    deadline = begun(TimeLimit(SHORT))
     with pytest.raises(TimeIsUp):
         deadline.wait(Future())
     assert not deadline.allows(0)
 
 
 def test_the_parts_of_a_call_share_the_limit(never: threading.Event) -> None:
-    deadline = TimeLimit(LONG).begin()
+    deadline = begun(TimeLimit(LONG))
     assert deadline.allows(LONG - SHORT)
     with pytest.raises(TimeIsUp):
         deadline.run(lambda: never.wait(LONG))
@@ -80,25 +84,25 @@ def test_the_parts_of_a_call_share_the_limit(never: threading.Event) -> None:
 
 
 def test_time_between_the_parts_does_not_count() -> None:
-    deadline = TimeLimit(SHORT).begin()
+    deadline = begun(TimeLimit(SHORT))
     time.sleep(SHORT)
     assert deadline.run(lambda: "Lima") == "Lima"
     assert deadline.allows(0)
 
 
 def test_a_limit_longer_than_any_wait_is_none() -> None:
-    assert TimeLimit(1e300).begin().run(lambda: "Lima") == "Lima"
+    assert begun(TimeLimit(1e300)).run(lambda: "Lima") == "Lima"
 
 
 def test_a_part_finds_the_context_of_who_asks() -> None:
     name = contextvars.ContextVar("name", default="nobody")
     name.set("trial 3")
-    assert TimeLimit(LONG).begin().run(name.get) == "trial 3"
+    assert begun(TimeLimit(LONG)).run(name.get) == "trial 3"
 
 
 def test_threads_are_daemons_and_used_again() -> None:
     limit = TimeLimit(LONG)
-    threads = [limit.begin().run(threading.current_thread) for _ in range(3)]
+    threads = [begun(limit).run(threading.current_thread) for _ in range(3)]
     assert len(set(threads)) == 1
     assert threads[0].daemon
     assert threads[0] is not threading.current_thread()
@@ -106,9 +110,9 @@ def test_threads_are_daemons_and_used_again() -> None:
 
 def test_a_thread_that_a_fork_left_in_the_parent_is_not_asked() -> None:
     limit = TimeLimit(LONG)
-    thread = limit.begin().run(threading.current_thread)
+    thread = begun(limit).run(threading.current_thread)
     thread.is_alive = lambda: False  # type: ignore[method-assign]
-    assert limit.begin().run(threading.current_thread) is not thread
+    assert begun(limit).run(threading.current_thread) is not thread
 
 
 # A request
@@ -121,34 +125,32 @@ class Sender:
         self.time = Time()
         clock = Clock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
         throttle = Throttle(clock=clock)
-        self.provider = throttle.of("openai", "https://api.example")
+        self.provider = throttle.of("openai", ORIGIN)
         self._policy = Services(throttle=throttle, limit=TimeLimit(seconds))
 
     def send(self, *replies: HttpReply) -> HttpReply:
         left = list(replies)
-        return send_with_retries(lambda _deadline: left.pop(0), self._policy, self.provider)
+        return attempted(lambda _deadline: left.pop(0), self._policy)
 
     def send_for_ever(self, never: threading.Event) -> HttpReply:
         def attempt() -> HttpReply:
             never.wait(LONG)
-            return HttpReply(status=200)
+            return ANSWER
 
-        return send_with_retries(
-            lambda deadline: deadline.run(attempt), self._policy, self.provider
-        )
+        return attempted(lambda deadline: deadline.run(attempt), self._policy)
 
 
 def test_a_pause_that_is_longer_than_what_is_left_is_not_begun() -> None:
     sender = Sender(0.4)
     failed = HttpReply(status=500)
-    assert sender.send(failed, HttpReply(status=200)) is failed  # the pause would take 0.5
+    assert sender.send(failed, ANSWER) is failed  # the pause would take 0.5
     assert sender.time.slept == []
 
 
 def test_waits_for_a_provider_that_slows_us_down_do_not_count() -> None:
     sender = Sender(5.0)
     busy = [HttpReply(status=429, headers={"retry-after": "7"})] * 9
-    assert sender.send(*busy, HttpReply(status=200)).status == 200
+    assert sender.send(*busy, ANSWER).status == 200
     assert sum(sender.time.slept) == 9 * 7
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed
 from pytest_llmeval.models.budget import Budget
-from pytest_llmeval.models.http.retries import Services
+from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import TokenPrice
 from tests.models.conftest import CountingTrial, Session

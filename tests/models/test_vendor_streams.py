@@ -9,9 +9,9 @@ from typing import Any
 import anthropic
 import pytest
 
+from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.http.dialect import Dialect, as_it_is
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.retries import Services
 from pytest_llmeval.models.http.sender import newest
 from pytest_llmeval.models.http.trial_transport import TrialTransport
 from pytest_llmeval.models.vendors.anthropic import part_of_message

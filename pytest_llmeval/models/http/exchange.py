@@ -7,51 +7,28 @@ there is none, it raises why.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 
 from pytest_llmeval.cache.reply import StoredReply, paid_reply
-from pytest_llmeval.errors import BudgetExceeded, Lost, ProviderFailed, ReplayMiss
-from pytest_llmeval.models.budget import Bill
+from pytest_llmeval.errors import BudgetExceeded, ReplayMiss
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.deadline import Deadline
-from pytest_llmeval.models.facts import usage_of
-from pytest_llmeval.models.http.answers import Expected, settled
-from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, Dialect, HttpRequest
-from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, own_failure
-from pytest_llmeval.models.http.masking import masked, masked_success, secrets_of
-from pytest_llmeval.models.http.retries import (
+from pytest_llmeval.models.http.answers import Expected
+from pytest_llmeval.models.http.attempt import (
     Attempt,
+    HttpFailed,
     NetworkFailed,
+    Send,
     Services,
-    is_throttled,
-    send_with_retries,
+    last_reply,
 )
+from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, Dialect, HttpRequest
+from pytest_llmeval.models.http.http_reply import own_failure
+from pytest_llmeval.models.http.masking import masked, masked_success, secrets_of
 from pytest_llmeval.records import Slot
-
-# Posts a question of our own once: URL, headers, body, and the time that is left for it. Raises
-# ``NetworkFailed`` and ``TimeIsUp``.
-Post = Callable[[str, Mapping[str, str], bytes, Deadline], HttpReply]
-
-
-class HttpFailed(ProviderFailed):
-    """A call ended in a reply that cannot be used."""
-
-    def __init__(
-        self, reply: HttpReply, *, is_refusal: bool = False, unset: Sequence[str] = ()
-    ) -> None:
-        """Describe the reply by status and error code, as its text may quote the prompt."""
-        lost = Lost.CONTENT if reply.failure == "content" else Lost.STATUS
-        lost = Lost.KEY_REFUSED if reply.refuses_key else lost
-        values = str(reply.status), *filter(None, [reply.error.code])
-        if unset:
-            lost, values = Lost.NO_KEY, tuple(unset)
-        message = reply.error.message if is_refusal else lost.told(values)
-        super().__init__(message, lost=lost, lost_for=values, is_refusal=is_refusal)
-        self.reply = reply
-
 
 # Why a request was not answered. An SDK is told by a reply, see ``seam.reply_for_sdk``.
 Unanswered = ReplayMiss | BudgetExceeded | HttpFailed | NetworkFailed
@@ -73,7 +50,12 @@ class Exchange:
     services: Services
 
     def call_for(
-        self, request: HttpRequest, attempt: Attempt, *, awaits: bool = False
+        self,
+        request: HttpRequest,
+        send: Send,
+        *,
+        awaits: bool = False,
+        patience: float | None = None,
     ) -> tuple[Request, Expected]:
         """Describe a request as the cache and the run know it, and the reply that it wants.
 
@@ -82,14 +64,14 @@ class Exchange:
 
         Args:
             request: what is to be sent.
-            attempt: sends it once.
+            send: sends it once.
             awaits: an attempt goes on only while this event loop runs.
+            patience: seconds for which its client waits, None where that is not known.
         """
-        dialect, body = self.dialect, request.body
+        dialect = self.dialect
         canonical = dialect.canonical(request, self.calls.aliases)
-        asked = dialect.read_request(request.path, body)
+        asked = dialect.read_request(request.path, request.body)
         name, sampling = asked.model, asked.sampling
-        model = f"{dialect.provider}/{name}" if isinstance(name, str) else None
         expected = Expected(
             dialect=dialect, is_stream=asked.is_stream, answers=dialect.check_of(request.path)
         )
@@ -97,6 +79,10 @@ class Exchange:
         has_no_key = PLACEHOLDER_KEY in " ".join((*request.headers.values(), request.query))
         unset = _unset_variables(dialect) if has_no_key else ()
         key = canonical.key()
+        model = f"{dialect.provider}/{name}" if isinstance(name, str) else None
+        perform = partial(
+            self._perform, request, send, expected, unset, key=key, model=model, patience=patience
+        )
         call = Request(
             key=key,
             model=model,
@@ -104,38 +90,38 @@ class Exchange:
             parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
             canonical=canonical,
             accepts=expected.accepts,
-            perform=partial(
-                self._perform, request, expected, attempt, model=model, unset=unset, key=key
-            ),
+            perform=perform,
             awaits=awaits,
+            patience=patience,
         )
         return call, expected
 
     def _perform(
         self,
         request: HttpRequest,
+        send: Send,
         expected: Expected,
-        attempt: Attempt,
+        unset: Sequence[str],
         slot: Slot,
         *,
-        model: str | None,
-        unset: Sequence[str],
         key: str,
+        model: str | None,
+        patience: float | None,
     ) -> StoredReply:
         """Make the call; anything but a complete success is raised."""
-        dialect, services = self.dialect, self.services
-        _check_key(request, dialect.key_variable, unset=unset)
-        throttle = services.throttle.of(dialect.provider, request.origin)
-        with services.budget.metered(
-            lambda deadline: settled(attempt(deadline), expected),
-            _bill,
-            model=model,
-            body=request.body,
-            own_limit=dialect.reply_limit,
-        ) as metered:
-            reply = send_with_retries(
-                metered, services, throttle, note=partial(self.calls.trial.note_setback, key, slot)
-            )
+        services = self.services
+        _check_key(request, self.dialect.key_variable, unset=unset)
+        attempt = Attempt(
+            request=request,
+            send=send,
+            deadline=Deadline(services.limit.seconds, services.limit.worker),
+            services=services,
+            expected=expected,
+            most=services.budget.most(model, request.body, self.dialect.reply_limit),
+            patience=patience,
+            note=partial(self.calls.trial.note_setback, key, slot),
+        )
+        reply = last_reply(attempt)
         # The keys are in no variable: pytest shows those of a call that fails.
         if reply.facts is None:
             raise HttpFailed(
@@ -149,15 +135,6 @@ class Exchange:
             headers={"content-type": reply.headers.get("content-type", "application/json")},
             facts=reply.facts,
         )
-
-
-def _bill(reply: HttpReply) -> Bill:
-    """Tell the budget what an attempt took."""
-    if reply.facts is not None:
-        return Bill(usage=usage_of(reply.facts))
-    # A reply that we found unusable came all the same, and may be charged for.
-    is_free = OWN_TYPE not in reply.error.names
-    return Bill(counts=not is_throttled(reply), is_free=is_free)
 
 
 def _unset_variables(dialect: Dialect) -> tuple[str, ...]:

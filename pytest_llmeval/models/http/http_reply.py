@@ -7,9 +7,12 @@ is a failure of the infrastructure: a status nobody thought of must not score a 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from http import HTTPStatus
 
@@ -213,6 +216,47 @@ class HttpReply:
         is_named = any(map(_KEY_NAME.search, self.error.names))
         is_named = is_named or bool(_KEY_MESSAGE.match(self.error.message))
         return is_named or self.status == HTTPStatus.UNAUTHORIZED
+
+
+def is_throttled(reply: HttpReply) -> bool:
+    """Whether the provider only wants fewer calls, and will answer this one later."""
+    if not may_pass(reply) or reply.error.is_unpaid:
+        return False
+    return reply.status in THROTTLING_STATUSES or retry_after(reply.headers) is not None
+
+
+def may_pass(outcome: HttpReply) -> bool:
+    """Whether asking again may help: not if the server says no, or refuses the request."""
+    if outcome.headers.get("x-should-retry") == "false":
+        return False
+    is_servers_fault = outcome.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    if outcome.status not in RETRIED_STATUSES and not is_servers_fault:
+        return False
+    return outcome.failure == "infrastructure"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Read the wait the server asks for, in seconds; None if it names no sensible one."""
+    value, milliseconds = headers.get("retry-after", ""), headers.get("retry-after-ms", "")
+    for seconds in (_number(milliseconds) / 1000, _number(value), _seconds_until(value)):
+        if math.isfinite(seconds):
+            return seconds if seconds >= 0 else None
+    return None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _seconds_until(date: str) -> float:
+    try:
+        moment = parsedate_to_datetime(date)
+        return (moment.replace(tzinfo=moment.tzinfo or UTC) - Clock.now()).total_seconds()
+    except (ValueError, OverflowError):  # the latter by a year or a zone beyond what C counts
+        return math.nan
 
 
 def own_failure(status: int, message: str, *, code: str) -> HttpReply:

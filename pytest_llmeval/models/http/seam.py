@@ -25,8 +25,15 @@ from pytest_llmeval.errors import CallAbandoned, ClientLate, ReplayMiss, comes_o
 from pytest_llmeval.models.attribution import CurrentTrial, charging, sending
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp
+from pytest_llmeval.models.http.attempt import (
+    HttpFailed,
+    NetworkFailed,
+    OwnDeadline,
+    Send,
+    TimedOut,
+)
 from pytest_llmeval.models.http.dialect import HttpRequest
-from pytest_llmeval.models.http.exchange import UNANSWERED, Exchange, HttpFailed, Unanswered
+from pytest_llmeval.models.http.exchange import UNANSWERED, Exchange, Unanswered
 from pytest_llmeval.models.http.http_reply import (
     ANSWERING_STATUSES,
     HttpReply,
@@ -34,7 +41,6 @@ from pytest_llmeval.models.http.http_reply import (
     ReplyTooLarge,
     own_failure,
 )
-from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, OwnDeadline, TimedOut
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.http.uploads import FORM, form_object
 from pytest_llmeval.originals import Clock
@@ -45,7 +51,6 @@ if TYPE_CHECKING:
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
 PACKING = "content-encoding"
-READ_TIMEOUTS = ("ReadTimeout", "SocketTimeoutError", "TimeoutError")  # of httpx, of aiohttp
 # They describe bytes that were decoded, or a connection that is not the SDK's.
 CONNECTION_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 # A redirected request would be another request, which a replay could not find.
@@ -71,11 +76,11 @@ class Question:
     exchange: Exchange
     retries_errors: bool = False
 
-    def answer(self, attempt: Attempt) -> Any:
+    def answer(self, send: Send) -> Any:
         """Answer it.
 
         Args:
-            attempt: sends it once and reads the whole reply.
+            send: sends it once and reads the whole reply.
 
         Raises:
             library.RequestError: the network failed, however often it was tried.
@@ -83,18 +88,18 @@ class Question:
         """
         outcome: StoredReply | Unanswered
         try:
-            outcome = self.exchange.calls.call(self._call(attempt))
+            outcome = self.exchange.calls.call(self._call(send))
         except UNANSWERED as exc:
             outcome = exc
         except ClientLate as exc:
             raise self.library.ReadTimeout(str(exc), request=self.request) from None
         return self._handed_on(outcome)
 
-    async def answer_async(self, attempt: Attempt, *, awaits: bool = False) -> Any:
+    async def answer_async(self, send: Send, *, awaits: bool = False) -> Any:
         """Answer it to a coroutine: as ``answer``. Once that has given up, no attempt is begun.
 
         Args:
-            attempt: sends it once and reads the whole reply.
+            send: sends it once and reads the whole reply.
             awaits: an attempt goes on only while this event loop runs.
         """
         is_over = False
@@ -102,7 +107,7 @@ class Question:
         def unless_over(deadline: Deadline) -> HttpReply:
             if is_over:
                 raise CallAbandoned
-            return attempt(deadline)
+            return send(deadline)
 
         outcome: StoredReply | Unanswered
         try:
@@ -115,18 +120,18 @@ class Question:
             is_over = True
         return self._handed_on(outcome)
 
-    async def answer_on_loop(self, attempt: Callable[[], Awaitable[HttpReply]]) -> Any:
+    async def answer_on_loop(self, send: Callable[[], Awaitable[HttpReply]]) -> Any:
         """Answer it to a coroutine: as ``answer_async``.
 
         Args:
-            attempt: sends it once and reads the whole reply; run on this event loop.
+            send: sends it once and reads the whole reply; run on this event loop.
         """
         import asyncio  # where nothing awaits nobody needs it
 
-        run = partial(run_on_loop, attempt, asyncio.get_running_loop(), copy_context())
+        run = partial(run_on_loop, send, asyncio.get_running_loop(), copy_context())
         return await self.answer_async(run, awaits=True)
 
-    def _call(self, attempt: Attempt, *, awaits: bool = False) -> Request:
+    def _call(self, send: Send, *, awaits: bool = False) -> Request:
         url = self.request.url
         path, _, query = url.raw_path.decode("ascii").partition("?")
         sent = HttpRequest(
@@ -137,25 +142,10 @@ class Question:
             headers=self.request.headers,
             body=self.body,
         )
-        call, _ = self.exchange.call_for(sent, partial(self._send, attempt), awaits=awaits)
-        return replace(call, patience=self._patience)
-
-    @property
-    def _patience(self) -> float | None:
-        """Seconds for which its client waits, None where it waits for ever or does not say."""
-        seconds: float | None = self.request.extensions.get("timeout", {}).get("read")
-        return seconds
-
-    def _send(self, attempt: Attempt, deadline: Deadline) -> HttpReply:
-        """Send it once; a timeout of its client, shorter than ours, is no failure of others."""
-        try:
-            return attempt(deadline)
-        except NetworkFailed as exc:
-            patience = self._patience
-            is_late = type(exc.error).__name__ in READ_TIMEOUTS
-            if is_late and patience is not None and patience < self.exchange.services.limit.seconds:
-                raise OwnDeadline(exc.error) from exc
-            raise
+        # None where its client waits for ever or does not say.
+        patience = self.request.extensions.get("timeout", {}).get("read")
+        call, _ = self.exchange.call_for(sent, send, awaits=awaits, patience=patience)
+        return call
 
     def _handed_on(self, outcome: StoredReply | Unanswered) -> Any:
         is_for_sdk = self.retries_errors and not isinstance(outcome, OwnDeadline)

@@ -10,9 +10,11 @@ else runs on the event loop is not in the seconds of a call, and no connection b
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from errno import EPROTO
 from functools import cache, partial
 from importlib import import_module
@@ -25,8 +27,9 @@ from weakref import WeakKeyDictionary, finalize, ref
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp
+from pytest_llmeval.models.http.attempt import NetworkFailed, Send
+from pytest_llmeval.models.http.dialect import HttpRequest
 from pytest_llmeval.models.http.http_reply import HttpReply, Reading, ReplyTooLarge
-from pytest_llmeval.models.http.retries import Attempt, NetworkFailed
 from pytest_llmeval.models.http.seam import PACKING, send_once, unpacked
 from pytest_llmeval.originals import Clock
 from pytest_llmeval.safe_text import printable
@@ -128,7 +131,7 @@ class Sender:
         self._opening = fork_safe_lock()
         self._tls: ssl.SSLContext | None = None
 
-    def attempt(self, library: Any, transport: Any, request: Any, plain: Any = None) -> Attempt:
+    def attempt(self, library: Any, transport: Any, request: Any, plain: Any = None) -> Send:
         """Return what sends a request, which was read, by a blocking transport.
 
         Args:
@@ -147,7 +150,7 @@ class Sender:
 
     def beside(
         self, library: Any, transport: Any, request: Any, plain: Any, *, awaits: bool = False
-    ) -> Attempt | None:
+    ) -> Send | None:
         """Return what sends a request as a transport would, by connections that are kept here.
 
         None where the transport has to send by itself: somebody stands below it, it is of a class
@@ -171,7 +174,7 @@ class Sender:
     def post(
         self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
     ) -> HttpReply:
-        """Post a question of our own once and read the whole reply.
+        """Post a question of our own once and read the whole reply, past the SDKs.
 
         Args:
             url: http or https, without user and password.
@@ -289,6 +292,26 @@ def _options(pool: Any) -> dict[str, Any]:
     """Read the arguments with which a pool was made; raises KeyError where one is not kept."""
     names, kept = signature(_blocking_kind(pool)).parameters, vars(pool)
     return {name: kept[f"_{name}"] for name in names if f"_{name}" in kept or name not in NOT_KEPT}
+
+
+@dataclass(frozen=True, slots=True, repr=False)  # pytest would show the key in tracebacks
+class OwnQuestion:
+    """A question of ours, on its way.
+
+    Attributes:
+        sender: sends it.
+        url: where it goes.
+        request: what is asked.
+    """
+
+    sender: Sender
+    url: str
+    request: HttpRequest
+
+    def send(self, deadline: Deadline) -> HttpReply:
+        """Send it once, and read the whole reply; raises as ``Sender.post``."""
+        body = json.dumps(self.request.body, separators=(",", ":"), ensure_ascii=False)
+        return self.sender.post(self.url, self.request.headers, body.encode(), deadline)
 
 
 class OwnRequest(NamedTuple):

@@ -8,10 +8,10 @@ import pytest
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.models.deadline import Deadline
+from pytest_llmeval.models.http.attempt import NetworkFailed, Send, Services
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, HttpRequest
 from pytest_llmeval.models.http.exchange import UNANSWERED, Exchange, HttpFailed
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, Services
 from pytest_llmeval.models.http.seam import json_object, reply_for_sdk
 from pytest_llmeval.models.vendors.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
@@ -34,8 +34,8 @@ def request(**changes: object) -> HttpRequest:
     return HttpRequest(**{**fields, **changes})  # type: ignore[arg-type]  # by name
 
 
-def answer(exchange: Exchange, sent: HttpRequest, attempt: Attempt) -> StoredReply:
-    call, _ = exchange.call_for(sent, attempt)
+def answer(exchange: Exchange, sent: HttpRequest, send: Send) -> StoredReply:
+    call, _ = exchange.call_for(sent, send)
     return exchange.calls.call(call)
 
 

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from pytest_llmeval.models.http.answers import Expected, settled
-from pytest_llmeval.models.http.http_reply import HttpReply, read_error, status_of
-from pytest_llmeval.models.http.retries import is_throttled
+from pytest_llmeval.models.http.http_reply import HttpReply, is_throttled, read_error, status_of
 from pytest_llmeval.models.vendors.openai import VENDOR
 
 ABOUT_CONTENT = {400, 413, 415, 422, 451}

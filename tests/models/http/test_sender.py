@@ -15,8 +15,8 @@ import pytest
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.http import sender
+from pytest_llmeval.models.http.attempt import NetworkFailed
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
-from pytest_llmeval.models.http.retries import NetworkFailed
 from pytest_llmeval.models.http.sender import Sender, newest
 from tests.models.conftest import CountingTrial, Session, encrypted
 from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
@@ -32,7 +32,7 @@ def line() -> Iterator[Sender]:
 
 
 def unhurried() -> Deadline:
-    return TimeLimit().begin()
+    return Deadline(60, TimeLimit().worker)
 
 
 def post(
@@ -135,7 +135,7 @@ def test_a_reply_that_is_not_complete_in_time_is_none(
     line: Sender, server: OpenAIServer, scripted: Scripted
 ) -> None:
     server.then(scripted)
-    deadline = TimeLimit(0.3).begin()
+    deadline = Deadline(0.3, TimeLimit().worker)
 
     with pytest.raises(TimeIsUp):
         post(line, server, deadline=deadline)
@@ -146,7 +146,7 @@ def test_a_reply_that_is_not_complete_in_time_is_none(
 
 def test_what_one_attempt_took_is_missing_to_the_next(line: Sender, server: OpenAIServer) -> None:
     server.then(Scripted(delay=0.1), Scripted(delay=NEVER))
-    deadline = TimeLimit(2).begin()
+    deadline = Deadline(2, TimeLimit().worker)
 
     post(line, server, deadline=deadline)
     assert deadline.left < 1.91
@@ -163,9 +163,7 @@ def test_a_host_that_cannot_be_reached_in_time_is_given_up(
     monkeypatch.setattr(socket, "create_connection", lambda *_args, **_options: ended.wait(300))
 
     with pytest.raises(TimeIsUp):
-        line.post(
-            "http://127.0.0.1:9/v1", headers={}, content=b"{}", deadline=TimeLimit(0.05).begin()
-        )
+        line.post("http://127.0.0.1:9/v1", {}, b"{}", Deadline(0.05, TimeLimit().worker))
     ended.set()
 
 

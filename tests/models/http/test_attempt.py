@@ -8,20 +8,21 @@ from email.utils import format_datetime
 import pytest
 
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline, TimeLimit
-from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.retries import (
+from pytest_llmeval.models.http.attempt import (
     GAVE_UP,
     MOST_REFUSALS,
-    Attempt,
     NetworkFailed,
+    Send,
     Services,
+)
+from pytest_llmeval.models.http.http_reply import (
+    HttpReply,
     is_throttled,
     may_pass,
     retry_after,
-    send_with_retries,
 )
 from pytest_llmeval.models.throttle import PATIENCE, Clock, Throttle
-from tests.models.conftest import Time
+from tests.models.conftest import ANSWER, ORIGIN, Time, attempted
 
 
 def attempts(*outcomes: HttpReply | Exception) -> Callable[[], HttpReply]:
@@ -44,11 +45,11 @@ class Sender:
         self.slept = self.time.slept
         clock = Clock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
         self.throttle = Throttle(ceiling=8, clock=clock)
-        self.provider = self.throttle.of("openai", "https://api.example")
+        self.provider = self.throttle.of("openai", ORIGIN)
         self._policy = Services(throttle=self.throttle, limit=TimeLimit(seconds))
 
-    def send(self, attempt: Attempt) -> HttpReply:
-        return send_with_retries(attempt, self._policy, self.provider)
+    def send(self, send: Send) -> HttpReply:
+        return attempted(send, self._policy)
 
 
 @pytest.fixture
@@ -62,18 +63,15 @@ def failing(status: int = 500, **headers: str) -> HttpReply:
     )
 
 
-OK = HttpReply(status=200)
-
-
 def test_success_is_not_waited_for(sender: Sender) -> None:
-    assert sender.send(attempts(OK)) is OK
+    assert sender.send(attempts(ANSWER)).body == ANSWER.body
     assert sender.slept == []
 
 
 def test_two_failures_are_forgiven_with_growing_waits(sender: Sender) -> None:
     lost = NetworkFailed(OSError())
 
-    assert sender.send(attempts(lost, failing(502), OK)) is OK
+    assert sender.send(attempts(lost, failing(502), ANSWER)).body == ANSWER.body
     assert sender.slept == [0.5, 1.0]
 
 
@@ -103,25 +101,25 @@ def test_a_refused_request_is_not_repeated(sender: Sender) -> None:
 def test_waits_for_the_provider_use_up_no_retry(sender: Sender) -> None:
     busy = [failing(429, retry_after="7")] * 9
 
-    assert sender.send(attempts(failing(), *busy, failing(), OK)) is OK
+    assert sender.send(attempts(failing(), *busy, failing(), ANSWER)).body == ANSWER.body
     assert sum(sender.slept) == 0.5 + 9 * 7 + 1.0
 
 
 def test_refusals_halve_what_may_be_in_flight(sender: Sender) -> None:
-    sender.send(attempts(failing(503), failing(529), OK))
+    sender.send(attempts(failing(503), failing(529), ANSWER))
 
     (slowdown,) = sender.throttle.take_slowdowns()
     assert (slowdown.times, slowdown.lowest) == (2, 2)
 
 
 def test_other_failures_do_not(sender: Sender) -> None:
-    sender.send(attempts(failing(500), NetworkFailed(OSError()), OK))
+    sender.send(attempts(failing(500), NetworkFailed(OSError()), ANSWER))
 
     assert sender.throttle.take_slowdowns() == []
 
 
 def test_each_attempt_leaves_the_gate(sender: Sender) -> None:
-    sender.send(attempts(NetworkFailed(OSError()), failing(503), failing(500), OK))
+    sender.send(attempts(NetworkFailed(OSError()), failing(503), failing(500), ANSWER))
 
     assert sender.provider._pace.in_flight == 0
 
@@ -137,7 +135,7 @@ def test_a_call_that_is_refused_for_ever_is_given_up(sender: Sender) -> None:
     refused = failing(429)
 
     def attempt(_deadline: Deadline) -> HttpReply:
-        sender.provider.succeeded(sender.time.now())  # others come through
+        sender.provider._pace.on_success(started=sender.time.now())  # others come through
         return refused
 
     assert sender.send(attempt) is refused
@@ -163,15 +161,15 @@ def test_one_call_tries_again_when_the_pause_is_over(sender: Sender) -> None:
     sender.send(lambda _deadline: failing(429, retry_after="90"))
     sender.time.sleep(90)
 
-    assert sender.send(attempts(OK)) is OK
-    assert sender.send(attempts(failing(429), OK)) is OK
+    assert sender.send(attempts(ANSWER)).body == ANSWER.body
+    assert sender.send(attempts(failing(429), ANSWER)).body == ANSWER.body
 
 
 def test_the_pauses_of_other_calls_use_up_no_time_of_a_call() -> None:
     sender = Sender(seconds=3)
     sender.provider.throttled(0, retry_after=60)
 
-    assert sender.send(attempts(OK)) is OK
+    assert sender.send(attempts(ANSWER)).body == ANSWER.body
     assert sender.slept == [60]
 
 

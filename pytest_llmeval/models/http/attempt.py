@@ -1,0 +1,262 @@
+"""The attempts of a call that is paid for: how one is made, whether another follows, and when.
+
+Two kinds of failure: one that may pass (a lost connection, a 500) is forgiven twice. A
+refusal for being one too many (429, 503, 529, or whatever comes with Retry-After) is no
+failure at all: the call waits at the throttle of its provider until it is let through.
+
+A loop of our own and not a library such as stamina: the wait must come from the
+server's Retry-After where there is one, must be shared by all calls to that provider,
+must end where it is too long, and the SDKs must be told that nobody is to retry behind
+us. With a library these rules become hooks that are longer than the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from pytest_llmeval.cache.reply import SUCCESS
+from pytest_llmeval.errors import CallAbandoned, Lost, ProviderFailed
+from pytest_llmeval.models.budget import Bill, Budget, HighestCost, Reservation
+from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit, Watched
+from pytest_llmeval.models.facts import usage_of
+from pytest_llmeval.models.http.answers import Expected, settled
+from pytest_llmeval.models.http.dialect import HttpRequest
+from pytest_llmeval.models.http.http_reply import (
+    MAX_REPLY_BYTES,
+    OWN_TYPE,
+    HttpReply,
+    is_throttled,
+    may_pass,
+    own_failure,
+    retry_after,
+)
+from pytest_llmeval.models.throttle import (
+    NoteSetback,
+    ProviderThrottle,
+    Throttle,
+    growing_pause,
+    note_nothing,
+)
+
+MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never gets through
+READ_TIMEOUTS = ("ReadTimeout", "SocketTimeoutError", "TimeoutError")  # of httpx, of aiohttp
+
+# Sends a request once and reads the whole reply; raises ``NetworkFailed``, or ``TimeIsUp`` when
+# nothing is left of the time that it is given.
+Send = Callable[[Deadline], HttpReply]
+
+
+GAVE_UP = own_failure(
+    HTTPStatus.TOO_MANY_REQUESTS,
+    "the provider lets nothing through for minutes, so this call was not made. "
+    "Lower --llm-concurrency, or see what limits the account",
+    code="llmeval_gave_up",
+)
+
+
+class NetworkFailed(ProviderFailed):
+    """An attempt brought no reply.
+
+    Attributes:
+        error: what the HTTP library raised.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        """Describe the error by its type: its text may quote a key, or name files and hosts."""
+        kind, cause = type(error).__name__, getattr(error, "strerror", None)
+        told = f"{kind}: {cause}" if isinstance(error, OSError) and cause else kind
+        ProviderFailed.__init__(self, told, lost=Lost.NETWORK, lost_for=(kind,))
+        self.error = error
+
+
+class TimedOut(NetworkFailed):
+    """A call took longer than ``--llm-timeout`` allows, its retries included."""
+
+    def __init__(self, seconds: float) -> None:
+        """Say how long it was waited for, and what to do about it."""
+        error = TimeoutError()
+        error.strerror = (
+            f"nothing came within {seconds:g} s, retries included; if the model needs "
+            "longer, raise --llm-timeout"
+        )
+        super().__init__(error)
+        self.lost, self.lost_for = Lost.TIMEOUT, (f"{seconds:g}",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What every call of a session shares: throttle, budget and limits.
+
+    Attributes:
+        retries: attempts after the first one; refusals for being one too many not counted.
+        throttle: through which every attempt goes, and whose clock passes the time.
+        budget: from which every attempt is paid.
+        limit: for all attempts of one call and the waits between them; those at the throttle, for
+            the provider's sake, do not count.
+        max_reply_bytes: decoded, that are read of a reply.
+    """
+
+    retries: int = 2
+    throttle: Throttle = field(default_factory=Throttle)
+    budget: Budget = field(default_factory=Budget)
+    limit: TimeLimit = field(default_factory=TimeLimit)
+    max_reply_bytes: int = MAX_REPLY_BYTES
+
+
+class OwnDeadline(NetworkFailed, CallAbandoned):
+    """The client waited no longer, by a timeout of its own that is shorter than ours."""
+
+    def __init__(self, error: Exception) -> None:
+        """Tell it from a network that failed."""
+        super().__init__(error)
+        self.lost, self.lost_for = Lost.OWN_TIMEOUT, ()
+
+
+class HttpFailed(ProviderFailed):
+    """A call ended in a reply that cannot be used."""
+
+    def __init__(
+        self, reply: HttpReply, *, is_refusal: bool = False, unset: Sequence[str] = ()
+    ) -> None:
+        """Describe the reply by status and error code, as its text may quote the prompt."""
+        lost = Lost.CONTENT if reply.failure == "content" else Lost.STATUS
+        lost = Lost.KEY_REFUSED if reply.refuses_key else lost
+        values = str(reply.status), *filter(None, [reply.error.code])
+        if unset:
+            lost, values = Lost.NO_KEY, tuple(unset)
+        message = reply.error.message if is_refusal else lost.told(values)
+        super().__init__(message, lost=lost, lost_for=values, is_refusal=is_refusal)
+        self.reply = reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Attempt:
+    """One attempt of a call; the next one is the same again.
+
+    Attributes:
+        request: what is asked.
+        send: sends it once.
+        deadline: of all attempts of the call.
+        services: throttle, budget and limits.
+        expected: the kind of reply that is wanted.
+        most: what an attempt can cost at most; None where no cap asks.
+        patience: seconds for which the client waits, None where that is not known.
+        note: is told what holds the call up.
+    """
+
+    request: HttpRequest
+    send: Send
+    deadline: Deadline
+    services: Services
+    expected: Expected
+    most: HighestCost | None = None
+    patience: float | None = None
+    note: NoteSetback = note_nothing
+
+    @property
+    def throttle(self) -> ProviderThrottle:
+        """The throttle of the provider that is asked."""
+        return self.services.throttle.of(self.expected.dialect.provider, self.request.origin)
+
+    def made(self) -> HttpReply:
+        """Make it once the throttle lets it through, under the caps and until the deadline.
+
+        Returns:
+            The reply, read to its end: with the facts of its call where it is an answer.
+
+        Raises:
+            NetworkFailed: there was no reply.
+            TimeIsUp: it was not complete in time.
+            BudgetExceeded: a cap leaves no room for it.
+            ProviderFailed: the session ended before it was made.
+        """
+        services = self.services
+        throttle = self.throttle
+        started = throttle.enter(self.note)
+        if started is None:
+            return GAVE_UP
+        answered = None
+        try:
+            if self.most is None:
+                services.budget.count_sent()
+                reply = settled(self.send(self.deadline), self.expected)
+            else:
+                reply = self._made_under_caps(self.most)
+            if reply.status in SUCCESS:
+                answered = started
+            elif is_throttled(reply):
+                throttle.throttled(started, retry_after=retry_after(reply.headers))
+        except NetworkFailed as exc:
+            is_late, limit = type(exc.error).__name__ in READ_TIMEOUTS, services.limit.seconds
+            if is_late and self.patience is not None and self.patience < limit:
+                raise OwnDeadline(exc.error) from exc
+            raise
+        finally:
+            throttle.leave(answered=answered)
+        return reply
+
+    def _made_under_caps(self, most: HighestCost) -> HttpReply:
+        """Make it in a thread: to wait for room uses up its time."""
+        reservation = Reservation(self.services.budget, most)
+
+        def run() -> HttpReply:
+            reservation.take()
+            reply = settled(self.send(Watched()), self.expected)
+            reservation.settle(_bill(reply))
+            return reply
+
+        try:
+            return self.deadline.run(run)
+        finally:
+            reservation.close()
+
+
+def last_reply(attempt: Attempt) -> HttpReply:
+    """Attempt a call until it succeeds, cannot succeed, or was tried often enough.
+
+    Returns:
+        The last reply, whatever its status.
+
+    Raises:
+        NetworkFailed: as the last attempt raised it.
+        TimedOut: the attempts took too long together.
+        BudgetExceeded, ProviderFailed: as ``Attempt.made``.
+    """
+    services, clock = attempt.services, attempt.services.throttle.clock
+    retries = refusals = 0
+    while True:
+        failure, pause = None, 0.0
+        try:
+            reply = attempt.made()
+        except TimeIsUp:
+            raise TimedOut(services.limit.seconds) from None
+        except NetworkFailed as exc:
+            failure = exc
+            is_final = isinstance(exc, OwnDeadline)
+        else:
+            is_final = reply.status in SUCCESS or reply is GAVE_UP or not may_pass(reply)
+        if failure is None and not is_final and is_throttled(reply):
+            refusals += 1
+            is_final = refusals >= MOST_REFUSALS or attempt.throttle.has_given_up
+        elif not is_final:
+            is_final = retries >= services.retries
+            pause = growing_pause(retries, jitter=clock.jitter())
+            retries += 1
+        if is_final or not attempt.deadline.allows(pause):
+            if failure is not None:
+                raise failure
+            return reply
+        attempt.note(why=f"HTTP {reply.status}" if failure is None else failure.in_words)
+        if pause:
+            clock.sleep(pause)
+
+
+def _bill(reply: HttpReply) -> Bill:
+    """Tell the budget what an attempt took."""
+    if reply.facts is not None:
+        return Bill(usage=usage_of(reply.facts))
+    # A reply that we found unusable came all the same, and may be charged for.
+    is_free = OWN_TYPE not in reply.error.names
+    return Bill(counts=not is_throttled(reply), is_free=is_free)
