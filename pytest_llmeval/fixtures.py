@@ -80,10 +80,11 @@ def _llm_loop() -> Iterator[AbstractEventLoop]:
 @pytest.fixture
 def _llm_runner(request: pytest.FixtureRequest) -> Iterator[TrialRunner]:
     """Give the runner of this trial's coroutines: its body, and pytest-asyncio's fixtures."""
+    from pytest_llmeval.engine.trial.event_loop import runner_on
     from pytest_llmeval.engine.trial.other_plugins import find_loop
     from pytest_llmeval.engine.trial.trial import TRIAL
 
-    runner = request.node.stash[TRIAL].runner_on(find_loop(request))
+    runner = runner_on(find_loop(request), request.node.stash[TRIAL].thread)
     yield runner
     runner.close()
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pytest
 
+from pytest_llmeval.engine.baton import Ready
 from pytest_llmeval.engine.compat import xfailed_key
+from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.reporting import Section, grouped, sections_by_trial, shows_each
 from pytest_llmeval.engine.trial.clone import parameters_of
@@ -26,13 +28,11 @@ from pytest_llmeval.engine.trial.outcome import (
     tally,
 )
 from pytest_llmeval.engine.trial.setups import refused_if_made_once
-from pytest_llmeval.engine.trial.trial import Ended, RunningTrial
+from pytest_llmeval.engine.trial.trial import RunningTrial
+from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.errors import parts_of
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
 from pytest_llmeval.records import PASS_METRIC, Call, CaseOutcome, CaseResult, Outcome, Trial
-
-if TYPE_CHECKING:
-    from pytest_llmeval.engine.schedule.scheduler import Scheduler
 
 MODELS = "_llm_models"
 UNPATCHED = "a trial blocked without what it patched"
@@ -171,7 +171,21 @@ class CaseTrials:
     @property
     def first_is_set_up(self) -> bool:
         """Whether the first trial has its fixtures, or failed to get them."""
-        return 0 in self._ended or (0 in self.running and self.running[0].left_setup)
+        return 0 in self._ended or (0 in self.running and self.running[0].thread.left_setup)
+
+    def begin(self, index: int, *, overlaps: bool, ready: Ready[TrialThread]) -> RunningTrial:
+        """Make a trial."""
+        trial = self.running[index] = RunningTrial(
+            self.spec,
+            index,
+            inherited=self.inherited,
+            hooks=self.hooks,
+            parameters=self.parameters,
+            is_shown=self.is_shown,
+            overlaps=overlaps,
+            ready=ready,
+        )
+        return trial
 
     def finished(self, trial: RunningTrial) -> None:
         """Take in a trial that has ended, and let go of it.
@@ -227,6 +241,22 @@ class CaseTrials:
         return replace(call, replayed=False) if is_rerun else call
 
 
+class RunsTrials(Protocol):
+    """The scheduler, to a case.
+
+    Attributes:
+        evals: test functions of which trials differed, or did what nobody saw.
+    """
+
+    evals: set[str]
+
+    def run(self, head: CaseTrials, *, until: Callable[[], bool]) -> None:
+        """Let trials take turns until something holds, which those of a case bring about."""
+
+    def hold_serial(self, function: str, reason: str) -> None:
+        """Run the trials of a test function that are yet to begin one after the other."""
+
+
 class CaseRunner:
     """Take over ``setup``, ``runtest``, ``teardown`` and ``repr_failure`` of one item.
 
@@ -234,7 +264,7 @@ class CaseRunner:
     seeing one ordinary item with one setup, one call and one teardown.
     """
 
-    def __init__(self, trials: CaseTrials, *, scheduler: Scheduler) -> None:
+    def __init__(self, trials: CaseTrials, *, scheduler: RunsTrials) -> None:
         self.spec = trials.spec
         self.item = trials.item
         self.trials = trials

@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from pytest_llmeval.engine.case import RUNNER, CaseRunner
+from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.isolation.patches import adopt_caplog
 from pytest_llmeval.engine.reporting import safe_failure, safe_output
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
@@ -28,8 +29,7 @@ from pytest_llmeval.engine.trial.other_plugins import (
     own_loop,
     take_over_subtests,
 )
-from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
-from pytest_llmeval.engine.trial_thread import check_in
+from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial, inherited_by_threads, trial_to_charge
 from pytest_llmeval.models.model_session import ModelSession
@@ -181,7 +181,9 @@ class EngineHooks:
             return True
         # Else no fixture of its own, which would cost a trial 0.1 ms.
         loop = self._scheduler.loop or find_loop(pyfuncitem._request)
-        with closing(pyfuncitem.stash[TRIAL].runner_on(loop)) as runner:
+        from pytest_llmeval.engine.trial.event_loop import runner_on  # it imports asyncio
+
+        with closing(runner_on(loop, pyfuncitem.stash[TRIAL].thread)) as runner:
             runner.run(body(**arguments))
         return True
 
@@ -195,22 +197,24 @@ class EngineHooks:
         trial = request._pyfuncitem.stash.get(TRIAL, None)
         if trial is None:
             return (yield)
-        if fixturedef.argname in self._exclusive:
-            _refuse_beside_others(fixturedef, trial)
+        thread = trial.thread
+        if thread.overlaps and fixturedef.argname in self._exclusive:
+            _refuse_beside_others(fixturedef)
         if is_own(fixturedef, trial.item):
-            trial.thread.enter_test()
+            thread.enter_test()
             try:
                 value = yield
             finally:
-                trial.thread.leave_test()
-            if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
-                adopt_caplog(value, trial.patches)
+                thread.leave_test()
+            if isinstance(value, pytest.LogCaptureFixture) and thread.patches is not None:
+                adopt_caplog(value, thread.patches)
             if fixturedef.argname == SUBTESTS:
-                take_over_subtests(value, trial)
+                is_debugged = trial.item.config.getoption("usepdb", False)
+                take_over_subtests(value, trial.note_subtest, is_debugged=is_debugged)
             return value
         with (
-            self._shared.setting_up(fixturedef, trial),
-            self._scheduler.turns.setting_up_shared(trial),
+            self._shared.setting_up(fixturedef, trial.ledger),
+            self._scheduler.turns.setting_up_shared(thread),
         ):
             return (yield)
 
@@ -221,7 +225,7 @@ class EngineHooks:
         if trial is not None:
             trial.note(call.when, call.excinfo)
             if call.when == "teardown" and trial.ledger.intercepts:
-                self._shared.hand_out(trial)
+                self._shared.hand_out(trial.ledger, trial.clone)
             return (yield)
         report = yield
         runner = item.stash.get(RUNNER, None)
@@ -316,15 +320,14 @@ def _rare_garbage_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _refuse_beside_others(definition: Any, trial: RunningTrial) -> None:
+def _refuse_beside_others(definition: Any) -> None:
     """Stop a trial that asks for an exclusive fixture only while others are in flight."""
-    if trial.thread.overlaps:
-        # It is not set up, and pytest 9.2 asserts at the next request that it has none.
-        definition._finalizers.clear()
-        raise SettingsError(
-            f"{definition.argname} was asked for by getfixturevalue while trials overlap. Name it "
-            'as an argument of the test, or mark the test with @llm_eval(concurrency="serial").'
-        )
+    # It is not set up, and pytest 9.2 asserts at the next request that it has none.
+    definition._finalizers.clear()
+    raise SettingsError(
+        f"{definition.argname} was asked for by getfixturevalue while trials overlap. Name it "
+        'as an argument of the test, or mark the test with @llm_eval(concurrency="serial").'
+    )
 
 
 def _tells_the_end(runner: CaseRunner, call: pytest.CallInfo[None]) -> bool:

@@ -10,18 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
+from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_text
 from pytest_llmeval.records import CaseOutcome, CaseResult, GateFailure
 from pytest_llmeval.safe_text import printable_lines
 from pytest_llmeval.stats.intervals import wilson_interval
 from pytest_llmeval.stats.sample import HITS
-
-if TYPE_CHECKING:
-    from pytest_llmeval.engine.trial.trial import Ended
 
 _MISSED = ("passed", "m")  # pytest's category, and the letter
 _OF_TRIAL = re.compile(r"\[trial (\d+)\]")

@@ -9,167 +9,37 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
-from collections.abc import Awaitable, Callable
+import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import partial
-from math import inf
 from os import getpid  # by name: a test may mock that of the module
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TypeVar, cast
 
+from pytest_llmeval.engine.baton import Ready
+from pytest_llmeval.engine.isolation.output import CallOutput
+from pytest_llmeval.engine.isolation.patches import Patches
+from pytest_llmeval.engine.isolation.process_state import Context
+from pytest_llmeval.engine.threads import PooledThread, Result
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.originals import Clock
-
-if TYPE_CHECKING:
-    from pytest_llmeval.engine.schedule.baton import Ready
-    from pytest_llmeval.engine.trial.trial import RunningTrial
 
 T = TypeVar("T")
 
-
-class Result(Generic[T]):
-    """The value of a function that ran in another thread, or what it raised."""
-
-    def __init__(self) -> None:
-        self._value: list[T] = []
-        self._since = inf
-        self._raised: list[BaseException] = []
-
-    def keep(self, function: Callable[[], T]) -> None:
-        """Call a function and keep what becomes of it."""
-        __tracebackhide__ = True
-        try:
-            self._value.append(function())
-            self._since = Clock.seconds()
-        except BaseException as exc:  # raised again where the result is asked for
-            self._raised.append(exc)
-
-    async def keep_awaited(self, awaitable: Awaitable[T]) -> None:
-        """Await something and keep what becomes of it."""
-        try:
-            self._value.append(await awaitable)
-        except BaseException as exc:  # likewise
-            self._raised.append(exc)
-
-    @property
-    def lay(self) -> float:
-        """For how many seconds the value has been there; 0 if there is none."""
-        return Clock.seconds() - self._since if self._value else 0.0
-
-    def get(self) -> T:
-        """Return the value, or raise."""
-        __tracebackhide__ = True
-        if self._raised:
-            raise self._raised.pop()
-        return self._value[0]
-
-
-class PooledThread(threading.Thread):
-    """A daemon thread that does one job after the other.
-
-    Attributes:
-        trial_thread: whose trial runs here at the moment; code in the trial finds it here,
-            without a global.
-        clock: id of its CPU clock, None before it runs and where threads have none. The
-            thread asks for it itself: asked from outside about a thread that has just
-            ended, the interpreter may crash.
-    """
-
-    def __init__(self, idle: list[PooledThread]) -> None:
-        super().__init__(daemon=True)
-        self.trial_thread: TrialThread | None = None
-        self.clock: int | None = None
-        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._idle = idle
-
-    def run(self) -> None:
-        """Do the jobs that come, and be idle in between."""
-        if hasattr(time, "pthread_getcpuclockid"):
-            self.clock = time.pthread_getcpuclockid(threading.get_ident())
-        while True:
-            self.jobs.get()()
-            self.trial_thread = None
-            self._idle.append(self)
-
-
-class Threads:
-    """A pool of daemon threads.
-
-    Threads are used again, as to start one costs more than all else that a turn does. Not
-    ``concurrent.futures``: its threads are joined when the interpreter exits, so that Ctrl-C
-    would wait for every call that is still on its way.
-    """
-
-    def __init__(self) -> None:
-        # The last used first, as its memory is at hand. append and pop are atomic.
-        self._idle: list[PooledThread] = []
-
-    def run(self, job: Callable[[], None]) -> None:
-        """Run a job in a thread that is idle, or in a new one."""
-        try:
-            thread = self._idle.pop()
-        except IndexError:
-            thread = PooledThread(self._idle)
-            with charging(None):  # the thread is not for the trial that happens to need it first
-                thread.start()
-        thread.jobs.put(job)
+SERIAL_MODEL = "llm_serial"
+LONGEST_BLOCK = 10.0  # seconds for which trials wait for one another before it is a deadlock
+BLOCKING_AND_PATCHING = "a trial blocked with what it patched"
+BLOCKING_IN_ASYNC = (
+    "a call in async def that blocks: await async_llm.ask(...), or an awaitable client"
+)
 
 
 class TrialCancelled(BaseException):
     """Raised inside a trial that is not wanted any more, where it waits."""
 
 
-class InlineThread:
-    """The session's own thread: its trial runs from the first line to the last.
-
-    Args:
-        trial: runs here, from its first fixture to its last.
-
-    Attributes:
-        overlaps: other trials run while this one waits.
-        done: the trial has ended.
-        was_detached: it ran without the baton at some time.
-        cancelled: it is not wanted any more.
-        in_teardown: its fixtures end; only an ordinary exception lets pytest end the others.
-        waits_since: when it gave its last turn up, by the clock of seconds.
-        ready_since: when it could go on after that; 0 while it has a turn.
-    """
-
-    overlaps = False
-
-    def __init__(self, trial: RunningTrial) -> None:
-        self.trial = trial
-        self.done = False
-        self.was_detached = False
-        self.cancelled = False
-        self.in_teardown = False
-        self.ready_since = 0.0
-        self.waits_since = 0.0
-
-    def waits_for_turn(self) -> bool:
-        """Whether the trial could go on, and others run first."""
-        return self.ready_since > self.waits_since
-
-    def check_in(self) -> None:
-        """Take the baton again if it was taken away."""
-
-    def be_alone(self) -> None:
-        """Wait until no trial runs beside this one."""
-
-    def enter_test(self) -> None:
-        """Begin the test's own code."""
-
-    def leave_test(self) -> None:
-        """End it."""
-
-    def raise_if_cancelled(self) -> None:
-        """Let a trial that is not wanted any more go no further."""
-
-
-class TrialThread(InlineThread):
+class TrialThread:
     """A thread for one trial, which runs only while it holds the baton.
 
     A trial that blocks without telling (a lock, a client that we do not know) is
@@ -177,57 +47,182 @@ class TrialThread(InlineThread):
     comes by one of our own places and asks for the baton again. A trial of which it is known
     that it blocks lets go of the baton by itself, where the test's own code runs.
 
+    A trial that overlaps no other runs in the session's thread, and never gives the baton up.
+
     Args:
-        trial: runs here, from its first fixture to its last.
+        run: runs the trial, from its first fixture to its last.
+        function: the test function.
+        overlaps: see below.
         ready: has the threads and the baton, and takes the trial when it can go on.
 
     Attributes:
-        detached: it runs without the baton at the moment.
+        overlaps: other trials run while this one waits.
+        ready: see above.
+        done, detached, was_detached, waits_since, ready_since: see ``Holder``.
+        pooled, handing_over: likewise.
+        cancelled: it is not wanted any more.
         escaped: what left the trial altogether, such as pytest.exit.
-        pooled: the thread in which it runs; None before its first turn.
-        handing_over: held while it is decided who has the baton.
+        left_setup: its fixtures are set up, or failed to be.
+        in_teardown: its fixtures end; only an ordinary exception lets pytest end the others.
+        context: the state of the process as the trial left it when it last waited; None
+            for one that overlaps no other.
+        patches: what it patches while it has its turn; None if nothing is ever swapped.
+        call_output: of its calls, as far as it is not shown.
+        warned: warnings that it gave.
+        holding: how many functions run that must see what the trial patched, or set up what others
+            share; the baton stays here meanwhile.
+        swapped: what it swapped for all of the process, "" if nothing was noticed.
+        held_for: for whose sake it kept the baton in calls: what it patched, a model.
+        is_plain: others see no difference when they run beside it: nothing is patched.
+        wants_alone: it is about to patch, so that it waits for those that run beside it.
+        saw_others: it ran without what it patched, or with what another one did.
     """
 
-    overlaps = True
-
-    def __init__(self, trial: RunningTrial, ready: Ready) -> None:
-        super().__init__(trial)
+    def __init__(
+        self,
+        run: Callable[[], None],
+        *,
+        function: str,
+        overlaps: bool,
+        ready: Ready[TrialThread],
+    ) -> None:
+        self.overlaps = overlaps
+        self.ready = ready
+        self.done = False
         self.detached = False
+        self.was_detached = False
+        self.cancelled = False
+        self.left_setup = False
+        self.in_teardown = False
+        self.ready_since = 0.0
+        self.waits_since = 0.0
         self.escaped: BaseException | None = None
         self.pooled: PooledThread | None = None
         self.handing_over = threading.Lock()
-        self._ready = ready
+        self.context: Context | None = None
+        self.patches: Patches | None = None
+        self.call_output = CallOutput()
+        self.warned: list[warnings.WarningMessage] = []
+        self.holding = 0
+        self.swapped = ""
+        self.held_for = ""
+        self.is_plain = True
+        self.wants_alone = False
+        self.saw_others = False
+        self._run_trial = run
+        self._function = function
         self._pid = getpid()
         self._knows_it = False  # that it is cancelled
         self._runs_test = False  # the test's own code runs
         self._to_trial = threading.Lock()
         self._to_trial.acquire()
 
+    def waits_for_turn(self) -> bool:
+        """Whether the trial could go on, and others run first."""
+        return self.ready_since > self.waits_since
+
     def go_on(self) -> None:
         """Let the trial run, in its own thread: whoever calls has passed the baton to it."""
         if self.pooled is None:
-            self._ready.threads.run(self._run_in_a_row)
+            self.ready.threads.run(self._run_in_a_row)
         else:
             self.detached = False
             self.ready_since = 0.0
-            self._ready.baton.beside.discard(self)
+            self.ready.baton.beside.discard(self)
             self._to_trial.release()
 
     def check_in(self) -> None:
         """Take the baton again if it was taken away; called where a trial enters our code."""
         if self.detached and self._is_entered():
-            self._ready.baton.beside.discard(self)  # it runs no further
-            self._ready.put(self)
+            self.ready.baton.beside.discard(self)  # it runs no further
+            self.ready.put(self)
             self._to_trial.acquire()
             if not self.in_teardown:
                 self.raise_if_cancelled()
 
-    def holds_up_loop(self) -> bool:
-        """Whether a coroutine on the loop of all trials asks to wait here."""
-        asyncio = sys.modules.get("asyncio")
-        return not self._is_entered() and bool(asyncio and asyncio._get_running_loop())
+    # --- what may become of the baton ---
 
-    def block(self, function: Callable[[], T]) -> T:
+    def swaps(self) -> str:
+        """Say what the trial, at its turn, has swapped for all of the process; "" if nothing."""
+        swapped = "" if self.patches is None else self.patches.held_for
+        if swapped:
+            self.swapped = self.held_for = self.swapped or swapped
+        return swapped
+
+    @property
+    def may_be_detached(self) -> bool:
+        """Whether the session may go on without the trial, which has its turn.
+
+        Not where it has patched anything, for it would run on without that.
+        """
+        if self._is_bound or self.saw_others:
+            return not self._is_bound
+        return self.ready.is_plain() and not (self.ready.held_back or self.swaps())
+
+    def note_block(self, seconds: float) -> None:
+        """Note that it blocks without telling: trials of its function run free from now on.
+
+        One that has patched something keeps the baton, unless it may wait for a lock that
+        another trial has, which waits for the baton.
+        """
+        if self._is_bound:
+            return
+        if self.ready.is_plain() and not self.swaps():
+            self.ready.blocking.add(self._code)
+            return
+        self.held_for = self.held_for or BLOCKING_AND_PATCHING
+        waits = self.ready.held_back or not self.ready.is_empty
+        self.saw_others = bool(seconds > LONGEST_BLOCK and waits)
+
+    def note_filters(self) -> None:
+        """Keep the filters of warnings for what it does beside the baton."""
+        self.call_output.filters = warnings.filters
+
+    @property
+    def _is_bound(self) -> bool:
+        return bool(self.holding or self.ready.is_looping)
+
+    @property
+    def _code(self) -> tuple[str, bool]:
+        """The code that runs, of the test function or of its fixtures."""
+        return self._function, self.left_setup
+
+    # --- to wait ---
+
+    def wait(self, function: Callable[[], T], *, serial: bool = False) -> T:
+        """Run the call of a model; with the patches of the trial where any call may need them."""
+        return self._hold(function) if self.must_hold(serial) else self._give_way(function)
+
+    def wait_for_own(self, function: Callable[[], T]) -> T:
+        """Run a function that the test itself waits for, with the patches of the trial."""
+        is_patching = self.patches is not None and self.patches.are_in_use
+        return self._hold(function) if is_patching else self._give_way(function)
+
+    def must_hold(self, serial: bool) -> bool:
+        """Whether the baton stays here in a call, of a model that is serial or not."""
+        held_for = self.swaps()
+        if serial:
+            held_for = held_for or SERIAL_MODEL
+        self.held_for = held_for or self.held_for
+        return bool(held_for)
+
+    def _hold(self, function: Callable[[], T]) -> T:
+        self.check_in()
+        self.holding += 1
+        try:
+            return function()
+        finally:
+            self.holding -= 1
+
+    def _give_way(self, function: Callable[[], T]) -> T:
+        if self.holding or not self.overlaps:
+            return function()
+        asyncio = sys.modules.get("asyncio")
+        if not self._is_entered() and asyncio and asyncio._get_running_loop():
+            self.held_for = self.held_for or BLOCKING_IN_ASYNC
+        return self._block(function)
+
+    def _block(self, function: Callable[[], T]) -> T:
         """Hand the baton back, wait elsewhere, and go on with the baton."""
         if not self._is_entered():
             return function()  # a thread of the test's own never held the baton
@@ -236,11 +231,11 @@ class TrialThread(InlineThread):
         def job(around_call: AbstractContextManager[None]) -> None:
             with around_call:
                 result.keep(function)
-            self._ready.put(self)
+            self.ready.put(self)
 
         def begin() -> None:
-            around_call = self.trial.call_output.around_call()
-            self._ready.threads.run(partial(copy_context().run, job, around_call))
+            around_call = self.call_output.around_call()
+            self.ready.threads.run(partial(copy_context().run, job, around_call))
 
         self.suspend(begin)
         return result.get()
@@ -251,7 +246,7 @@ class TrialThread(InlineThread):
         if not self._is_entered():
             return function()  # it is that thread, or one that never held the baton
         result: Result[T] = Result()
-        while not self._ready.baton.ask_session(self, partial(result.keep, function)):
+        while not self.ready.baton.ask_session(self, partial(result.keep, function)):
             self.check_in()
         self._to_trial.acquire()
         self.raise_if_cancelled()  # else Ctrl-C might have come before there is a result
@@ -263,16 +258,24 @@ class TrialThread(InlineThread):
         self.raise_if_cancelled()
         self.waits_since = Clock.seconds()
         begin()
-        self._ready.baton.pass_on(self)
+        self.ready.baton.pass_on(self)
         self._to_trial.acquire()
         self.raise_if_cancelled()
-        if self._runs_test and self._ready.blocking:
+        if self._runs_test and self.ready.blocking:
             self._run_free()
+
+    def be_alone(self) -> None:
+        """Wait until no trial runs beside this one, which is about to patch something."""
+        while self._is_entered() and not self.in_teardown and self.ready.baton.beside:
+            runs_test, self._runs_test = self._runs_test, False
+            self.wants_alone = True
+            self.suspend(lambda: self.ready.put(self))
+            self.wants_alone, self._runs_test = False, runs_test
 
     def enter_test(self) -> None:
         """Begin the test's own code, without the baton if it is known to block."""
         self._runs_test = not self.in_teardown
-        if self._runs_test and self._ready.blocking:
+        if self._runs_test and self.ready.blocking:
             self._run_free()
 
     def leave_test(self) -> None:
@@ -282,16 +285,10 @@ class TrialThread(InlineThread):
             self.check_in()
 
     def _run_free(self) -> None:
-        if self._is_entered() and self.trial.may_run_free:
-            self._ready.baton.let_run(self)
+        if self._is_entered() and self._code in self.ready.blocking and self.may_be_detached:
+            self.ready.baton.let_run(self)
 
-    def be_alone(self) -> None:
-        """Wait until no trial runs beside this one, which is about to patch something."""
-        while self._is_entered() and not self.in_teardown and self._ready.baton.beside:
-            runs_test, self._runs_test = self._runs_test, False
-            self.trial.wants_alone = True
-            self.suspend(lambda: self._ready.put(self))
-            self.trial.wants_alone, self._runs_test = False, runs_test
+    # --- from its first line to its last ---
 
     def cancel(self) -> None:
         """Have the trial raise ``TrialCancelled`` where it waits, at its next turn."""
@@ -316,59 +313,19 @@ class TrialThread(InlineThread):
         thread: TrialThread | None = self
         while thread is not None:
             thread._run()
-            following = thread._ready.baton.pass_on(thread)
+            following = thread.ready.baton.pass_on(thread)
             if thread.detached:  # at its very end: the session is to hear that it has ended
-                thread._ready.baton.beside.discard(thread)
-                thread._ready.put(thread)
+                thread.ready.baton.beside.discard(thread)
+                thread.ready.put(thread)
             thread = following
 
     def _run(self) -> None:
         self.pooled = cast("PooledThread", threading.current_thread())
-        self.pooled.trial_thread = self
+        self.pooled.holder = self
         try:
-            self._ready.baton.variables.copy().run(self.trial.run)
+            self.ready.baton.variables.copy().run(self._run_trial)
         except BaseException as exc:  # Ctrl-C or pytest.exit: it is for the session to raise
             self.escaped = exc
             self.in_teardown = True
             self.check_in()
         self.done = True
-
-
-def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call a function that waits for the outside, so that other trials go on meanwhile.
-
-    For blocking calls of the test's own, such as ``waiting(requests.get, url)``. It runs
-    in another thread; outside an overlapping trial it is just called.
-
-    Args:
-        function: what blocks. It is called once.
-        *args: its arguments by position.
-        **kwargs: its arguments by name.
-
-    Returns:
-        What the function returns; what it raises is raised here.
-    """
-    thread = getattr(threading.current_thread(), "trial_thread", None)
-    if isinstance(thread, TrialThread):
-        return thread.trial.wait_for_own(partial(function, *args, **kwargs))
-    return function(*args, **kwargs)
-
-
-def check_in(*, alone: bool = False) -> None:
-    """Have the trial that runs in this thread take the baton again if it was taken away.
-
-    Args:
-        alone: the trial is about to patch something, which no other must run beside.
-    """
-    thread = getattr(threading.current_thread(), "trial_thread", None)
-    if isinstance(thread, TrialThread):
-        if thread.detached:
-            thread.check_in()
-        if alone:
-            thread.be_alone()
-
-
-def running_beside() -> RunningTrial | None:
-    """Return the trial of this thread if it runs without the baton."""
-    thread = getattr(threading.current_thread(), "trial_thread", None)
-    return thread.trial if isinstance(thread, TrialThread) and thread.detached else None

@@ -30,7 +30,7 @@ from tests.forked import ForkedSession
 from tests.truth.kinds import APP, PRELUDE
 
 CONFTEST = """
-from pytest_llmeval.engine.schedule.baton import StallWatch
+from pytest_llmeval.engine.stall import StallWatch
 
 StallWatch.PERIOD /= {scale}
 """

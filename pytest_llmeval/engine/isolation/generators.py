@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.isolation.places import replaced
-from pytest_llmeval.engine.trial_thread import check_in
 
 # By module: the functions that seed, that which reads the state, and that which puts it back.
 _KNOWN = {

@@ -22,8 +22,8 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from pytest_llmeval.engine.holder import running_beside
 from pytest_llmeval.engine.isolation.places import replaced
-from pytest_llmeval.engine.trial_thread import running_beside
 
 _CURRENT: ContextVar[CallOutput | None] = ContextVar("llmeval_call_output", default=None)
 
@@ -33,7 +33,7 @@ def _current() -> CallOutput | None:
     output = _CURRENT.get()
     if output is None:
         trial = running_beside()
-        return None if trial is None else trial.call_output
+        output = None if trial is None else trial.call_output
     return output
 
 

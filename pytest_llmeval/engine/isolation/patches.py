@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.places import (
     ABSENT,
@@ -32,7 +33,6 @@ from pytest_llmeval.engine.isolation.places import (
     Place,
     replaced,
 )
-from pytest_llmeval.engine.trial_thread import check_in
 
 T = TypeVar("T")
 

@@ -25,6 +25,7 @@ from typing import Any, TextIO
 import pytest
 
 from pytest_llmeval.engine.compat import Abilities, remembered_absence, tell_of_new_filters
+from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.isolation.generators import Generators, States
 from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.output import CallOutput, Logs, LogState, following_calls
@@ -35,7 +36,6 @@ from pytest_llmeval.engine.isolation.patches import (
     watched_patchers,
     watched_state,
 )
-from pytest_llmeval.engine.trial_thread import check_in
 
 Stack = dict[Any, Any]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.case import CaseTrials
 from pytest_llmeval.engine.compat import all_fixtures
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.clone import is_own
@@ -179,33 +178,24 @@ class Lookahead:
 
     Args:
         session: after collection.
-        trials: the trials of every case, by item.
 
     Attributes:
         next_item: comes after the one whose turn it is.
     """
 
-    def __init__(self, session: pytest.Session, trials: Mapping[pytest.Item, CaseTrials]) -> None:
+    def __init__(self, session: pytest.Session) -> None:
         config = session.config
         self._items = session.items
-        self._trials = trials
         self._position = {item: position for position, item in enumerate(session.items)}
         # After a failure the session may stop: what was started early would be wasted.
         self._is_off = bool(config.getoption("maxfail", 0))
         self._worker = _worker(config)
         self.next_item: pytest.Item | None = None
 
-    def following(self, head: CaseTrials) -> Iterator[CaseTrials]:
-        """Give the cases after one while they may overlap it; stop at the first that may not."""
+    def after(self, item: pytest.Item) -> Iterator[pytest.Item]:
+        """Give the items after one that may be started early."""
         if self._is_off:
             return
-        for item in self._items_after(head.item):
-            trials = self._trials.get(item)
-            if trials is None or trials.serial or trials.signature != head.signature:
-                return
-            yield trials
-
-    def _items_after(self, item: pytest.Item) -> Iterator[pytest.Item]:
         if self._worker is None:
             yield from self._items[self._position[item] + 1 :]
             return

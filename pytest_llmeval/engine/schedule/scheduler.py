@@ -7,25 +7,25 @@ is next is decided by whoever gives the baton up, the session or a trial, in its
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from itertools import chain
 from queue import Empty
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from pytest_llmeval.engine.baton import GRACE, Baton, Ready
 from pytest_llmeval.engine.case import CaseTrials
 from pytest_llmeval.engine.compat import Abilities
-from pytest_llmeval.engine.schedule.baton import GRACE, Baton, Ready
 from pytest_llmeval.engine.schedule.overlap import Lookahead
 from pytest_llmeval.engine.schedule.progress import ProgressDisplay
 from pytest_llmeval.engine.schedule.turns import Turns
 from pytest_llmeval.engine.trial.clone import forget_finalizers
-from pytest_llmeval.engine.trial.trial import LONGEST_BLOCK, RunningTrial
-from pytest_llmeval.engine.trial_thread import TrialThread
+from pytest_llmeval.engine.trial.trial import RunningTrial
+from pytest_llmeval.engine.trial_thread import LONGEST_BLOCK, TrialThread
 from pytest_llmeval.records import Progress
 from pytest_llmeval.stats.arrays import load
 
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 # Seconds for which trials go on though the case in turn can be reported. To wake the session for
 # each of many replayed cases takes 3 to 7 % more time.
 LONGEST_AWAY = 0.02
+
+
+class _InFlight(NamedTuple):
+    trial: RunningTrial
+    case: CaseTrials
 
 
 class Scheduler:
@@ -62,9 +67,10 @@ class Scheduler:
         abilities: Abilities,
         limit: int,
     ) -> None:
-        self.lookahead = Lookahead(session, cases)
-        self._flight: dict[TrialThread, CaseTrials] = {}
+        self.lookahead = Lookahead(session)
+        self._flight: dict[TrialThread, _InFlight] = {}
         self.turns = Turns(session, abilities=abilities, in_flight=self._flight)
+        self._case_of = cases
         self._cases = cases.values()
         self._limit = limit
         compares = session.config.option.llm_baseline and not hasattr(session.config, "workerinput")
@@ -75,7 +81,7 @@ class Scheduler:
         self._starts_next = True
         self._left: list[TrialThread] = []  # have ended, and the session is to see to them
         self._failures: list[BaseException] = []  # of what a trial did for the session
-        self._baton = Baton(self._next_one)
+        self._baton: Baton[TrialThread] = Baton(self._next_one)
         self._ready = Ready(self.turns.turn, self._baton, is_plain=self.turns.is_plain)
         self.display: ProgressDisplay | None = None
         self.alone: RunningTrial | None = None
@@ -157,7 +163,7 @@ class Scheduler:
                 self._ready.put(following)  # it was detached to its very end: no turn is left
                 return None
             if following is not None:
-                self.turns.begin(following.trial)
+                self.turns.begin(following)
         except BaseException as exc:  # it is for the session to raise
             self._failures.append(exc)
             return None
@@ -194,7 +200,7 @@ class Scheduler:
         """
         if thread not in self._flight:
             return False  # it was cancelled, and its call came back only now
-        patches = thread.trial.wants_alone or not thread.trial.is_plain
+        patches = thread.wants_alone or not thread.is_plain
         if patches and not thread.done and self._baton.beside - {thread}:
             self._ready.held_back.append(thread)
             return False
@@ -224,15 +230,16 @@ class Scheduler:
     def _end_deadlock(self) -> TrialThread | None:
         """Let a trial that patches go on though others run beside it, which may wait for it."""
         for thread in tuple(self._baton.beside):  # others come and go meanwhile
-            thread.trial.saw_others = True
+            thread.saw_others = True
         self._baton.beside.clear()
         return self._one_that_is_ready()
 
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread."""
-        trial = self.alone = self._new_trial(trials, next(trials.unplanned), overlaps=False)
+        trial = trials.begin(next(trials.unplanned), overlaps=False, ready=self._ready)
+        self.alone = trial
         try:
-            with self.turns.inline(trial):
+            with self.turns.inline(trial.item, trial.clone):
                 trial.run()
                 trial.thread.done = True
         finally:
@@ -243,13 +250,15 @@ class Scheduler:
     def cancel(self, item: pytest.Item | None = None) -> None:
         """End the trials of a case that are in flight, or all, and tear their fixtures down."""
         unwanted = [
-            thread for thread, case in self._flight.items() if item is None or case.item is item
+            thread
+            for thread, (trial, _) in self._flight.items()
+            if item is None or trial.item is item
         ]
         for thread in unwanted:
             thread.cancel()
         self._ready.let_alone(None)
         if self._ready.pump is not None:
-            self._ready.pump.withdraw([thread.trial for thread in unwanted])
+            self._ready.pump.withdraw(unwanted)
         for thread in unwanted:
             if not thread.detached:
                 self._step(thread)
@@ -257,8 +266,8 @@ class Scheduler:
 
     def abandon(self) -> None:
         """Forget the trials in flight; nothing, wider fixtures included, tears theirs down."""
-        for thread in self._flight:
-            forget_finalizers(thread.trial.clone)
+        for trial, _ in self._flight.values():
+            forget_finalizers(trial.clone)
         self._flight.clear()
 
     def _await_detached(self, unwanted: list[TrialThread]) -> None:
@@ -279,21 +288,23 @@ class Scheduler:
             return None  # a case is serial beside others where it was found out to swap something
         if self._ready.held_back:
             return None  # it could not run free, and would keep the baton where it blocks
-        following = () if self._escaped else self.lookahead.following(head)
+        following = () if self._escaped else self._following(head)
         for trials in chain((head,), following):
             index = next(trials.unplanned, None)
             if index is not None:
-                trial = self._new_trial(trials, index, overlaps=True)
-                thread = cast("TrialThread", trial.thread)
-                self.turns.prepare(trial)
-                self._flight[thread] = trials
-                return thread
+                trial = trials.begin(index, overlaps=True, ready=self._ready)
+                self.turns.prepare(trial.thread, trial.item)
+                self._flight[trial.thread] = _InFlight(trial, trials)
+                return trial.thread
         return None
 
-    def _new_trial(self, trials: CaseTrials, index: int, *, overlaps: bool) -> RunningTrial:
-        trial = RunningTrial(trials, index, overlaps=overlaps, ready=self._ready)
-        trials.running[index] = trial
-        return trial
+    def _following(self, head: CaseTrials) -> Iterator[CaseTrials]:
+        """Give the cases after one while they may overlap it; stop at the first that may not."""
+        for item in self.lookahead.after(head.item):
+            trials = self._case_of.get(item)
+            if trials is None or trials.serial or trials.signature != head.signature:
+                return
+            yield trials
 
     def _step(self, thread: TrialThread) -> None:
         """Give a trial its turn, and those to which it passes the baton on."""
@@ -301,7 +312,7 @@ class Scheduler:
             return  # it was cancelled, and its call came back only now
         if not thread.done:
             try:
-                self.turns.begin(thread.trial)
+                self.turns.begin(thread)
                 self._baton.lend(thread)
             finally:
                 self.turns.end()  # of a trial from which the baton was taken
@@ -316,16 +327,16 @@ class Scheduler:
 
     def _is_folded(self, thread: TrialThread) -> bool:
         """Take in a trial that has ended, if there is no more to it than its result."""
-        if self._ready.alone is thread.trial:
+        if self._ready.alone is thread:
             self._ready.let_alone(None)
         if thread.escaped is not None or thread.cancelled:
             return False
-        trials, swapped = self._flight[thread], thread.trial.swapped
-        trials.finished(thread.trial)
+        trial, trials = self._flight[thread]
+        trials.finished(trial)
         del self._flight[thread]
-        if swapped:
+        if thread.swapped:
             self.turns.switch.guard.take()  # it may have left something for good
-            self.hold_serial(trials.spec.case.function, swapped)
+            self.hold_serial(trials.spec.case.function, thread.swapped)
         return True
 
     def hold_serial(self, function: str, reason: str) -> None:
@@ -336,11 +347,11 @@ class Scheduler:
 
     def _let_go(self, thread: TrialThread) -> None:
         """See to a trial that ended otherwise than by its result."""
-        trials, trial = self._flight.pop(thread), thread.trial
+        trial, trials = self._flight.pop(thread)
         if thread.escaped is not None:
             self._escaped.setdefault(trial.item, thread.escaped)
             with suppress(Exception):  # as of a trial that is cancelled: it says nothing
-                self.turns.tear_down(trial)
+                self.turns.tear_down(thread, trial.item, trial.clone)
             if isinstance(thread.escaped, KeyboardInterrupt):
                 raise thread.escaped  # somebody wants an end at once
         else:  # it was cancelled and says nothing

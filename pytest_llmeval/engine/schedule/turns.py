@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_llmeval.engine.compat import Abilities
+from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.isolation.process_state import Context, Stack, Switch
-from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
-from pytest_llmeval.engine.trial_thread import TrialThread, check_in
+from pytest_llmeval.engine.trial.trial import TRIAL
+from pytest_llmeval.engine.trial_thread import TrialThread
 
 
 class Turns:
@@ -38,23 +39,23 @@ class Turns:
         self._in_flight = in_flight
         self._parked: Stack = {}
         self._taken: list[_Turn] = []  # one inside the other
-        self._in_turn: RunningTrial | None = None
+        self._in_turn: TrialThread | None = None
         self._is_row = False
         self._away: Context | None = None  # the state beneath, between two turns in a row
         self._unsaved: _Turn | None = None  # the last step on the loop, if its state still stands
 
-    def prepare(self, trial: RunningTrial) -> None:
+    def prepare(self, thread: TrialThread, item: pytest.Function) -> None:
         """Make the state in which a new trial begins, from the session's own."""
         self._save_last_step()
         session = self._away = self._away or self.switch.save()
         self.switch.look_around()
-        trial.context = self.switch.fork(
+        thread.context = self.switch.fork(
             session,
-            stack=self._stack_for(trial.item, session.stack),
-            output=trial.call_output,
-            warned=trial.warned,
+            stack=self._stack_for(item, session.stack),
+            output=thread.call_output,
+            warned=thread.warned,
         )
-        trial.patches = trial.context.patches
+        thread.patches = thread.context.patches
 
     @contextmanager
     def in_a_row(self) -> Iterator[None]:
@@ -79,37 +80,37 @@ class Turns:
             self._away = None  # not before: Ctrl-C may come at any line
 
     @contextmanager
-    def turn(self, trial: RunningTrial) -> Iterator[None]:
+    def turn(self, thread: TrialThread) -> Iterator[None]:
         """Swap the state of the process for the trial's, during a step on the event loop.
 
         Often the next step is of the same trial. So what calls would not notice is left as it is
         until another turn begins, or the state beneath is put back.
         """
-        if trial.context is None or trial is self._in_turn:
+        if thread.context is None or thread is self._in_turn:
             yield  # it runs inline, or has its turn already
             return
         depth = len(self._taken)
         try:
-            self.begin(trial)
+            self.begin(thread)
             yield
         finally:
             self.end(depth, is_step=True)
 
-    def begin(self, trial: RunningTrial) -> None:
+    def begin(self, thread: TrialThread) -> None:
         """Swap the state of the process for that of a trial which overlaps others."""
-        assert trial.context is not None  # noqa: S101 - it was prepared
+        assert thread.context is not None  # noqa: S101 - it was prepared
         last = self._unsaved
-        if last is not None and last.trial is trial:
+        if last is not None and last.thread is thread:
             self._taken.append(last)
-            self._in_turn, self._unsaved, self._away = trial, None, None
+            self._in_turn, self._unsaved, self._away = thread, None, None
             self.switch.show_calls()
             return
         self._save_last_step()
         beneath = self._away = self._away or self.switch.save()
-        self._taken.append(_Turn(trial, beneath))
+        self._taken.append(_Turn(thread, beneath))
         self._away = None
-        self.switch.load(trial.context)
-        self._in_turn = trial
+        self.switch.load(thread.context)
+        self._in_turn = thread
 
     def end(self, depth: int = 0, *, is_step: bool = False) -> None:
         """Keep the state of the trial whose turn it is, and go back to that beneath it.
@@ -124,18 +125,18 @@ class Turns:
         in_row = self._is_row and not depth
         is_alike = False
         try:
-            if self._in_turn is turn.trial:  # else Ctrl-C broke into its beginning
+            if self._in_turn is turn.thread:  # else Ctrl-C broke into its beginning
                 if is_step and in_row and self.switch.looks_like(turn.beneath):
                     self._unsaved, is_alike = turn, True
                 else:
                     kept = self._keep(turn)
                     looks_alike = kept.looks_like(turn.beneath)
                     is_alike = in_row and looks_alike
-                    turn.trial.is_plain = kept.is_plain_beside(turn.beneath, alike=looks_alike)
+                    turn.thread.is_plain = kept.is_plain_beside(turn.beneath, alike=looks_alike)
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
             self._away = turn.beneath
             del self._taken[depth:]
-            self._in_turn = self._taken[-1].trial if self._taken else None
+            self._in_turn = self._taken[-1].thread if self._taken else None
             if not is_alike:
                 self.put_back()
 
@@ -149,24 +150,23 @@ class Turns:
             self._unsaved = None
 
     @contextmanager
-    def setting_up_shared(self, trial: RunningTrial) -> Iterator[None]:
+    def setting_up_shared(self, thread: TrialThread) -> Iterator[None]:
         """Set up a shared fixture: its changes to the process stay, for all trials."""
-        trial.set_up_shared = True
-        if trial.context is None:  # nothing is swapped
+        if thread.context is None:  # nothing is swapped
             yield
             return
         before, guard = self.switch.surroundings(), self.switch.guard
         is_as_for_all = not guard.changed()
-        trial.shared_setups += 1
+        thread.holding += 1
         try:
             with self.switch.lasting():
                 yield
         finally:
-            trial.shared_setups -= 1
+            thread.holding -= 1
             if is_as_for_all:
                 guard.take()
             after = self.switch.surroundings()
-            contexts = (thread.trial.context for thread in self._in_flight)
+            contexts = (each.context for each in self._in_flight)
             beneath = (turn.beneath for turn in self._taken)
             for context in filter(None, (*beneath, *contexts)):
                 context.follow(before, after)
@@ -177,23 +177,23 @@ class Turns:
             if node in self._parked:
                 self._state.stack[node] = self._parked.pop(node)
 
-    def tear_down(self, trial: RunningTrial) -> None:
+    def tear_down(self, thread: TrialThread, item: pytest.Function, clone: pytest.Function) -> None:
         """End the fixtures of a trial that was left in the middle."""
-        assert trial.context is not None  # noqa: S101 - it has had its turn
+        assert thread.context is not None  # noqa: S101 - it has had its turn
         self.put_back()
         session = self.switch.save()
         try:
-            self.switch.load(trial.context)
+            self.switch.load(thread.context)
             try:
-                if trial.clone in self._state.stack:
-                    self._state.teardown_exact(trial.item)
+                if clone in self._state.stack:
+                    self._state.teardown_exact(item)
             finally:
                 self.switch.save()
         finally:
             self.switch.load(session)
 
     @contextmanager
-    def inline(self, trial: RunningTrial) -> Iterator[None]:
+    def inline(self, item: pytest.Function, clone: pytest.Function) -> Iterator[None]:
         """Put the clone of a trial where its item stands among the active nodes.
 
         Wider nodes share their entries, so that a module fixture which this trial is the
@@ -201,14 +201,14 @@ class Turns:
         """
         self.put_back()
         stack = self._state.stack
-        self._state.stack = {node: e for node, e in stack.items() if node is not trial.item}
+        self._state.stack = {node: e for node, e in stack.items() if node is not item}
         try:
             with self.switch.logs_apart():
                 yield
         finally:
             try:
-                if trial.clone in self._state.stack:  # pytest.exit, Ctrl-C: its fixtures end here
-                    self._state.teardown_exact(trial.item)
+                if clone in self._state.stack:  # pytest.exit, Ctrl-C: its fixtures end here
+                    self._state.teardown_exact(item)
             finally:
                 self._state.stack = stack
 
@@ -224,16 +224,16 @@ class Turns:
 
     def _keep(self, turn: _Turn) -> Context:
         """Save the state of a trial that hands the baton back, and return it."""
-        trial, beneath = turn
-        assert trial.context is not None  # noqa: S101 - it was loaded
-        drained = trial.context.out
-        context = trial.context = self.switch.save()
+        thread, beneath = turn
+        assert thread.context is not None  # noqa: S101 - it was loaded
+        drained = thread.context.out
+        context = thread.context = self.switch.save()
         for kind, text in drained.items():
             context.out[kind] = text + context.out[kind]
-            if trial.thread.done:  # hooks printed it after the last phase: it is the case's
+            if thread.done:  # hooks printed it after the last phase: it is the case's
                 beneath.out[kind] += context.out[kind]
         for node, entry in context.stack.items():
-            if node is not trial.clone and node not in beneath.stack:
+            if TRIAL not in node.stash and node not in beneath.stack:
                 self._parked[node] = entry  # the trial set it up first; it is the item's, too
         return context
 
@@ -242,11 +242,11 @@ class _Turn(NamedTuple):
     """A turn that is taken.
 
     Attributes:
-        trial: whose it is.
+        thread: of the trial whose it is.
         beneath: the state of the process that goes on after it.
     """
 
-    trial: RunningTrial
+    thread: TrialThread
     beneath: Context
 
 
@@ -266,7 +266,7 @@ def shared_fixtures_in_session() -> AbstractContextManager[None]:
         if definition.scope == "function" or _is_set_up(definition, request):
             return run()  # nothing of the user's is called, or nothing that is shared
         trial = request._pyfuncitem.stash.get(TRIAL, None)
-        if trial is None or not isinstance(trial.thread, TrialThread):
+        if trial is None or not trial.thread.overlaps:
             return run()
         return _run_in_session(trial.thread, run)
 
@@ -325,8 +325,9 @@ def capturing_throughout(config: pytest.Config) -> AbstractContextManager[None]:
         finally:
             manager.deactivate_fixture()
             out, err = manager.read_global_capture()
-            if trial.context is not None:  # what was drained while the trial waited comes first
-                drained = trial.context.out
+            context = trial.thread.context
+            if context is not None:  # what was drained while the trial waited comes first
+                drained = context.out
                 out, err = drained["stdout"] + out, drained["stderr"] + err
                 drained["stdout"] = drained["stderr"] = ""
             item.add_report_section(when, "stdout", out)

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.engine.compat import FuncFixtureInfo, fixtures_module
+from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, loop_aliases, own_loop
 from pytest_llmeval.engine.trial.parameters import Parameters
-from pytest_llmeval.engine.trial_thread import check_in
 
 FixtureDefs = Sequence[pytest.FixtureDef[Any]]
 

@@ -17,16 +17,14 @@ from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
-from pytest_llmeval.engine.trial.trial import RunningTrial
-from pytest_llmeval.engine.trial_thread import Result, TrialThread
+from pytest_llmeval.engine.baton import Ready
+from pytest_llmeval.engine.threads import Result
+from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.originals import Clock
-
-if TYPE_CHECKING:
-    from pytest_llmeval.engine.schedule.baton import Ready
 
 T = TypeVar("T")
 
@@ -50,12 +48,12 @@ class Pump:
         ready: the trials that can go on, to which those are added whose coroutine has ended.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, ready: Ready) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, ready: Ready[TrialThread]) -> None:
         self.loop = loop
         self.ready = ready
         self._is_pumping = False
         self._thread = get_ident()  # where the loop runs
-        self._mains: dict[RunningTrial, asyncio.Task[None]] = {}
+        self._mains: dict[TrialThread, asyncio.Task[None]] = {}
         self._gates: list[asyncio.Future[None]] = []  # steps that wait until no trial is alone
         self._stopped = Clock.seconds()
         if loop.get_task_factory() is None:
@@ -153,7 +151,7 @@ class Pump:
                 gate.set_result(None)
 
     def start(
-        self, trial: RunningTrial, coroutine: Coroutine[Any, Any, None], context: Context
+        self, trial: TrialThread, coroutine: Coroutine[Any, Any, None], context: Context
     ) -> asyncio.Task[None]:
         """Begin a coroutine that a trial waits for."""
         task = self.loop.create_task(coroutine, context=context)
@@ -161,17 +159,26 @@ class Pump:
         task.add_done_callback(lambda _: self._mains.pop(trial, None))
         return task
 
-    def cancel(self, trial: RunningTrial) -> None:
+    def cancel(self, trial: TrialThread) -> None:
         """Cancel the coroutine that a trial waits for, if it waits for one."""
         if trial in self._mains:
             self._mains[trial].cancel()
 
-    def withdraw(self, trials: Collection[RunningTrial]) -> None:
+    def withdraw(self, trials: Collection[TrialThread]) -> None:
         """Cancel the coroutines that trials wait for, and give them a moment to end."""
         tasks = [self._mains[trial] for trial in trials if trial in self._mains]
         for task in tasks:
             task.cancel()
         self.run_until(tasks, timeout=GRACE)
+
+
+def runner_on(loop: asyncio.AbstractEventLoop, trial: TrialThread) -> TrialRunner:
+    """Return a runner for the coroutines of a trial on a loop, pumped from now on."""
+    ready = trial.ready
+    pump = ready.pump
+    if not isinstance(pump, Pump) or pump.loop is not loop:
+        pump = ready.pump = Pump(loop, ready)
+    return TrialRunner(trial, pump)
 
 
 class TrialRunner:
@@ -181,7 +188,7 @@ class TrialRunner:
         tasks: those that coroutines of the trial began.
     """
 
-    def __init__(self, trial: RunningTrial, pump: Pump) -> None:
+    def __init__(self, trial: TrialThread, pump: Pump) -> None:
         self._trial = trial
         self._pump = pump
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
@@ -241,7 +248,7 @@ class TrialRunner:
     def watch(self) -> None:
         """Let the trial alone while it has swapped what others would see; it has its turn."""
         trial, ready = self._trial, self._pump.ready
-        if trial.thread.overlaps and not self._has_ended:
+        if trial.overlaps and not self._has_ended:
             swaps = bool(trial.swaps())
             if swaps is not (ready.alone is trial):
                 ready.let_alone(trial if swaps else None)
@@ -251,9 +258,9 @@ class TrialRunner:
         return contextlib.nullcontext() if self._has_ended else self._pump.ready.turn(self._trial)
 
     def _run(self, coroutine: Coroutine[Any, Any, None], context: Context) -> None:
-        thread = self._trial.thread
+        thread = self._trial
         begin = partial(self._pump.start, self._trial, coroutine, context)
-        if not isinstance(thread, TrialThread):
+        if not thread.overlaps:
             self._wait_here(begin(), timeout=None)
         elif thread.cancelled:  # it tears its fixtures down, and is waited for
             self._wait_here(begin(), timeout=GRACE)

@@ -23,7 +23,6 @@ from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
 from pytest_llmeval.safe_text import printable
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.trial.trial import RunningTrial
     from pytest_llmeval.models.model_session import ModelSession
 
 IMPORTS = "llmeval-imports"
@@ -270,13 +269,13 @@ class SharedCalls:
         self._counted = 0
 
     @contextmanager
-    def setting_up(self, fixturedef: Any, trial: RunningTrial) -> Iterator[None]:
-        """Set a wider fixture up, in a trial that is the first to ask for it."""
-        if not trial.ledger.intercepts:
+    def setting_up(self, fixturedef: Any, asking: Ledger) -> Iterator[None]:
+        """Set a wider fixture up, for a trial that is the first to ask for it."""
+        if not asking.intercepts:
             yield
             return
         ledger = self._of_fixtures[fixturedef] = Ledger(
-            function=trial.ledger.function, name=f"{fixturedef.baseid} {fixturedef.argname}"
+            function=asking.function, name=f"{fixturedef.baseid} {fixturedef.argname}"
         )
         try:
             with charging(ledger):
@@ -284,7 +283,7 @@ class SharedCalls:
         finally:
             ledger.end()
 
-    def hand_out(self, trial: RunningTrial) -> None:
+    def hand_out(self, of_trial: Ledger, clone: pytest.Function) -> None:
         """Give a trial the draws of the wider fixtures that it used; the first one paid."""
         asked = {
             definition: ledger
@@ -293,14 +292,14 @@ class SharedCalls:
         }
         if not asked:
             return
-        definitions = trial.clone._fixtureinfo.name2fixturedefs.values()
+        definitions = clone._fixtureinfo.name2fixturedefs.values()
         used = (asked.get(one) for several in definitions for one in several)
         for ledger in filter(None, used):
-            trial.ledger.shared += self._calls_of(ledger)
-            trial.ledger.refusal = trial.ledger.refusal or ledger.refusal
-            trial.ledger.denial = trial.ledger.denial or ledger.denial
-            trial.ledger.reached_out |= ledger.reached_out
-            trial.ledger.had_trouble |= ledger.had_trouble
+            of_trial.shared += self._calls_of(ledger)
+            of_trial.refusal = of_trial.refusal or ledger.refusal
+            of_trial.denial = of_trial.denial or ledger.denial
+            of_trial.reached_out |= ledger.reached_out
+            of_trial.had_trouble |= ledger.had_trouble
 
     def around(self, *, intercepts: bool) -> AbstractContextManager[None]:
         """Run a case: calls meanwhile that no trial is known to make belong to no case."""

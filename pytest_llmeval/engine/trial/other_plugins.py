@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import reprlib
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -31,13 +31,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_llmeval.engine.isolation.places import replaced
-from pytest_llmeval.engine.trial.outcome import is_skip
+from pytest_llmeval.engine.trial.outcome import Failure, is_skip
 from pytest_llmeval.errors import parts_of
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-
-    from pytest_llmeval.engine.trial.trial import RunningTrial
 
 _OWN = ("_pytest.", "pytest_llmeval.")
 _SOCKETS = "pytest_socket"
@@ -274,15 +272,18 @@ def _pinned(item: pytest.Function) -> str:
     return "event_loop_policy" if len(policies) > 1 else ""
 
 
-def take_over_subtests(subtests: Any, trial: RunningTrial) -> None:
+def take_over_subtests(
+    subtests: Any, note_failure: Callable[[Failure], None], *, is_debugged: bool
+) -> None:
     """Let a trial know of the subtests that fail in it.
 
     Args:
         subtests: value of the fixture; that of another plugin stays as it is.
-        trial: which asked for it.
+        note_failure: of the trial that asked for it.
+        is_debugged: --pdb is to stop at a failure.
     """
     if type(subtests).__module__.startswith(_HOMES_OF_SUBTESTS):
-        subtests.test = partial(_Subtest, trial)
+        subtests.test = partial(_Subtest, None if is_debugged else note_failure)
 
 
 def _ends_alone(error: BaseException) -> bool:
@@ -294,12 +295,17 @@ class _Subtest:
     """What stands in the ``with`` of a subtest: the trial goes on after a failure in it.
 
     Args:
-        trial: which asked for it.
+        note_failure: of the trial; None where a failure is to end it.
         msg, labels: what the test calls it.
     """
 
-    def __init__(self, trial: RunningTrial, msg: str | None = None, **labels: Any) -> None:
-        self._trial = trial
+    def __init__(
+        self,
+        note_failure: Callable[[Failure], None] | None,
+        msg: str | None = None,
+        **labels: Any,
+    ) -> None:
+        self._note_failure = note_failure
         named = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in labels.items())
         parts = ("" if msg is None else f"[{msg}]", f"({named})" if named else "")
         self._name = " ".join(filter(None, parts))
@@ -316,7 +322,7 @@ class _Subtest:
             return True
         if self._name:
             error.add_note(f"in subtest {self._name}")
-        if self._trial.item.config.getoption("usepdb", False):
+        if self._note_failure is None:
             return False
-        self._trial.note_subtest(pytest.ExceptionInfo.from_exception(error))
+        self._note_failure(pytest.ExceptionInfo.from_exception(error))
         return True

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import shorten
-from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.records import Outcome
-
-if TYPE_CHECKING:
-    from pytest_llmeval.engine.trial.trial import Ended
 
 _SHOWN = 90  # characters of the error
 _JUDGES = (AssertionError, pytest.fail.Exception)  # of a reply, and not of the test's id

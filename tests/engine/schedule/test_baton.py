@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.schedule.baton import Baton
+from pytest_llmeval.engine.baton import Baton
 
 
 class Thread(SimpleNamespace):
@@ -26,7 +26,7 @@ def thread() -> Any:
         handing_over=threading.Lock(),
         detached=False,
         done=False,
-        trial=SimpleNamespace(call_output=SimpleNamespace()),
+        note_filters=lambda: None,
     )
 
 

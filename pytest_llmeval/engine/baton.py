@@ -9,30 +9,29 @@ thread, which would have to be woken for each turn, is asked only for what it al
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
-from math import inf
-from os import O_RDONLY, close, read
-from os import open as open_file
 from queue import SimpleQueue
-from time import clock_gettime, monotonic  # by name: a test may mock those of the module
-from typing import TYPE_CHECKING
+from time import monotonic  # by name: a test may mock that of the module
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from pytest_llmeval.engine.trial_thread import PooledThread, Threads, TrialThread
+from pytest_llmeval.engine.holder import Holder
+from pytest_llmeval.engine.stall import StallWatch
+from pytest_llmeval.engine.threads import PooledThread, Threads
 from pytest_llmeval.originals import Clock
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.trial.event_loop import Pump
-    from pytest_llmeval.engine.trial.trial import RunningTrial
+    from asyncio import AbstractEventLoop
+
+H = TypeVar("H", bound=Holder)
 
 _FEW = 0.03  # of the time of a call
 GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
 
 
-class Baton:
+class Baton(Generic[H]):
     """Who may run.
 
     Args:
@@ -46,13 +45,13 @@ class Baton:
         beside: the trials that run without it, beside whoever has it.
     """
 
-    def __init__(self, next_one: Callable[[TrialThread], TrialThread | None]) -> None:
+    def __init__(self, next_one: Callable[[H], H | None]) -> None:
         self.variables: Context = copy_context()
         self.is_wanted = False
-        self.beside: set[TrialThread] = set()
+        self.beside: set[H] = set()
         self._next_one = next_one
         self._lent = 0.0
-        self._holder: TrialThread | None = None  # None while the session has it
+        self._holder: H | None = None  # None while the session has it
         self._request: Callable[[], None] | None = None  # what the session is to run
         self._to_session = threading.Lock()
         self._to_session.acquire()
@@ -62,7 +61,7 @@ class Baton:
         """Seconds since the session has lent it."""
         return monotonic() - self._lent
 
-    def lend(self, thread: TrialThread) -> None:
+    def lend(self, thread: H) -> None:
         """Let a trial run, and all to which it is passed on; return when the session has it back.
 
         It is back as well if it was taken from a trial that is stalled.
@@ -80,7 +79,7 @@ class Baton:
             self._take_back()
             raise
 
-    def pass_on(self, thread: TrialThread) -> TrialThread | None:
+    def pass_on(self, thread: H) -> H | None:
         """Give it up: the next trial goes on, or the session.
 
         Args:
@@ -101,12 +100,12 @@ class Baton:
                 following.go_on()
         return None
 
-    def let_run(self, thread: TrialThread) -> None:
+    def let_run(self, thread: H) -> None:
         """Pass it on while a trial that has it runs on without it."""
         with thread.handing_over:
             if thread.detached:
                 return
-            thread.trial.call_output.filters = warnings.filters
+            thread.note_filters()
             self.beside.add(thread)  # first: one that has patched something must not be next
             following = self._holder = self._next_one(thread)
             thread.detached = True
@@ -115,7 +114,7 @@ class Baton:
             else:
                 following.go_on()
 
-    def ask_session(self, thread: TrialThread, function: Callable[[], None]) -> bool:
+    def ask_session(self, thread: H, function: Callable[[], None]) -> bool:
         """Have the session run a function in its own thread, unless the trial has no baton."""
         with thread.handing_over:
             if not thread.detached:
@@ -143,9 +142,7 @@ class Baton:
         self._holder.go_on()
         return False
 
-    def _is_taken_from(
-        self, holder: TrialThread, *, stalled: float = 0.0, by_force: bool = False
-    ) -> bool:
+    def _is_taken_from(self, holder: H, *, stalled: float = 0.0, by_force: bool = False) -> bool:
         """Take it from a trial, unless it has just passed it on: that one is detached.
 
         A trial that waits for the session goes on waiting; by force, without what it asked for.
@@ -163,11 +160,11 @@ class Baton:
             if self._holder is not holder:
                 return False  # it may have ended, and nothing is left of its trial
             if not by_force:
-                holder.trial.note_block(stalled)
-            is_to_go_on = by_force or holder.trial.may_be_detached
+                holder.note_block(stalled)
+            is_to_go_on = by_force or holder.may_be_detached
             if is_to_go_on:
                 self._holder = None
-                holder.trial.call_output.filters = warnings.filters
+                holder.note_filters()
                 holder.detached = holder.was_detached = True
                 self.beside.add(holder)
             return is_to_go_on
@@ -184,7 +181,34 @@ class Baton:
                 holder = self._holder  # it has just passed it on
 
 
-class Ready:
+class Loop(Protocol):
+    """The loop of async trials, to those who wait for its trials."""
+
+    @property
+    def loop(self) -> AbstractEventLoop:
+        """The loop."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the loop is to run between two turns."""
+
+    def run(self, timeout: float | None) -> None:
+        """Run it until a trial is ready, or for so many seconds."""
+
+    def breathe(self) -> None:
+        """Let it do what is due, without waiting."""
+
+    def stop(self) -> None:
+        """End ``run``, from any thread, after a trial was put where it looks."""
+
+    def open_gates(self) -> None:
+        """Let the steps of all trials go on."""
+
+    def withdraw(self, trials: Collection[Any]) -> None:
+        """Cancel the coroutines that trials wait for, and give them a moment to end."""
+
+
+class Ready(Generic[H]):
     """A queue of trial threads; to wait for the next one is to run the event loop.
 
     Args:
@@ -204,22 +228,22 @@ class Ready:
 
     def __init__(
         self,
-        turn: Callable[[RunningTrial], AbstractContextManager[None]],
-        baton: Baton,
+        turn: Callable[[H], AbstractContextManager[None]],
+        baton: Baton[H],
         *,
         is_plain: Callable[[], bool],
     ) -> None:
         self.threads = Threads()
-        self.pump: Pump | None = None
+        self.pump: Loop | None = None
         self.blocking: set[tuple[str, bool]] = set()
-        self.held_back: deque[TrialThread] = deque()
+        self.held_back: deque[H] = deque()
         self.is_behind = False
         self.turn = turn
         self.is_plain = is_plain
         self.baton = baton
-        self.alone: RunningTrial | None = None
-        self._queue: SimpleQueue[TrialThread] = SimpleQueue()
-        self._put_off: list[TrialThread] = []  # came back while another trial was alone
+        self.alone: H | None = None
+        self._queue: SimpleQueue[H] = SimpleQueue()
+        self._put_off: list[H] = []  # came back while another trial was alone
         self._lock = threading.Lock()
 
     @property
@@ -232,35 +256,35 @@ class Ready:
         """Whether the event loop runs at the moment."""
         return self.pump is not None and self.pump.loop.is_running()
 
-    def put(self, thread: TrialThread) -> None:
+    def put(self, thread: H) -> None:
         """Note, from any thread, that a trial can be resumed."""
         thread.ready_since = Clock.seconds()
         with self._lock:
-            if self.alone is not None and self.alone is not thread.trial:
+            if self.alone is not None and self.alone is not thread:
                 self._put_off.append(thread)
                 return
             self._queue.put(thread)
         if self.pump is not None:
             self.pump.stop()
 
-    def note_turn(self, thread: TrialThread) -> None:
+    def note_turn(self, thread: H) -> None:
         """Note how long a trial that is about to go on has waited for that."""
         waited = Clock.seconds() - thread.ready_since
         self.is_behind = waited > _FEW * (thread.ready_since - thread.waits_since)
 
-    def let_alone(self, trial: RunningTrial | None) -> None:
+    def let_alone(self, thread: H | None) -> None:
         """Keep all but one trial from their turns, or None; called by whoever has the baton."""
         with self._lock:
-            self.alone = trial
+            self.alone = thread
             late, self._put_off = self._put_off, []
             while not self._queue.empty():
                 late.append(self._queue.get())
-        for thread in late:
-            self.put(thread)
-        if self.pump is not None and trial is None:
+        for one in late:
+            self.put(one)
+        if self.pump is not None and thread is None:
             self.pump.open_gates()
 
-    def get(self, *, timeout: float) -> TrialThread:
+    def get(self, *, timeout: float) -> H:
         """Take the next trial, without running the loop.
 
         Args:
@@ -271,7 +295,7 @@ class Ready:
         """
         return self._queue.get(block=timeout > 0, timeout=timeout or None)
 
-    def wait(self, timeout: float | None = None) -> TrialThread:
+    def wait(self, timeout: float | None = None) -> H:
         """Take the next trial, and run the loop until there is one.
 
         Args:
@@ -284,55 +308,3 @@ class Ready:
             return self._queue.get(timeout=timeout)
         self.pump.run(timeout)
         return self._queue.get_nowait()
-
-
-class StallWatch:
-    """Tell whether a thread makes no progress: its CPU clock stands still, or nearly so.
-
-    A body that polls, by many short sleeps, takes a core for a few percent of the time.
-
-    The clock of a thread that only waits for a core stands still, too. Linux tells that it
-    does; elsewhere a look that itself comes late, as on a machine that is so busy, does not count.
-
-    Where threads have no clock of their own (macOS, Windows) nothing is ever stalled.
-    """
-
-    PERIOD = 0.05  # seconds
-    BUSY = 0.1  # of the time; less is to wait
-    CHECKS = 5  # with 2, trials that only waited for a core were taken for stalled (measured)
-
-    def __init__(self, thread: PooledThread) -> None:
-        self._thread = thread
-        self._still = 0
-        self.seconds = 0.0  # for which it has stood still
-        self._last: float | None = None
-        self._looked = monotonic()
-
-    def is_stalled(self) -> bool:
-        """Look at the clock; call once a period."""
-        now, looked = self._clock(), monotonic()
-        last, passed = self._last, looked - self._looked
-        wants_core = self._wants_core()
-        if wants_core is None:
-            wants_core = passed > 2 * self.PERIOD
-        busy = inf if now is None or last is None else now - last
-        is_still = busy < self.BUSY * passed and not wants_core
-        self._still = self._still + 1 if is_still else 0
-        self.seconds = self.seconds + passed if is_still else 0.0
-        self._last, self._looked = now, looked
-        return self._still >= self.CHECKS
-
-    def _clock(self) -> float | None:
-        with suppress(OSError):  # the thread has just ended
-            return None if self._thread.clock is None else clock_gettime(self._thread.clock)
-        return None
-
-    def _wants_core(self) -> bool | None:
-        """Whether the system would run the thread if it had a core; None where it does not say."""
-        with suppress(OSError):
-            descriptor = open_file(f"/proc/self/task/{self._thread.native_id}/stat", O_RDONLY)
-            try:
-                return read(descriptor, 256).rpartition(b")")[2].split()[:1] == [b"R"]
-            finally:
-                close(descriptor)
-        return None
