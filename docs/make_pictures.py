@@ -151,7 +151,7 @@ def what_if_underpowered() -> Picture:
             found.append(smallest_drop(design) or 1.0)
         lines.append((f"{repeats} repeat{'s' * (repeats > 1)}", found))
         figures += [f"{found[0]:.2f}", f"{found[-1]:.2f}"]
-    drawn = curves(CASES, lines, top=0.5, across="cases", up="smallest drop caught")
+    drawn = curves(CASES, lines, top=0.5, across="cases", up="smallest drop found")
     return Picture(drawn, tuple(figures))
 
 
@@ -159,7 +159,7 @@ def why_not_temperature_0() -> Picture:
     """Draw differences between two wordings that are equally good."""
     random = np.random.default_rng(6)
     before, rows, figures = rates(30), [], []
-    for label, draws in (("5 equal repeats", 1), ("5 draws", 5)):
+    for label, draws in (("5 equal repeats", 1), ("5 answers", 5)):
         one, other = (means(random, before, repeats=draws, suites=60).mean(axis=1) for _ in "ab")
         rows.append((label, other - one))
         figures.append(f"{np.std(other - one):.3f}")

@@ -64,7 +64,7 @@ OWN_LANGUAGE = "its `feature_extraction` speaks a language of its own"
 NONE_AWAITS = "it has none"
 LITELLM_SWITCH = {"LITELLM_LOCAL_MODEL_COST_MAP=True": "the download of the map of models"}
 CACHE_OF_DSPY = {
-    "dspy.LM(..., cache=False)": "its own cache, which gives each repeat the first draw"
+    "dspy.LM(..., cache=False)": "its own cache, which gives each trial the first reply"
 }
 
 LIBRARIES = (
