@@ -440,12 +440,14 @@ class SessionHooks:
 
     def _judge(self, session: pytest.Session) -> Judgement:
         """Record what ran, judge it, and write our own reports."""
-        from pytest_llmeval.engine.earlier_runs import lost_run
+        from pytest_llmeval.engine.earlier_runs import notes_on_store
         from pytest_llmeval.reports.make_report import make_report
 
         assert self._session is not None  # noqa: S101 - something is to be judged
-        if lost := lost_run(self._config, ci_of(self._config)):
-            self._session.note(lost)
+        for note in notes_on_store(
+            self._config, self._session.planned.settings, ci_of(self._config)
+        ):
+            self._session.note(note)
         seconds = time.perf_counter() - self._started
         self._session.look_for_untracked(self._untracked)
         self._session.saw_collection_error = self._collection_failed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from pytest_llmeval.runs.lookup.standing import draws_of_line, draws_of_run
 from pytest_llmeval.runs.own_repository import SECONDS, OwnRepository
 from pytest_llmeval.runs.sharing.shared_store import open_store
 from pytest_llmeval.runs.store import RunStore, refuse_tracked
-from pytest_llmeval.settings import Settings
+from pytest_llmeval.settings import Settings, default_directory
 
 COMPARED_KEY = "llmeval_compared"
 
@@ -48,12 +48,17 @@ def refuse_untrusted_runs(config: pytest.Config, settings: Settings) -> None:
     refuse_tracked(settings.directory, git=git_state(config))
 
 
-def lost_run(config: pytest.Config, ci: CiFacts) -> str:
-    """Say that no later job finds the run of this one; empty where it will, and on a laptop."""
+def notes_on_store(config: pytest.Config, settings: Settings, ci: CiFacts) -> Iterator[str]:
+    """Say what is odd about where a job keeps its runs; nothing on a laptop."""
     git = git_state(config)
-    if git.commit is not None or ci.provider is None:
-        return ""
-    return f"no later job is compared with this run, as its commit is not known: {git.lack}"
+    if ci.provider is None:
+        return
+    if git.commit is None:
+        yield f"no later job is compared with this run, as its commit is not known: {git.lack}"
+    usual = default_directory(config.rootpath, has_ini=config.inipath is not None)
+    place = settings.directory
+    if settings.baseline and not settings.directory_is_typed and place != usual:
+        yield f"runs and replies are those of {place}, which llm_dir or addopts of this branch name"
 
 
 def baseline_of(

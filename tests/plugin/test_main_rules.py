@@ -79,6 +79,23 @@ def test_going_on_ungated_is_typed_in_ci(
     result.stderr.fnmatch_lines(["*--llm-on-missing=warn was set by addopts*Type it in the job's*"])
 
 
+@pytest.mark.parametrize("line", ["llm_dir = own", "addopts = --llm-dir=own"])
+def test_a_folder_that_the_branch_names_is_said(
+    worse: Project, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    shutil.copytree(worse.path / ".llmeval", worse.path / "own")  # what a branch could plant
+    configured(worse, f"{line}\n")
+    (worse.path / ".gitignore").write_text("*\n")
+    monkeypatch.setenv("CI", "true")
+    said = f"*those of {worse.path / 'own'}, which llm_dir or addopts of this branch name*"
+
+    wide = ("-o", "console_output_style=classic")
+    worse.run(GATE, *wide).stdout.fnmatch_lines([said])
+
+    result = worse.run(GATE, "--llm-dir=own", *wide)
+    result.stdout.no_fnmatch_line(said)
+
+
 def test_the_gate_cannot_be_taken_out_alone(worse: Project) -> None:
     configured(worse, "addopts = -p no:llmeval-session\n")
 
