@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Protocol
 
 from pytest_llmeval.cache.locks import fork_safe_lock
@@ -153,6 +154,9 @@ DEFAULT_CEILING = 32
 class ProviderThrottle:
     """Let as many calls to one provider through as its pace allows. Safe for threads.
 
+    Attributes:
+        refused_with: the status of the last refusal here.
+
     Args:
         throttle: of all providers.
         provider: and ``origin``: whose calls it lets through.
@@ -161,6 +165,7 @@ class ProviderThrottle:
     def __init__(self, throttle: Throttle, provider: str, origin: str) -> None:
         processes = throttle.processes
         self.provider = provider
+        self.refused_with: int = HTTPStatus.TOO_MANY_REQUESTS
         self._origin = origin
         self._throttle = throttle
         self._clock = throttle.clock

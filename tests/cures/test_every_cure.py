@@ -153,7 +153,7 @@ REASONS = {
     "llm_base_setup = {": "quotes the line that failed",
     "its trial waited for its turn": "names the option that made it wait",
     "cannot be held over its workers": "takes a folder that cannot be written",
-    "lets nothing through for minutes": "takes minutes of a provider's refusals",
+    "see what limits the account": "takes minutes of a provider's refusals",
     "nothing came within": "is the case of a client of HTTP; tests/plugin/test_own_deadline.py",
     "no reply within": "names the option that set the limit",
     "is never kept": "says what the modes of the cache do",

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.project import APP, EVALS, Project, made_once, make_project
+from tests.project import APP, EVALS, INI, Project, made_once, make_project
+from tests.servers.openai_server import OpenAIServer, Scripted
 
 WORSE = APP.replace("rate=0.8", "rate=0.3")
 BETTER = APP.replace("rate=0.8", "rate=1.0")
@@ -581,3 +582,26 @@ def test_a_substitute_is_named_first_and_refused_by_strict(main: Project) -> Non
     refused = main.run("--llm-baseline=main", "--llm-strict")
     assert refused.ret == 4
     refused.stderr.fnmatch_lines(["*could stand in for it, which --llm-strict refuses."])
+
+
+def test_a_provider_that_refuses_for_ever_passes_no_gate(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project(pytester)
+    monkeypatch.setattr("pytest_llmeval.models.throttle.PATIENCE", 0.0)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    with OpenAIServer(lambda _body, _number: "yes") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        project.write(pytest_ini=INI.replace("function/model:answer", "openai/m"))
+        project.commit("asks a server")
+        project.run()
+        project.git("switch", "-qc", "topic")
+        project.write(app=APP.replace("Say", "Do say"))
+        server.then(*[Scripted(status=503)] * 1000)
+
+        result, report = project.gate("--llm-baseline=main")
+
+    assert (result.ret, report["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "not_comparable")
+    result.stdout.fnmatch_lines(["NOT COMPARABLE: 1 function vs main@*", "*not scored: 100 here*"])
+    result.stdout.fnmatch_lines(["*HTTP 503 Service Unavailable*"])
+    result.stdout.no_fnmatch_line("*429*")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from http import HTTPStatus
 
 from pytest_llmeval.cache.reply import SUCCESS
@@ -48,12 +49,14 @@ READ_TIMEOUTS = ("ReadTimeout", "SocketTimeoutError", "TimeoutError")  # of http
 Send = Callable[[Deadline], HttpReply]
 
 
-GAVE_UP = own_failure(
-    HTTPStatus.TOO_MANY_REQUESTS,
-    "the provider lets nothing through for minutes, so this call was not made. "
-    "Lower --llm-concurrency, or see what limits the account",
-    code="llmeval_gave_up",
-)
+@cache
+def gave_up(status: int) -> HttpReply:
+    """Word that a call was not made, as others were refused with that status for minutes."""
+    todo = "Run the same again when it answers"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        todo = "Lower --llm-concurrency, or see what limits the account"
+    told = f"the provider lets nothing through for minutes, so this call was not made. {todo}"
+    return own_failure(status, told, code="llmeval_gave_up")
 
 
 class NetworkFailed(ProviderFailed):
@@ -176,7 +179,7 @@ class Attempt:
         throttle = self.throttle
         started = throttle.enter(self.note)
         if started is None:
-            return GAVE_UP
+            return gave_up(throttle.refused_with)
         answered = None
         try:
             if self.most is None:
@@ -187,6 +190,7 @@ class Attempt:
             if reply.status in SUCCESS:
                 answered = started
             elif is_throttled(reply):
+                throttle.refused_with = reply.status
                 throttle.throttled(started, retry_after=retry_after(reply.headers))
         except NetworkFailed as exc:
             is_late, limit = type(exc.error).__name__ in READ_TIMEOUTS, services.limit.seconds
@@ -236,7 +240,8 @@ def last_reply(attempt: Attempt) -> HttpReply:
             failure = exc
             is_final = isinstance(exc, OwnDeadline)
         else:
-            is_final = reply.status in SUCCESS or reply is GAVE_UP or not may_pass(reply)
+            is_final = reply.status in SUCCESS or not may_pass(reply)
+            is_final = is_final or reply is gave_up(reply.status)
         if failure is None and not is_final and is_throttled(reply):
             refusals += 1
             is_final = refusals >= MOST_REFUSALS or attempt.throttle.has_given_up

@@ -9,11 +9,11 @@ import pytest
 
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline, TimeLimit
 from pytest_llmeval.models.http.attempt import (
-    GAVE_UP,
     MOST_REFUSALS,
     NetworkFailed,
     Send,
     Services,
+    gave_up,
 )
 from pytest_llmeval.models.http.http_reply import (
     HttpReply,
@@ -149,11 +149,14 @@ def test_when_nothing_comes_through_for_minutes_the_refusal_is_handed_over(sende
     assert PATIENCE <= sum(sender.slept) <= PATIENCE + 90
 
 
-def test_the_calls_after_that_are_not_even_made(sender: Sender) -> None:
-    sender.send(lambda _deadline: failing(429, retry_after="90"))
+@pytest.mark.parametrize(("status", "todo"), [(429, "limits the account"), (503, "it answers")])
+def test_the_calls_after_that_are_not_even_made(sender: Sender, status: int, todo: str) -> None:
+    sender.send(lambda _deadline: failing(status, retry_after="90"))
     slept = len(sender.slept)
 
-    assert sender.send(attempts()) is GAVE_UP
+    reply = sender.send(attempts())
+    assert reply is gave_up(status)
+    assert (reply.status, reply.error.message.endswith(todo)) == (status, True)
     assert len(sender.slept) == slept
 
 
