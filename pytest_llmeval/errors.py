@@ -30,8 +30,11 @@ A message says what is wrong with the value, what was looked for, and what to ty
 from __future__ import annotations
 
 import re
+import traceback
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
+
+from pytest_llmeval.safe_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -292,3 +295,12 @@ def did_you_mean(typed: str, names: Sequence[str], *, most: int, others: Sequenc
 def without_user(text: str) -> str:
     """Mask users and passwords of addresses: a token of CI is mostly one."""
     return USER_IN_URL.sub("***", text)
+
+
+def files_unknown(error: Exception) -> str:
+    """Say that the files which a process used could not be listed."""
+    told = printable(traceback.format_exception_only(error)[-1].strip())
+    return (
+        f"the files that this run loaded could not be listed ({told}), so it does not tell whether "
+        "git knows them all"
+    )

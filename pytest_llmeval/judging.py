@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from pytest_llmeval.cache.case_parameters import Parameters
 from pytest_llmeval.cache.queries import DATABASE
 from pytest_llmeval.cache.why import origins_asked
 from pytest_llmeval.errors import SettingsError, listed_names
+from pytest_llmeval.gate.accepted import notes_on_accepted
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.describe import describe, missed_throughout, oddities
 from pytest_llmeval.gate.results import (
     MOST_NAMED,
     Comparison,
@@ -26,10 +29,8 @@ from pytest_llmeval.runs.keyless import find_keyless, gone_unjudged, without_key
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import renames_to_nothing, under_new_names
 from pytest_llmeval.settings import is_to_be_gated
-
-if TYPE_CHECKING:
-    from pytest_llmeval.cache.case_parameters import Parameters
-    from pytest_llmeval.transcripts.transcript import StoredTexts
+from pytest_llmeval.transcripts.transcript import Moved, StoredTexts, excerpts
+from pytest_llmeval.transcripts.varying import differ_in_varying
 
 _EXCERPTS = 20  # of a function: cases that fell most, and cases that rose most
 _ALL_EXCERPTS = 200
@@ -119,8 +120,6 @@ class _Judging:
 
     def judge(self) -> Fact | None:
         """Compare the run, or describe it; return why nothing can be judged, if that is so."""
-        from pytest_llmeval.gate.describe import oddities  # numpy and scipy
-
         main = self._main
         if self.keyless and main and (gone := gone_unjudged(main, self.run, self.keyless)):
             fact = Fact(Why.GONE_UNJUDGED, (len(gone), listed_names(gone, MOST_NAMED)))
@@ -136,8 +135,6 @@ class _Judging:
         return None
 
     def _describe(self) -> Fact | None:
-        from pytest_llmeval.gate.describe import describe, missed_throughout
-
         answered = without_keyless(self.run, self.run, self.keyless)
         cost_of, alpha = pricing(self.settings.prices), self.settings.gate.alpha
         self.descriptions = describe(answered, alpha=alpha, cost_of=cost_of)
@@ -151,8 +148,6 @@ class _Judging:
             baseline: the other one.
             main: where the other one is the anchor, the baseline proper.
         """
-        from pytest_llmeval.gate.compare import compare
-
         sides = baseline, self.run
         before, answered = (without_keyless(side, self.run, self.keyless) for side in sides)
         if self.keyless and not (before.cases or answered.cases):
@@ -173,8 +168,6 @@ class _Judging:
 
     def _look_up_texts(self, main: Run) -> None:
         """Look in the cache for replies and parameters that explain the comparison."""
-        from pytest_llmeval.transcripts.transcript import StoredTexts
-
         with StoredTexts(self.settings.directory) as stored:
             if self.settings.show_texts:
                 self.excerpts = self._excerpts(main, stored)
@@ -187,8 +180,6 @@ class _Judging:
         self, main: Run, stored: StoredTexts
     ) -> Mapping[str, tuple[str | None, str | None]]:
         """Look up one line of a reply of each side, for the cases that moved most."""
-        from pytest_llmeval.transcripts.transcript import Moved, excerpts
-
         moved: list[tuple[float, Moved]] = []
         for one in self._functions:
             changed = sorted((case.difference, case.case) for case in one.compared)
@@ -225,8 +216,6 @@ class _Judging:
 
     def _varying(self, stored: StoredTexts) -> Iterator[Fact]:
         """Name the functions whose requests all differ from the baseline's in a date or an id."""
-        from pytest_llmeval.transcripts.varying import differ_in_varying
-
         names = dict[str, None]()
         for one in self._functions:
             if not one.compared or any(case.kind != "request" for case in one.compared):
@@ -243,8 +232,6 @@ class _Judging:
 
     def _notes_on_lines(self) -> Iterator[Fact | str]:
         """Tell which lines of the ini file did nothing in the comparisons."""
-        from pytest_llmeval.gate.accepted import notes_on_accepted
-
         both = (self.baseline, self.comparison), (self.anchor, self.anchored)
         compared = [(side.run, found) for side, found in both if side and found]
         if self.comparison is not None:

@@ -6,14 +6,13 @@ this process or from workers.
 
 from __future__ import annotations
 
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from pytest_llmeval.errors import BaselineNotFound, listed_names
+from pytest_llmeval.errors import BaselineNotFound, files_unknown, listed_names
 from pytest_llmeval.gate.results import MOST_NAMED, Fact, Why
 from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import cases_not_run
@@ -24,7 +23,6 @@ from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
 from pytest_llmeval.runs.store import RunStore
-from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import Settings
 
 
@@ -195,15 +193,6 @@ class EvalSession:
         """Return the id of the run that this one is compared with, if it was recorded."""
         baseline = self.planned.baseline
         return baseline.run.id if baseline and baseline.run.cases else None
-
-
-def files_unknown(error: Exception) -> str:
-    """Say that the files which a process used could not be listed."""
-    told = printable(traceback.format_exception_only(error)[-1].strip())
-    return (
-        f"the files that this run loaded could not be listed ({told}), so it does not tell whether "
-        "git knows them all"
-    )
 
 
 def planned_judgement(

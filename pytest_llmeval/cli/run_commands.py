@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import click
 from click.core import ParameterSource
@@ -22,11 +22,15 @@ from pytest_llmeval.cli.arguments import (
 )
 from pytest_llmeval.cli.pages import echo, echo_lines, page_of_output, verbose_option, warn
 from pytest_llmeval.cli.reading_commands import full_option, show_case
+from pytest_llmeval.gate.compare import compare_halves
+from pytest_llmeval.gate.describe import History, history_of
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.for_others import report_text
 from pytest_llmeval.reports.formats import percent
+from pytest_llmeval.reports.html.plots import history_charts
+from pytest_llmeval.reports.html.rendering import render_charts
 from pytest_llmeval.reports.json_report import history_entries, run_entry
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.of_tables import in_words_of_tables
@@ -54,9 +58,7 @@ from pytest_llmeval.settings import (
     choice_of,
     share,
 )
-
-if TYPE_CHECKING:
-    from pytest_llmeval.gate.describe import History
+from pytest_llmeval.stats.selfcheck import self_check
 
 DEFAULTS = GateRules()
 RECORD_SOME = "Record some: pytest --llm-repeats=5"
@@ -155,7 +157,6 @@ def history_command(
 def _history(
     function: str | None, home: Home, *, branch: str | None, limit: int, alpha: float
 ) -> History:
-    from pytest_llmeval.gate.describe import history_of
 
     own = None if branch is None else without_prefix(branch)
     runs, notes = newest_runs(home.store, branch=own, most=limit)
@@ -180,8 +181,6 @@ def _history(
 
 
 def _page_of_means(history: History, level: str) -> str:
-    from pytest_llmeval.reports.html.plots import history_charts
-    from pytest_llmeval.reports.html.rendering import render_charts
 
     hint = f"Lines are the {level} intervals of the means, for cases like these."
     hint = f"{hint} {mixed_branches(history)}".strip()
@@ -273,9 +272,6 @@ def selfcheck_command(
     first half of them is held against the second. Exit 1 if alarms are more frequent than
     the level says, or if the repeats drift. RUN is what compare takes for B.
     """
-    from pytest_llmeval.gate.compare import compare_halves
-    from pytest_llmeval.stats.selfcheck import self_check
-
     found = home.find_run(reference, **typed)
     warn(found.notes)
     run = found.run

@@ -59,6 +59,11 @@ class ReportHooks:
         return next(filter(None, errors), "")
 
     @property
+    def tell_of_evals(self) -> bool:
+        """Whether a worker had an eval, or a mistake in one."""
+        return bool(self.usage_error) or any(True for _ in self.unreported())
+
+    @property
     def have_ended(self) -> bool:
         """Whether every worker has sent all that it will send."""
         return all(map(output_of, self.nodes))

@@ -65,6 +65,31 @@ def test_an_idle_session_imports_only_the_doors(tmp_path: Path) -> None:
     }
 
 
+def test_an_idle_session_with_workers_loads_nothing_that_judges(tmp_path: Path) -> None:
+    names = modules_of_a_session(
+        tmp_path,
+        *("-p", "pytest_llmeval.plugin", "-p", "xdist", "-n", "1"),
+        test="def test_ordinary(): pass",
+    )
+
+    judging = {"controller", "session", "gate.compare", "reports.make_report", "engine.install"}
+    assert "xdist.dsession" in names
+    assert {f"pytest_llmeval.{name}" for name in judging} & names == set()
+
+
+def test_a_worker_runs_evals_without_what_judges_them(tmp_path: Path) -> None:
+    names = modules_of_a_session(
+        tmp_path,
+        *(*OF_EVALS, "-p", "xdist", "-n", "1"),
+        test=EVAL + OF_WORKER,
+    )
+
+    assert "pytest_llmeval.controller" in names
+    worker = set(json.loads((tmp_path / "worker.json").read_text()))
+    assert "pytest_llmeval.eval_process" in worker
+    assert {"pytest_llmeval.controller", "pytest_llmeval.reports.make_report"} & worker == set()
+
+
 EVAL = """
 from pytest_llmeval import llm_eval
 
@@ -74,6 +99,12 @@ def answer(messages):
 @llm_eval(repeats=2)
 def test_question(llm):
     assert llm.ask("Is it?").text == "yes"
+"""
+OF_WORKER = """
+def test_last():
+    import json, sys
+    with open("worker.json", "w") as file:
+        json.dump(sorted(sys.modules), file)
 """
 OF_EVALS = ("-p", "pytest_llmeval.plugin", "--llm-model=function/test_it:answer")
 

@@ -1,0 +1,266 @@
+"""The process that judges: it takes in what cases report, from itself or from workers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_llmeval.cache.process_locks import lack_of_locks
+from pytest_llmeval.engine import earlier_runs
+from pytest_llmeval.engine.reporting import report_failures
+from pytest_llmeval.engine.run_header import Choice, untracked
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.eval_process import EvalProcess
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.pytest_options import PARSER, ci_of, environ_of
+from pytest_llmeval.records import CaseResult, Progress, Run
+from pytest_llmeval.refusal import ENDED_BY_PYTEST, report_refusal, usage_error
+from pytest_llmeval.reports.cost import forecast
+from pytest_llmeval.reports.for_others import (
+    append_summary,
+    failures,
+    github_annotations,
+    refused,
+    write_reports,
+)
+from pytest_llmeval.reports.make_report import make_report
+from pytest_llmeval.reports.report import Report
+from pytest_llmeval.reports.terminal.fitting import Page
+from pytest_llmeval.reports.terminal.headline import failure_line
+from pytest_llmeval.reports.terminal.section import (
+    begins,
+    ended,
+    header,
+    ignored_note,
+    progress_line,
+    rerun_notes,
+    section,
+)
+from pytest_llmeval.runs.store import FoundRun
+from pytest_llmeval.safe_text import printable
+from pytest_llmeval.session import EvalSession, planned_judgement
+from pytest_llmeval.settings import RERUNS, Settings
+
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.rerun.base_run import BaseRun
+    from pytest_llmeval.engine.rerun.child import Brief
+
+# Else workers may have more to send, and reports of other plugins say that the session was stopped.
+_CAME_TO_AN_END = (
+    pytest.ExitCode.OK,
+    pytest.ExitCode.TESTS_FAILED,
+    pytest.ExitCode.NO_TESTS_COLLECTED,
+)
+
+
+class Controller(EvalProcess):
+    """The evals of a session: gathered, recorded and judged.
+
+    Attributes:
+        forecast: what the session may cost, for the terminal.
+        saw_collection_error: some file could not be collected, so the run is incomplete.
+    """
+
+    def __init__(
+        self, config: pytest.Config, settings: Settings, brief: Brief | None, started: float
+    ) -> None:
+        super().__init__(config, settings, brief, started)
+        self.forecast: list[str] = []
+        self.saw_collection_error = False
+        self._made: BaseRun | None = None
+        self._judgement: Judgement | None = None
+        self._report: Report | None = None  # on the judgement
+        self._refusal = ""  # why a session that was begun ends with 4
+        self._session: EvalSession | None = None
+        self._problems: list[str] = []
+        self._summary_problems: list[str] = []  # nobody asked for it, so they fail nothing
+        self._annotations: list[str] = []
+        if self._settings.baseline is not None and not self._asks_only:
+            self._session = EvalSession(self._planned())
+            self._started = time.perf_counter()  # a run that was made now took time of its own
+
+    def _planned(self) -> Judgement:
+        """Find the baseline and the anchor, before the first test or paid call."""
+        config, settings, ci = self._config, self._settings, ci_of(self._config)
+        make = self._make_run if settings.on_missing in RERUNS else None
+        return planned_judgement(
+            settings,
+            find=partial(earlier_runs.baseline_of, config, settings, ci=ci, make=make),
+            rootpath=config.rootpath,
+            typed=self._typed(),
+            may_defer=earlier_runs.may_defer(settings, ci, environ_of(config)),
+        )
+
+    def _make_run(self, commit: str) -> FoundRun | None:
+        """Run the evals of a commit now; None if the commit has none of the chosen evals."""
+        from pytest_llmeval.engine.rerun.base_run import Rerun  # for a run that is missing
+
+        config, parser = self._config, self._config.stash.get(PARSER, None)
+        rerun = Rerun(config, self._settings, parser, environ_of(config))
+        print(begins(commit), flush=True)
+        self._made = made = rerun.run(commit)
+        print(ended(commit, made.found), flush=True)
+        if made.found is None:
+            return None
+        notes = rerun_notes(
+            dropped=made.dropped, dependencies=made.dependencies, submodules=made.submodules
+        )
+        return replace(made.found, notes=tuple(notes))
+
+    def earlier_runs(self) -> list[tuple[Run, Path]]:
+        """List the baseline and the anchor, and their files."""
+        planned = None if self._session is None else self._session.planned
+        found = [] if planned is None else [planned.baseline, planned.anchor]
+        return [(one.run, one.path) for one in found if one is not None and one.run.cases]
+
+    def header(self) -> list[str]:
+        """Name the baseline."""
+        return [] if self._session is None else header(self._session.planned)
+
+    def progress_line(self, progress: Progress, *, width: int) -> str:
+        """Word the live line."""
+        return progress_line(progress, width=width)
+
+    def _begin(self, session: pytest.Session, items: list[pytest.Item], choice: Choice) -> Run:
+        """Put the engine in place, and foretell what the session may cost."""
+        opening = super()._begin(session, items, choice)
+        if not self._asks_only:
+            baseline = None if self._session is None else self._session.planned.baseline
+            run, is_known = earlier_runs.source_of_forecast(self._settings, baseline)
+            self.forecast = forecast(opening, run, settings=self._settings, is_baseline=is_known)
+            is_off = self._settings.cache == "off"
+            if lack := "" if is_off else lack_of_locks(self._settings.directory):
+                self.forecast.append(printable(f"llm evals: {lack}"))
+        return opening
+
+    def _refuse(self, error: SettingsError, items: Sequence[pytest.Item]) -> None:
+        """End the session.
+
+        Raises:
+            pytest.UsageError: always.
+        """
+        refused_by_us = usage_error(self._config, error, has_begun=True)
+        self._refusal = str(refused_by_us)
+        raise refused_by_us from None
+
+    def take(self, report: pytest.TestReport) -> None:
+        """Take in the trials of a case; pytest keeps its report to the end, without them."""
+        result: CaseResult = report.llm_eval
+        self._take(result)
+        report.llm_eval = replace(result, trials=(), opening=None)  # type: ignore[attr-defined]
+        self._reports.arrived.pop(result.id, None)
+
+    def _take(self, result: CaseResult) -> None:
+        if self._asks_only:
+            return  # an item that was only set up has no outcome
+        if self._session is None:
+            self._session = EvalSession(Judgement(settings=self._settings))
+        self._session.add(result)
+
+    def take_unreported(self) -> None:
+        """Take in the trials before a session was stopped."""
+        for result in (*self._unreported(), *self._reports.unreported()):
+            self._take(result)
+
+    def judge_early(self, session: pytest.Session) -> None:
+        """Judge a session that came to its end, as other plugins write their reports next."""
+        has_all = self._session is not None and self._reports.have_ended
+        why = self._refusal or self._reports.usage_error
+        if has_all and not why and session.exitstatus in _CAME_TO_AN_END:
+            judgement = self._judge(session)
+            self._set_status(session, judgement)  # reports of other plugins have this line, too
+            self._report_failures(session, judgement)
+        elif why:
+            self._report_failures(session, refused(self._settings, why))
+
+    def record(self) -> None:
+        """Record the trials of a session that was stopped, without a judgement."""
+        if self._session is not None and self._judgement is None:
+            self.take_unreported()
+            self._session.look_for_untracked(self._untracked)
+            self._session.record()
+
+    def end(self, session: pytest.Session) -> None:
+        """Record, compare, and turn a green session red if the gate says so."""
+        if self._reports.usage_error:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            self._problems = report_refusal(self._config, self._reports.usage_error)
+        elif self._refusal:
+            return
+        elif self._session is not None:
+            judgement = self._judgement or self._judge(session)
+            self._set_status(session, judgement)
+            if self._brief is not None:
+                self._brief.tell(run=judgement.path, foreign=self._foreign())
+        elif session.exitstatus == pytest.ExitCode.USAGE_ERROR:
+            self._problems = report_refusal(self._config, ENDED_BY_PYTEST)
+
+    def _judge(self, session: pytest.Session) -> Judgement:
+        """Record what ran, judge it, and write our own reports."""
+        assert self._session is not None  # noqa: S101 - something is to be judged
+        settings, ci = self._session.planned.settings, ci_of(self._config)
+        for note in earlier_runs.notes_on_store(self._config, settings, ci):
+            self._session.note(note)
+        seconds = time.perf_counter() - self._started
+        self._session.look_for_untracked(self._untracked)
+        for note in ignored_note(self._made.ignored()) if self._made is not None else ():
+            self._session.note(note)
+        self._session.saw_collection_error = self.saw_collection_error
+        is_green = session.exitstatus == pytest.ExitCode.OK
+        self._judgement = self._session.judge(seconds=seconds, ended=is_green)
+        self._report = report = make_report(self._judgement)
+        self._problems = write_reports(report, self._settings.reports, self._judgement)
+        if self._brief is None:
+            self._summary_problems = append_summary(report, environ_of(self._config))
+        return self._judgement
+
+    def _untracked(self) -> tuple[str, ...]:
+        return (*untracked(self._config, self._reports.files()), *self._foreign())
+
+    def _report_failures(self, session: pytest.Session, judgement: Judgement) -> None:
+        """Tell other reports, and CI, that the gate fails, except in the run of a base."""
+        if not judgement.fails or self._brief is not None:
+            return
+        report = self._report if judgement is self._judgement else None
+        found = failures(report or make_report(judgement), judgement)
+        report_failures(session, found)
+        if environ_of(self._config).get("GITHUB_ACTIONS") == "true":
+            self._annotations = github_annotations(found)
+
+    def _set_status(self, session: pytest.Session, judgement: Judgement) -> None:
+        """Turn a green session red; pytest's own verdicts 1 to 5 stand."""
+        if session.exitstatus != pytest.ExitCode.OK:
+            return
+        if judgement.fails:
+            # pytest prints this as the red line at the very end, also under -q and xdist.
+            session.shouldfail = printable(failure_line(judgement))
+        elif self._problems:
+            session.shouldfail = f"llm evals: {self._problems[0]}"
+        if session.shouldfail:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def show(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the section."""
+        if self._reports.usage_error:
+            terminalreporter.write_line(f"ERROR: {self._reports.usage_error}", red=True)
+        if self._judgement is not None and self._report is not None:
+            page = Page(
+                width=self._config.get_terminal_writer().fullwidth,
+                encoding=getattr(sys.stdout, "encoding", None) or "utf-8",
+                verbose=self._config.getoption("verbose") > 0,
+            )
+            terminalreporter.write_sep("=", "llm evals")
+            shown_as_m = self._reports.shown_as_m
+            for line in section(self._report, self._judgement, page, shown_as_m=shown_as_m):
+                terminalreporter.write_line(line.text, **line.markup)
+        for annotation in self._annotations:
+            terminalreporter.write_line(annotation)
+        for problem in (*self._problems, *self._summary_problems):
+            terminalreporter.write_line(problem, red=True)

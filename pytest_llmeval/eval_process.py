@@ -1,0 +1,174 @@
+"""The evals of one process: chosen, begun, and told to the controller by a worker of xdist.
+
+This is loaded once a session has evals. ``controller`` has the process that judges them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_llmeval.engine.earlier_runs import (
+    draws_to_replay,
+    refuse_foreign_runs,
+    refuse_untrusted_runs,
+)
+from pytest_llmeval.engine.install import install
+from pytest_llmeval.engine.marker import case_id, is_eval, ordinary_note
+from pytest_llmeval.engine.run_header import Choice, typed_selection
+from pytest_llmeval.engine.workers import (
+    report_hooks,
+    send_files,
+    send_note,
+    send_unreported,
+    send_usage_error,
+)
+from pytest_llmeval.errors import SettingsError, files_unknown
+from pytest_llmeval.fixtures import model_session
+from pytest_llmeval.pytest_options import PARSER, asks_only, ci_of
+from pytest_llmeval.records import CaseResult, Progress, Run
+from pytest_llmeval.settings import MARKER, Settings
+
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.rerun.child import Brief
+
+
+class EvalProcess:
+    """The evals of a process.
+
+    Args:
+        config: of the session.
+        settings: of the session.
+        brief: the order to make the run of a baseline; None for a session without this order.
+        started: when the session began, by ``time.perf_counter``.
+    """
+
+    def __init__(
+        self, config: pytest.Config, settings: Settings, brief: Brief | None, started: float
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._brief = brief
+        self._started = started
+        self._reports = report_hooks(config, settings)
+        self._asks_only = asks_only(config)
+        if settings.baseline is not None and not self._asks_only:
+            refuse_foreign_runs(config, settings)
+
+    def choose(
+        self,
+        session: pytest.Session,
+        items: list[pytest.Item],
+        *,
+        collected: Iterable[pytest.Item],
+        deselected: Collection[pytest.Item],
+    ) -> None:
+        """Turn marked items into cases after all other plugins have chosen among the items.
+
+        Args:
+            session: of pytest.
+            items: what was chosen, which is changed in place.
+            collected: what there was before others chose.
+            deselected: what they left out openly.
+
+        Raises:
+            pytest.UsageError: an item or a setting is impossible; a worker tells its controller.
+        """
+        marked = [item for item in items if MARKER in item.keywords]
+        evals, chosen = list(filter(is_eval, marked)), set(items)
+        known = list(filter(is_eval, collected))
+        try:
+            self._warn_of_ordinary([item for item in marked if item not in set(evals)])
+            if evals:
+                choice = Choice(
+                    collected=list(map(case_id, known)),
+                    left_out=[item for item in known if item not in chosen],
+                    deselected=deselected,
+                    typed=self._typed(),
+                    job=ci_of(self._config).job,
+                    made=None if self._brief is None else "rerun",
+                )
+                self._begin(session, items, choice)
+        except SettingsError as exc:
+            self._refuse(exc, items)
+
+    def _warn_of_ordinary(self, ordinary: Sequence[pytest.Item]) -> None:
+        """Warn once a session of marked tests that are no evals; one worker warns."""
+        worker: dict[str, str] = getattr(self._config, "workerinput", {})
+        if not ordinary or worker.get("workerid", "gw0") != "gw0":
+            return
+        path, line, _ = ordinary[0].location
+        note, kind = ordinary_note(ordinary), pytest.PytestWarning
+        try:
+            warnings.warn_explicit(note, kind, filename=path, lineno=(line or 0) + 1)
+        except pytest.PytestWarning as exc:  # the user turned warnings into errors
+            raise SettingsError(str(exc)) from None
+
+    def _begin(self, session: pytest.Session, items: list[pytest.Item], choice: Choice) -> Run:
+        """Put the engine in place; return the run that begins."""
+        config, settings = self._config, self._settings
+        if not self._asks_only:
+            refuse_untrusted_runs(config, settings)
+        models = model_session(config)
+        earlier = [run for run, _ in self.earlier_runs()]
+        models.replies.prefer(*draws_to_replay(config, settings, earlier=earlier))
+        wording = self.progress_line
+        return install(
+            session, items, settings=settings, models=models, choice=choice, wording=wording
+        )
+
+    def progress_line(self, progress: Progress, *, width: int) -> str:
+        """Word the live line, which no worker shows."""
+        return ""
+
+    def earlier_runs(self) -> list[tuple[Run, Path]]:
+        """List the baseline and the anchor, and their files; a worker is told their files."""
+        return []
+
+    def _refuse(self, error: SettingsError, items: list[pytest.Item]) -> None:
+        """End a worker that the user made a mistake for."""
+        send_usage_error(self._config, error)
+        items.clear()
+
+    def end(self, session: pytest.Session) -> None:
+        """Tell at the end, as modules may be imported until then, which files were loaded.
+
+        A failure costs a note in the controller, too.
+        """
+        if self._engine is None:
+            return
+        try:
+            send_files(self._config, foreign=self._foreign())
+        except Exception as exc:
+            send_note(self._config, files_unknown(exc))
+
+    def take(self, report: pytest.TestReport) -> None:
+        """Leave the trials of a case to the controller, which gets this report, too."""
+
+    def take_unreported(self) -> None:
+        """Tell of the trials before a session was stopped."""
+        if results := self._unreported():
+            send_unreported(self._config, results)
+
+    @property
+    def _engine(self) -> Any:
+        return self._config.pluginmanager.get_plugin("llmeval-engine")
+
+    def _unreported(self) -> list[CaseResult]:
+        return [] if self._engine is None else self._engine.unreported()
+
+    def _typed(self) -> tuple[str, ...]:
+        return typed_selection(self._config, self._config.stash.get(PARSER, None))
+
+    def _foreign(self) -> tuple[str, ...]:
+        """Name files of another working tree, by which a run is not of its commit."""
+        if self._brief is None:
+            return ()
+        from pytest_llmeval.engine.rerun.child import foreign_files  # it imports ssl
+
+        loaded = foreign_files(self._config, self._brief)
+        return tuple(sorted({*loaded, *self._reports.foreign()}))
