@@ -38,4 +38,4 @@ def test_each_paragraph_and_item_about_another_tool_has_a_link(section: str) -> 
 
 
 def test_the_page_says_when_it_was_written() -> None:
-    assert re.search(r"written\s+on\s+\d+ \w+ 20\d\d", TEXT)
+    assert re.search(r"written\s+on\s+\d+\s+\w+\s+20\d\d", TEXT)
