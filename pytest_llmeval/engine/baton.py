@@ -52,7 +52,6 @@ class Baton(Generic[H]):
         self._next_one = next_one
         self._lent = 0.0
         self._holder: H | None = None  # None while the session has it
-        self._request: Callable[[], None] | None = None  # what the session is to run
         self._to_session = threading.Lock()
         self._to_session.acquire()
 
@@ -73,8 +72,7 @@ class Baton(Generic[H]):
         try:
             self._holder = thread
             thread.go_on()
-            while not self._is_back():
-                pass
+            self._await()
         except BaseException:  # Ctrl-C, or what a handler of a signal raised
             self._take_back()
             raise
@@ -114,16 +112,8 @@ class Baton(Generic[H]):
             else:
                 following.go_on()
 
-    def ask_session(self, thread: H, function: Callable[[], None]) -> bool:
-        """Have the session run a function in its own thread, unless the trial has no baton."""
-        with thread.handing_over:
-            if not thread.detached:
-                self._request = function
-                self._to_session.release()
-            return not thread.detached
-
-    def _is_back(self) -> bool:
-        """Wait for it; False if a trial only asked for something to be run, and has it again."""
+    def _await(self) -> None:
+        """Wait for it, and take it from a trial that is stalled."""
         watch: StallWatch | None = None
         watched: PooledThread | None = None
         while not self._to_session.acquire(timeout=StallWatch.PERIOD):
@@ -133,19 +123,10 @@ class Baton(Generic[H]):
             if watch is None or watched is not holder.pooled:
                 watch, watched = StallWatch(holder.pooled), holder.pooled
             if watch.is_stalled() and self._is_taken_from(holder, stalled=watch.seconds):
-                return True
-        if self._request is None:
-            return True
-        self._request()
-        self._request, self.variables = None, copy_context()
-        assert self._holder is not None  # noqa: S101 - it asked
-        self._holder.go_on()
-        return False
+                return
 
     def _is_taken_from(self, holder: H, *, stalled: float = 0.0, by_force: bool = False) -> bool:
         """Take it from a trial, unless it has just passed it on: that one is detached.
-
-        A trial that waits for the session goes on waiting; by force, without what it asked for.
 
         Args:
             holder: had it when it was last looked at.
@@ -153,10 +134,6 @@ class Baton(Generic[H]):
             by_force: whatever it does.
         """
         with holder.handing_over:
-            if self._request is not None:
-                if by_force:
-                    self._request = self._holder = None
-                return by_force
             if self._holder is not holder:
                 return False  # it may have ended, and nothing is left of its trial
             if not by_force:
@@ -173,8 +150,7 @@ class Baton(Generic[H]):
         """Take it back after Ctrl-C, from whoever has it."""
         self.is_wanted = True
         try:
-            if self._request is None:
-                self._to_session.acquire(timeout=GRACE)
+            self._to_session.acquire(timeout=GRACE)
         finally:  # after a second Ctrl-C, too, no trial may run beside the session
             holder = self._holder
             while holder is not None and not self._is_taken_from(holder, by_force=True):

@@ -14,7 +14,7 @@ from pytest_llmeval.engine.compat import xfailed_key
 from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.reporting import Section, grouped, sections_by_trial, shows_each
-from pytest_llmeval.engine.trial.clone import parameters_of
+from pytest_llmeval.engine.trial.clone import clone_item, parameters_of
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, put_on
 from pytest_llmeval.engine.trial.outcome import (
     WITHOUT_KEY,
@@ -29,6 +29,7 @@ from pytest_llmeval.engine.trial.outcome import (
 )
 from pytest_llmeval.engine.trial.setups import refused_if_made_once
 from pytest_llmeval.engine.trial.trial import RunningTrial
+from pytest_llmeval.engine.trial.wider import are_set_up, must_be_set_up, set_up
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.errors import parts_of
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
@@ -86,6 +87,7 @@ class CaseTrials:
         self.has_run_again = False
         self._unrecorded = 0  # paid calls of attempts that are not recorded
         self._inherited: PutOnItem | None = None
+        self._is_set_up = False
         self._shows_each = shows_each(self.item.config)
         self.forget()
 
@@ -178,14 +180,30 @@ class CaseTrials:
         trial = self.running[index] = RunningTrial(
             self.spec,
             index,
-            inherited=self.inherited,
-            hooks=self.hooks,
-            parameters=self.parameters,
+            clone=self._clone(),
             is_shown=self.is_shown,
             overlaps=overlaps,
             ready=ready,
         )
         return trial
+
+    def set_up_wider(self) -> None:
+        """Set up the fixtures that outlive the trials."""
+        if must_be_set_up(self.item):
+            clone = self._clone()
+            clone.stash[RUNNER] = self.item.stash[RUNNER]
+            set_up(self.item, clone)
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether these fixtures are there, or have failed."""
+        self._is_set_up = self._is_set_up or are_set_up(self.item)
+        return self._is_set_up
+
+    def _clone(self) -> pytest.Function:
+        return clone_item(
+            self.item, inherited=self.inherited, hooks=self.hooks, parameters=self.parameters
+        )
 
     def finished(self, trial: RunningTrial) -> None:
         """Take in a trial that has ended, and let go of it.
@@ -283,6 +301,7 @@ class CaseRunner:
             self.trials.has_run_again = True
             self.trials.let_go()
             self.outcome = None
+        self.trials.set_up_wider()
         self._scheduler.run(self.trials, until=lambda: self.trials.first_is_set_up)
         if not (self.trials.ended and self.trials.ended[0].in_setup):
             return

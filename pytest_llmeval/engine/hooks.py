@@ -18,7 +18,7 @@ from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.isolation.patches import adopt_caplog
 from pytest_llmeval.engine.reporting import safe_failure, safe_output
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
-from pytest_llmeval.engine.schedule.turns import capturing_throughout, shared_fixtures_in_session
+from pytest_llmeval.engine.schedule.turns import capturing_throughout
 from pytest_llmeval.engine.trial.clone import is_own, quick_requests
 from pytest_llmeval.engine.trial.ledger import IMPORTS, Ledger, SharedCalls
 from pytest_llmeval.engine.trial.other_plugins import (
@@ -107,7 +107,6 @@ class EngineHooks:
             _rare_garbage_collections(),
             capturing_throughout(session.config),
             switch.watching(),
-            shared_fixtures_in_session(),
             quick_requests(),
             inherited_by_threads(),
             self._intercepting(),
@@ -143,12 +142,6 @@ class EngineHooks:
         """Note what wrappers of the protocol have put on a case, before whoever runs it."""
         if RUNNER in item.stash:
             item.stash[RUNNER].trials.begin_protocol()
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Hand the session the modules and classes that a trial of the item set up early."""
-        if RUNNER in item.stash:
-            self._scheduler.turns.restore(item)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -194,9 +187,13 @@ class EngineHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: pytest.FixtureRequest) -> Wrapper:
         """Keep the baton while a shared fixture is set up; give each trial fixtures of its own."""
-        trial = request._pyfuncitem.stash.get(TRIAL, None)
-        if trial is None:
-            return (yield)
+        stash = request._pyfuncitem.stash
+        trial = stash.get(TRIAL, None)
+        if trial is None:  # an ordinary test, or the session for a case
+            if RUNNER not in stash:
+                return (yield)
+            with self._shared.setting_up(fixturedef, stash[RUNNER].spec):
+                return (yield)
         thread = trial.thread
         if thread.overlaps and fixturedef.argname in self._exclusive:
             _refuse_beside_others(fixturedef)
@@ -213,7 +210,7 @@ class EngineHooks:
                 take_over_subtests(value, trial.note_subtest, is_debugged=is_debugged)
             return value
         with (
-            self._shared.setting_up(fixturedef, trial.ledger),
+            self._shared.setting_up(fixturedef, trial.spec),
             self._scheduler.turns.setting_up_shared(thread),
         ):
             return (yield)

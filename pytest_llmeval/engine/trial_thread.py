@@ -240,18 +240,6 @@ class TrialThread:
         self.suspend(begin)
         return result.get()
 
-    def on_main_thread(self, function: Callable[[], T]) -> T:
-        """Have the session run a function in its own thread, while the trial has its turn."""
-        __tracebackhide__ = True
-        if not self._is_entered():
-            return function()  # it is that thread, or one that never held the baton
-        result: Result[T] = Result()
-        while not self.ready.baton.ask_session(self, partial(result.keep, function)):
-            self.check_in()
-        self._to_trial.acquire()
-        self.raise_if_cancelled()  # else Ctrl-C might have come before there is a result
-        return result.get()
-
     def suspend(self, begin: Callable[[], object]) -> None:
         """Begin something, and pass the baton on until the trial is ready."""
         self.check_in()

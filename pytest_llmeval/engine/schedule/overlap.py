@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Any
 
 import pytest
 
 from pytest_llmeval.engine.compat import all_fixtures
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.trial.clone import is_own
+from pytest_llmeval.engine.trial.clone import definitions_of, is_own
 from pytest_llmeval.engine.trial.other_plugins import RUNNER_NAMES, own_loop
 
 STEALING = "llmeval_stealing"  # set by the controller: a worker does not know how work is dealt
@@ -39,6 +39,7 @@ _SWAPPING = frozenset(
 )  # fmt: skip
 # They raise in any other thread. ``signal.signal`` is named by what it is for.
 _OF_MAIN_THREAD = frozenset(("get_event_loop", "SIGALRM", "SIGINT", "SIGTERM", "SIGUSR1"))
+_NO_SETUP = pytest.Collector.setup  # packages have one
 _NODES: dict[str, Any] = {"class": pytest.Class, "module": pytest.Module, "package": pytest.Package}
 
 
@@ -145,21 +146,15 @@ def signature(item: pytest.Function, askable: Collection[str]) -> Hashable:
 
 
 def _shared_nodes(item: pytest.Function, askable: Collection[str]) -> tuple[int, ...]:
-    """The collectors to which a fixture of the item is or may be bound, and its packages."""
-    bound = {id(node) for node in item.listchain() if isinstance(node, pytest.Package)}
+    """The collectors to which a fixture of the item is or may be bound, or that are set up."""
+    bound = {id(one) for one in item.listchain()[:-1] if type(one).setup is not _NO_SETUP}
     names = {*item._fixtureinfo.name2fixturedefs, *item.fixturenames, *askable}
-    scopes = {definition.scope for name in names for definition in _definitions(item, name)}
+    scopes = {definition.scope for name in names for definition in definitions_of(item, name)}
     for scope in scopes & _NODES.keys():
         node = item.getparent(_NODES[scope])
         if node is not None:
             bound.add(id(node))
     return tuple(sorted(bound))
-
-
-def _definitions(item: pytest.Function, name: str) -> Sequence[pytest.FixtureDef[Any]]:
-    """Find the fixtures of a name that the item sees, the most specific last."""
-    known = item._fixtureinfo.name2fixturedefs.get(name)
-    return known or item.session._fixturemanager.getfixturedefs(name, item) or ()
 
 
 def _shared_parameters(item: pytest.Function) -> tuple[tuple[str, int], ...]:
@@ -169,7 +164,7 @@ def _shared_parameters(item: pytest.Function) -> tuple[tuple[str, int], ...]:
     return tuple(
         (name, index)
         for name, index in sorted(callspec.indices.items())
-        if not all(is_own(definition, item) for definition in _definitions(item, name)[-1:])
+        if not all(is_own(definition, item) for definition in definitions_of(item, name)[-1:])
     )
 
 

@@ -304,6 +304,8 @@ class Scheduler:
             trials = self._case_of.get(item)
             if trials is None or trials.serial or trials.signature != head.signature:
                 return
+            if not trials.is_set_up:
+                return  # not before its own setup phase
             yield trials
 
     def _step(self, thread: TrialThread) -> None:

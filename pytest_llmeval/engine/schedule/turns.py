@@ -1,21 +1,17 @@
 """Swap the state of the process at each turn: it is a trial's while that has the baton.
 
-The active nodes of pytest are part of it: a trial shares those of its module, say, and keeps
-the ones that it was the first to set up for the trials after it.
+The active nodes of pytest are part of it: a trial shares those of its module, say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar, copy_context
-from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 
 from pytest_llmeval.engine.compat import Abilities
-from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.isolation.process_state import Context, Stack, Switch
 from pytest_llmeval.engine.trial.trial import TRIAL
@@ -37,7 +33,6 @@ class Turns:
         self.switch = Switch(session, abilities)
         self._state = session._setupstate
         self._in_flight = in_flight
-        self._parked: Stack = {}
         self._taken: list[_Turn] = []  # one inside the other
         self._in_turn: TrialThread | None = None
         self._is_row = False
@@ -171,12 +166,6 @@ class Turns:
             for context in filter(None, (*beneath, *contexts)):
                 context.follow(before, after)
 
-    def restore(self, item: pytest.Item) -> None:
-        """Give the session the modules and classes that a trial set up early."""
-        for node in item.listchain()[:-1]:
-            if node in self._parked:
-                self._state.stack[node] = self._parked.pop(node)
-
     def tear_down(self, thread: TrialThread, item: pytest.Function, clone: pytest.Function) -> None:
         """End the fixtures of a trial that was left in the middle."""
         assert thread.context is not None  # noqa: S101 - it has had its turn
@@ -213,13 +202,12 @@ class Turns:
                 self._state.stack = stack
 
     def _stack_for(self, item: pytest.Function, active: Stack) -> Stack:
-        """Return the active nodes of a new trial: those it shares, the session's or parked."""
+        """Return the active nodes of a new trial, which it shares with the session."""
         stack: Stack = {}
         for node in item.listchain()[:-1]:
-            entry = active.get(node) or self._parked.get(node)
-            if entry is None:
+            if node not in active:
                 break
-            stack[node] = entry
+            stack[node] = active[node]
         return stack
 
     def _keep(self, turn: _Turn) -> Context:
@@ -232,9 +220,6 @@ class Turns:
             context.out[kind] = text + context.out[kind]
             if thread.done:  # hooks printed it after the last phase: it is the case's
                 beneath.out[kind] += context.out[kind]
-        for node, entry in context.stack.items():
-            if TRIAL not in node.stash and node not in beneath.stack:
-                self._parked[node] = entry  # the trial set it up first; it is the item's, too
         return context
 
 
@@ -248,56 +233,6 @@ class _Turn(NamedTuple):
 
     thread: TrialThread
     beneath: Context
-
-
-def shared_fixtures_in_session() -> AbstractContextManager[None]:
-    """Have the session set up the fixtures that are wider than a function, in its own thread.
-
-    A trial that is the first to ask for one waits meanwhile. So what is bound to its thread meets
-    that thread again at its end, a signal handler may be installed, and a context variable that
-    is set there is seen by all that comes later, and can be reset.
-    """
-    plain = pytest.FixtureDef.execute
-
-    def execute(definition: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Any:
-        __tracebackhide__ = True
-        check_in()  # the active nodes are those of whoever has the baton
-        run: Callable[[], Any] = partial(plain, definition, request)  # type: ignore[arg-type]
-        if definition.scope == "function" or _is_set_up(definition, request):
-            return run()  # nothing of the user's is called, or nothing that is shared
-        trial = request._pyfuncitem.stash.get(TRIAL, None)
-        if trial is None or not trial.thread.overlaps:
-            return run()
-        return _run_in_session(trial.thread, run)
-
-    return replaced(pytest.FixtureDef, "execute", execute)
-
-
-def _is_set_up(definition: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> bool:
-    """Whether a fixture is set up, with the same parameter."""
-    cached = definition.cached_result
-    return cached is not None and cached[1] is definition.cache_key(request)  # type: ignore[arg-type]
-
-
-def _run_in_session(thread: TrialThread, run: Callable[[], Any]) -> Any:
-    """Run a function in the session's thread and context; take over context variables it set."""
-    __tracebackhide__ = True
-    changed: dict[ContextVar[Any], object] = {}
-
-    def observed() -> Any:
-        __tracebackhide__ = True
-        before = copy_context()
-        try:
-            return run()
-        finally:
-            after = copy_context().items()
-            changed.update((var, value) for var, value in after if before.get(var) is not value)
-
-    try:
-        return thread.on_main_thread(observed)
-    finally:
-        for variable, value in changed.items():
-            variable.set(value)
 
 
 def capturing_throughout(config: pytest.Config) -> AbstractContextManager[None]:

@@ -124,6 +124,12 @@ def is_own(definition: pytest.FixtureDef[Any], item: pytest.Function) -> bool:
     return "function" in scopes or ("class" in scopes and item.getparent(pytest.Class) is None)
 
 
+def definitions_of(item: pytest.Function, name: str) -> FixtureDefs:
+    """Return the fixtures of a name that an item sees, the most specific last."""
+    known = item._fixtureinfo.name2fixturedefs.get(name)
+    return known or item.session._fixturemanager.getfixturedefs(name, item) or ()
+
+
 def parameters_of(item: pytest.Function) -> Parameters:
     """Return the parameters of a case."""
     callspec: Any = getattr(item, "callspec", None)

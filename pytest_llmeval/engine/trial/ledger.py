@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import pytest
 
 from pytest_llmeval.cache.locks import fork_safe_lock
+from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.errors import LLMEvalError, ScoreError
 from pytest_llmeval.models.attribution import charging, trial_to_charge
 from pytest_llmeval.models.course import Course
@@ -269,13 +270,13 @@ class SharedCalls:
         self._counted = 0
 
     @contextmanager
-    def setting_up(self, fixturedef: Any, asking: Ledger) -> Iterator[None]:
-        """Set a wider fixture up, for a trial that is the first to ask for it."""
-        if not asking.intercepts:
+    def setting_up(self, fixturedef: Any, spec: Eval) -> Iterator[None]:
+        """Set a wider fixture up, for a case that is the first to ask for it."""
+        if not spec.intercept:
             yield
             return
         ledger = self._of_fixtures[fixturedef] = Ledger(
-            function=asking.function, name=f"{fixturedef.baseid} {fixturedef.argname}"
+            function=spec.case.function, name=f"{fixturedef.baseid} {fixturedef.argname}"
         )
         try:
             with charging(ledger):

@@ -248,12 +248,14 @@ def may_have_async_fixtures(item: pytest.Function) -> bool:
 
 def find_loop(request: pytest.FixtureRequest) -> AbstractEventLoop:
     """Return the loop on which trials wait: pytest-asyncio's, or one of our own."""
-    loop: AbstractEventLoop
-    if may_have_async_fixtures(request._pyfuncitem):
-        loop = request.getfixturevalue(SESSION_RUNNER).get_loop()
-    else:
-        loop = request.getfixturevalue("_llm_loop")
+    found = request.getfixturevalue(loop_fixture(request._pyfuncitem))
+    loop: AbstractEventLoop = getattr(found, "get_loop", lambda: found)()
     return loop
+
+
+def loop_fixture(item: pytest.Function) -> str:
+    """Name the fixture that has the loop."""
+    return SESSION_RUNNER if may_have_async_fixtures(item) else "_llm_loop"
 
 
 def _pinned(item: pytest.Function) -> str:

@@ -14,9 +14,8 @@ from pytest_llmeval.engine.compat import call_and_report
 from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.reporting import safe_failure
-from pytest_llmeval.engine.trial.clone import clone_item, end_clone
+from pytest_llmeval.engine.trial.clone import end_clone
 from pytest_llmeval.engine.trial.ledger import Ledger
-from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks
 from pytest_llmeval.engine.trial.outcome import (
     Failure,
     asked_in_vain,
@@ -27,7 +26,6 @@ from pytest_llmeval.engine.trial.outcome import (
     outcome,
     shown,
 )
-from pytest_llmeval.engine.trial.parameters import Parameters
 from pytest_llmeval.engine.trial.setups import failed_fixture
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.models.attribution import charging
@@ -49,14 +47,13 @@ class RunningTrial:
     Args:
         spec: the case.
         index: of the trial.
-        inherited: what was put on the item.
-        hooks: those of the trial.
-        parameters: of the case.
+        clone: of the item, in which it runs.
         is_shown: whether a failure of a trial, by its index, is to be rendered in full.
         overlaps: other trials run while it waits.
         ready: takes it when it can go on.
 
     Attributes:
+        spec: see above.
         thread: in which it runs.
     """
 
@@ -65,9 +62,7 @@ class RunningTrial:
         spec: Eval,
         index: int,
         *,
-        inherited: PutOnItem,
-        hooks: TrialHooks,
-        parameters: Parameters,
+        clone: pytest.Function,
         is_shown: Callable[[int], bool],
         overlaps: bool,
         ready: Ready[TrialThread],
@@ -86,11 +81,11 @@ class RunningTrial:
             wait_async=self._wait_async,
         )
         self.ledger.course.waits_for_turn = self.thread.waits_for_turn
-        self._inherited = inherited
-        self.clone = clone_item(self.item, inherited=inherited, hooks=hooks, parameters=parameters)
+        self.clone = clone
+        self._inherited = len(clone.user_properties)
         self.clone.stash[TRIAL] = self
         self.clone.repr_failure = self._repr_failure  # type: ignore[method-assign]
-        self._case = spec.case.id
+        self.spec = spec
         self._is_shown = is_shown
         self._raised: dict[str, Failure] = {}  # by phase
         self._keys: tuple[str, ...] = ()
@@ -130,7 +125,7 @@ class RunningTrial:
         scores = _PASSES[ended is Outcome.PASSED] if ended.is_scored else {}
         told = headline(failure, self.ledger)
         record = Trial(
-            case=self._case,
+            case=self.spec.case.id,
             index=self.index,
             outcome=ended,
             scores={**scores, **self.ledger.scores} if scores and self.ledger.scores else scores,
@@ -148,7 +143,7 @@ class RunningTrial:
             headline=masked_keys(told, self._keys) if told else "",
             longrepr=longrepr,
             sections=tuple(self.clone._report_sections),
-            properties=tuple(self.clone.user_properties[len(self._inherited.properties) :]),
+            properties=tuple(self.clone.user_properties[self._inherited :]),
             warned=tuple(self.thread.warned),
             was_detached=self.thread.was_detached,
             saw_others=self.thread.saw_others,

@@ -153,20 +153,40 @@ class TestIt:
         llm.ask(f"{n}")
         assert self.made_in is threading.main_thread()
 
-@pytest.fixture(scope="session")
-def late():
-    assert_here()
-    return threading.current_thread()
-
-@llm_eval(repeats=3, min_score=1)
-def test_asks_late(request, llm):
-    llm.ask("?")
-    assert request.getfixturevalue("late") is threading.main_thread()
 """,
         *mode,
     )
 
-    result.assert_outcomes(passed=9)
+    result.assert_outcomes(passed=8)
+
+
+@MODES
+def test_a_wider_fixture_that_is_asked_for_late_is_made_once_in_the_thread_that_asks(
+    pytester: pytest.Pytester, mode: tuple[str, ...]
+) -> None:
+    result = run(
+        pytester,
+        """
+MADE = []
+
+@pytest.fixture(scope="session")
+def late():
+    MADE.append(threading.current_thread())
+    yield "late"
+    MADE.clear()
+
+@MANY
+@llm_eval(repeats=3, min_score=1)
+def test_asks_late(request, llm, n):
+    llm.ask(f"{n}")
+    before, here = list(MADE), threading.current_thread()
+    assert request.getfixturevalue("late") == "late"
+    assert MADE == (before or [here])
+""",
+        *mode,
+    )
+
+    result.assert_outcomes(passed=4)
 
 
 @MODES
