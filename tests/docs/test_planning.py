@@ -15,20 +15,10 @@ from tests.project import Project
 
 PAGE = "docs/planning.md"
 
-# knows the three tasks, and slips one time in ten
+# counts, and slips one time in ten
 MODEL = r"""
-import re
-
-
 def answer(messages, *, draw, **params):
-    question = messages[-1]["content"]
-    numbers = [int(number) for number in re.findall(r"\d+", question)]
-    if "median" in question:
-        right = sorted(numbers)[len(numbers) // 2]
-    elif "times" in question:
-        right = numbers[0] * numbers[1]
-    else:
-        right = question.partition(":")[2].count("mango")
+    right = messages[-1]["content"].partition(":")[2].count("mango")
     return str(right + (draw.rng.random() < 0.1))
 """
 
@@ -82,7 +72,7 @@ def test_the_smallest_drops_of_the_page_are_those_of_the_command() -> None:
             assert f"the smallest drop found in 80 % of builds is 0{drop}\n" in said
 
 
-def test_the_sampled_tasks_of_the_page_run(project: Project) -> None:
+def test_the_sampled_task_of_the_page_runs(project: Project) -> None:
     (evals,) = blocks(PAGE, language="python")
     project.write(model=MODEL, test_evals=evals.text)
 
@@ -91,7 +81,7 @@ def test_the_sampled_tasks_of_the_page_run(project: Project) -> None:
     assert result.ret == 0
     (path,) = project.runs()
     run = RunStore(project.path / ".llmeval").load(path)
-    assert len(run.cases) == 60
+    assert len(run.cases) == 20
     assert "test_evals.py::test_counts[seed1-0]" in {case.id for case in run.cases}
     scores = [trial.scores["pass"] for trial in run.trials]
     assert 0.8 < sum(scores) / len(scores) < 1.0
