@@ -17,6 +17,7 @@ from pytest_llmeval.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.case_parameters import Parameters
+    from pytest_llmeval.transcripts.common_change import RequestChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,8 @@ class Judgement:
             quote a reply, which a run file must not.
         excerpts: one line of a reply of the baseline and one of this run, by case, for the cases
             that fell or rose most; None for a side whose reply is not here. Of this session only,
+            likewise.
+        request_changes: the changes of requests that most changed cases have. Of this session only,
             likewise.
         absent: ids of draws of the baseline and the anchor whose requests got other replies here,
             and which are not in the cache; only some of a function are looked for.
@@ -68,6 +71,7 @@ class Judgement:
     descriptions: tuple[FunctionDescription, ...] = ()
     headlines: Mapping[str, str] = field(default_factory=dict)
     excerpts: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    request_changes: tuple[RequestChange, ...] = ()
     absent: frozenset[str] = frozenset()
     edited: Mapping[str, tuple[Parameters | None, Parameters | None]] = field(default_factory=dict)
     slowdowns: tuple[Slowdown, ...] = ()
@@ -113,7 +117,14 @@ class Judgement:
         """The same run compared with the anchor; the replies at hand are of the baseline."""
         if self.anchor is None or self.anchored is None:
             return None
-        return replace(self, baseline=self.anchor, comparison=self.anchored, excerpts={}, edited={})
+        return replace(
+            self,
+            baseline=self.anchor,
+            comparison=self.anchored,
+            excerpts={},
+            request_changes=(),
+            edited={},
+        )
 
     @property
     def is_deferred(self) -> bool:

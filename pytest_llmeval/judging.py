@@ -29,6 +29,7 @@ from pytest_llmeval.runs.keyless import find_keyless, gone_unjudged, without_key
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import renames_to_nothing, under_new_names
 from pytest_llmeval.settings import is_to_be_gated
+from pytest_llmeval.transcripts.common_change import RequestChange, request_changes
 from pytest_llmeval.transcripts.transcript import Moved, StoredTexts, excerpts
 from pytest_llmeval.transcripts.varying import differ_in_varying
 
@@ -62,6 +63,7 @@ def judged(planned: Judgement, run: Run, *, not_run: Mapping[str, int] | None = 
         could_not_judge=why,
         descriptions=judging.descriptions,
         excerpts=judging.excerpts,
+        request_changes=judging.request_changes,
         absent=judging.absent,
         edited=judging.edited,
         notes=tuple(judging.notes),
@@ -100,6 +102,7 @@ class _Judging:
         self.anchored: Comparison | None = None
         self.descriptions: tuple[FunctionDescription, ...] = ()
         self.excerpts: Mapping[str, tuple[str | None, str | None]] = {}
+        self.request_changes: tuple[RequestChange, ...] = ()
         self.absent: frozenset[str] = frozenset()
         self.edited: Mapping[str, tuple[Parameters | None, Parameters | None]] = {}
 
@@ -171,6 +174,7 @@ class _Judging:
         with StoredTexts(self.settings.directory) as stored:
             if self.settings.show_texts:
                 self.excerpts = self._excerpts(main, stored)
+                self.request_changes = self._request_changes(main, stored)
             self.absent = frozenset(self._absent(stored))
             self.edited = self._edited(main, stored)
             self.notes += self._notes_on_lines()
@@ -191,6 +195,19 @@ class _Judging:
             ]
         most = [each for _, each in sorted(moved)[:_ALL_EXCERPTS]]
         return excerpts(main, self.run, most, stored)
+
+    def _request_changes(self, main: Run, stored: StoredTexts) -> tuple[RequestChange, ...]:
+        """Find what changed in the requests, over the changed cases of all functions."""
+        changed = sorted(
+            (case.difference, case.case, one.function)
+            for one in self._functions
+            for case in one.compared
+            if case.kind == "request"
+        )
+        cases = dict[str, str]()
+        for _, case, function in changed:
+            cases.setdefault(case, function)
+        return request_changes(main, self.run, cases, stored)
 
     def _absent(self, stored: StoredTexts) -> Iterator[str]:
         """Look for the replies that were replaced by others."""

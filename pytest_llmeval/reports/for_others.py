@@ -142,7 +142,7 @@ def _lines(one: ComparedFunction, *, against: str) -> Iterator[str]:
     fell = [case.of for case in one.moved if case.of.difference < 0]
     yield from (moved_case(case, one.of) for case in fell[:_LISTED_CASES])
     if one.accepting_line:
-        yield f"if this drop is meant, say in the ini file  {one.accepting_line}"
+        yield f"to accept this drop, add to the ini file  {one.accepting_line}"
 
 
 def _properties(one: FunctionComparison, prefix: str) -> Iterator[tuple[str, str]]:

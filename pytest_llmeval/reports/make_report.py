@@ -50,6 +50,7 @@ def make_report(judgement: Judgement) -> Report:
         settings=rules,
         run=None if run is None else _run(run, prices, path=judgement.path),
         differences=tuple(differences(judgement)),
+        request_changes=judgement.request_changes,
         scope=tuple(scope(comparison, judgement.settings)) if comparison else (),
         ungated=tuple(map(ungated_function, comparison.ungated)) if comparison else (),
         not_judged=tuple(_not_judged(comparison)) if comparison else (),

@@ -35,12 +35,14 @@ from pytest_llmeval.reports.report import (
     Side,
     UngatedFunction,
 )
+from pytest_llmeval.reports.request_changes import changed_words, told_changes
 from pytest_llmeval.reports.sentences import (
     ALL_REPLAYED,
     BOTH_REPLAYED,
     CAUGHT,
     CAUGHT_IN_A_THIRD,
     MANY_CASES,
+    scores_of_both,
     verdict_words,
 )
 from pytest_llmeval.reports.telling import (
@@ -58,6 +60,7 @@ from pytest_llmeval.reports.telling import (
     moved_ungated,
     not_seen,
     part_judged,
+    pass_hat_words,
     telling_cases,
     title,
     undetected_drops,
@@ -74,7 +77,7 @@ _LONGEST_SENTENCE = 800
 _SHOWN_OF_HASH = 12
 _MOST_FUNCTIONS = 4  # of the head, where some moved
 _MOST_ROWS = 100  # of the head, where nothing is compared
-_MOST_CASES = 5
+_MOST_CASES = 3
 _MOST_NOTES = 3
 _TYPED = ("llm_", "llmeval ", "pytest", "git ", "add --")
 
@@ -128,11 +131,19 @@ def _head(report: Report) -> Iterator[str]:
         return
     shown = functions[:_MOST_FUNCTIONS]
     yield from _functions_table(report, side.baseline, shown)
+    yield from _request_changes(report)
     yield from _missed(side, side.baseline, target=report.settings.target)
     yield from _cases(
         side.baseline, [one for one in shown if one.of.verdict is shown[0].of.verdict]
     )
     yield from _more(functions[_MOST_FUNCTIONS:], order=", the worst first")
+
+
+def _request_changes(report: Report) -> Iterator[str]:
+    """Show what changed in the requests."""
+    for heading, change in told_changes(report):
+        parts = [f"{_name(part.role)} {code_span(changed_words(part))}" for part in change.parts]
+        yield from ("", f"**{_told(heading[0].upper() + heading[1:])}:** {' · '.join(parts)}")
 
 
 def _more(functions: Sequence[AnyFunction], *, order: str = "") -> Iterator[str]:
@@ -181,7 +192,7 @@ def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[s
     missed = [f"in {_name(label)} {drop}" for label, drop in undetected_drops(side, target=target)]
     if missed:
         yield ""
-        text = f"**What would have been missed:** {'; '.join(missed)}. "
+        text = f"**What this run cannot see:** {'; '.join(missed)}. "
         text += f"Drops of that size are found {CAUGHT}, smaller ones less often"
         few = any(0 < one.of.effect.changed < MANY_CASES for one in side.compared)
         text += f"; those of fewer than {MANY_CASES} cases {CAUGHT_IN_A_THIRD}." if few else "."
@@ -252,9 +263,10 @@ def _compared(
         typed = shlex.join(["llmeval", "diff", one.moved[0].of.case, *ids])
         where.append(f"Read a case where its runs are: {code_span(typed)}")
     lines = [_told(one.sentence), "", *_functions_table(report, baseline, [one]), ""]
-    lines += [f"- {_told(remark)}" for remark in one.remarks[:_MOST_LINES]]
+    remarks = [*pass_hat_words(one), *one.remarks[:_MOST_LINES]]
+    lines += [f"- {_told(remark)}" for remark in remarks]
     if one.accepting_line:
-        lines.append(f"- If this drop is meant, say in the ini file {_name(one.accepting_line)}")
+        lines.append(f"- To accept this drop, add to the ini file {_name(one.accepting_line)}")
     lines += [f"- {each}" for each in where]
     if one.moved:
         lines += ["", *_cases_table(baseline.reference, [(one, case) for case in one.moved])]
@@ -383,10 +395,12 @@ def _reference_of(baseline: BaselineEntry) -> str:
 def _case_cells(case: AnyMoved, function: AnyFunction) -> list[str]:
     """Write the row of a case of a function that moved."""
     metric, of, shown = function.of.metric, case.of, are_hits(function)
-    sides = of.baseline_scores if isinstance(of, CaseEntry) else (), of.scores
+    sides: tuple[str, ...] = ("", hits(of.scores, metric, are_hits=shown))
+    if isinstance(of, CaseEntry):
+        sides = scores_of_both(of, metric, are_hits=shown)
     return [
         _name(case_name(case.of.case, function.of.function, function.name)),
-        *(hits(scores, metric, are_hits=shown) if scores else "" for scores in sides),
+        *sides,
         *(_name(reply or "") for reply in case.excerpt or (None, None)),
         _name(case.failure),
     ]

@@ -18,13 +18,12 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Outcome
+from pytest_llmeval.records import MEASURED_METRICS, Outcome
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.edits import compared_remark, edited_remarks
 from pytest_llmeval.reports.formats import (
     case_name,
     counted,
-    decimals,
     factor,
     figure,
     p_value,
@@ -71,9 +70,8 @@ def scope(comparison: Comparison, settings: Settings) -> Iterator[str]:
     """Say the scope of the figures of a comparison."""
     functions, rules = comparison.functions, settings.gate
     yield from filter(None, [family_words(comparison, rules)])
-    ways = dict.fromkeys((one.metric, one.better) for one in functions if one.metric != PASS_METRIC)
-    if ways:
-        yield f"better: {', '.join(f'{better} {metric}' for metric, better in ways)}"
+    if lower := dict.fromkeys(one.metric for one in functions if one.better == "lower"):
+        yield f"lower is better: {', '.join(lower)}"
     if rules.target == GateRules().target:
         typed = "--llm-target" if settings.session else "--target"
         yield from filter(None, (_off_scale(one, rules.target, typed) for one in functions))
@@ -138,8 +136,13 @@ def _shared_level(judgement: Judgement, one: FunctionComparison) -> Iterator[str
             yield f"{others} did not run that may share the level: with them this may not be {word}"
 
 
-def claims(functions: Sequence[FunctionComparison]) -> list[str]:
-    """Say once the scope of the verdicts: these cases, and this wording or any."""
+def claims(functions: Sequence[FunctionComparison], *, these_alone: bool = False) -> list[str]:
+    """Say once the scope of the verdicts: these cases, and this wording or any.
+
+    Args:
+        functions: that were compared.
+        these_alone: say nothing where there are several wordings.
+    """
     by_function: dict[str, list[FunctionComparison]] = {}
     for one in functions:
         if one.effect.cases:
@@ -153,6 +156,8 @@ def claims(functions: Sequence[FunctionComparison]) -> list[str]:
         }
         cases = sum(counts.values())
         return [f"holds for {sentences.these_cases(cases)} and this wording"]
+    if these_alone:
+        return []
     return [f"{short(found[0])} holds for {_wordings(found)}" for found in by_function.values()]
 
 
@@ -181,10 +186,6 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     yield from edited_remarks(judgement, function)
     if 0 < effect.changed < effect.cases:
         yield _changed_part(function)
-    hat = function.pass_hat
-    if hat is not None and hat.baseline is not None and hat.baseline != hat.here:
-        chances = f"{decimals(hat.baseline)} -> {decimals(hat.here)}"
-        yield f"pass^{hat.k}, all of {hat.k} trials pass: {chances}"
     if 0 < effect.units < effect.changed:
         also = worth(effect.units, effect.effective_units)
         yield f"{effect.changed} changed cases, {effect.units} independent{also}"

@@ -25,6 +25,7 @@ from pytest_llmeval.records import Better, CiJob
 from pytest_llmeval.reports.provenance import Difference
 from pytest_llmeval.runs.lookup.refs import How
 from pytest_llmeval.settings import GateRules
+from pytest_llmeval.transcripts.common_change import RequestChange
 
 LEFT_OUT = frozenset({"excerpt"})  # no value, and so no key in JSON
 SCHEMA_VERSION = 1
@@ -333,6 +334,7 @@ class Report:
         settings: the rules of the gate.
         run: this session; None if no eval trial finished.
         differences: of both runs, besides the application.
+        request_changes: what changed in the requests; the changes that most cases have.
         scope: sentences: what the figures hold for.
         ungated: metrics that decide nothing.
         not_judged: functions of the baseline that did not run.
@@ -347,6 +349,7 @@ class Report:
     settings: GateRules
     run: RunEntry | None
     differences: tuple[Difference, ...]
+    request_changes: tuple[RequestChange, ...]
     scope: tuple[str, ...]
     ungated: tuple[UngatedFunction, ...]
     not_judged: tuple[NotJudged, ...]

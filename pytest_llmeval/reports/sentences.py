@@ -42,6 +42,7 @@ from pytest_llmeval.reports.report import CaseEntry
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
+SMALLEST_DROP = "smallest drop this run can find"
 CAUGHT = "in 4 of 5 builds if all cases fall alike"
 CAUGHT_IN_A_THIRD = "in 2 to 3 of 5 if a third of them bears all"
 ONE_DRAW = "all repeats got equal replies: as long as they do, repeating adds nothing"
@@ -362,7 +363,26 @@ def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
 
 
 def moved_case(case: CaseComparison | CaseEntry, of: FunctionComparison) -> str:
-    """Write how the scores of a case changed: ``test_x[Peru]  10/10 -> 1/5``."""
+    """Write how the scores of a case changed: ``test_x[Peru]  5/5 -> 1/5``."""
+    moved = " -> ".join(scores_of_both(case, of.metric, are_hits=of.are_hits))
+    return f"{case_name(case.case, of.function, short(of))}  {moved}"
+
+
+def scores_of_both(
+    case: CaseComparison | CaseEntry, metric: str, *, are_hits: bool, is_brief: bool = False
+) -> tuple[str, str]:
+    """Write the scores of a case on each side; hits out of unlike counts as percentages, too.
+
+    Args:
+        case: that has scores on both sides.
+        metric: of the scores.
+        are_hits: all scores are 0 or 1.
+        is_brief: of percentages leave out the counts.
+    """
     sides = case.baseline_scores, case.scores
-    baseline, current = (hits(one, of.metric, are_hits=of.are_hits) for one in sides)
-    return f"{case_name(case.case, of.function, short(of))}  {baseline} -> {current}"
+    old, new = (hits(one, metric, are_hits=are_hits) for one in sides)
+    if are_hits and len(sides[0]) != len(sides[1]) and all(sides):
+        shares = (f"{100 * sum(one) / len(one):.0f}%" for one in sides)
+        counts = zip(shares, (old, new), strict=True)
+        old, new = (share if is_brief else f"{share} ({text})" for share, text in counts)
+    return old, new

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import log1p
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Ver
 from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports.formats import (
     counted,
+    decimals,
     digits,
     factor,
     mean_with_ends,
@@ -233,6 +234,14 @@ def _other_model(difference: Difference) -> str:
     functions = difference.functions
     of = f" in {counted(len(functions), 'function')}" if functions else ""
     return f"Another model is asked: {new}, not {old}{of}"
+
+
+def pass_hat_words(function: ComparedFunction) -> Iterator[str]:
+    """Say how often all trials of a case pass, on both sides, where that has moved."""
+    hat = function.pass_hat
+    if hat is not None and hat.baseline is not None and hat.baseline != hat.here:
+        chances = f"{decimals(hat.baseline)} -> {decimals(hat.here)}"
+        yield f"pass^{hat.k}, all of {hat.k} trials pass: {chances}"
 
 
 def moved_counts(function: ComparedFunction) -> str:

@@ -88,6 +88,25 @@ class MessageDiff:
         return tuple(f"{piece.op}{piece.text.strip()}" for piece in self.pieces if piece.op != " ")
 
 
+def in_context(pieces: Sequence[Piece], *, words: int) -> Iterator[Piece]:
+    """Cut the texts that both sides have to so many words on each side of a change."""
+    last = len(pieces) - 1
+    for place, piece in enumerate(pieces):
+        is_beside = place > 0 or place < last
+        if piece.op == " " and is_beside:
+            piece = Piece(" ", shortened(piece.text, words, is_last=place == last))  # noqa: PLW2901
+        yield piece
+
+
+def shortened(text: str, most: int, *, is_last: bool = False) -> str:
+    """Cut a long text to so many words at its beginning and at its end; of the last one no end."""
+    words = list(re.finditer(r"\S+", text))
+    if len(words) <= 4 * most:
+        return text
+    head, tail = text[: words[most - 1].end()], "" if is_last else text[words[-most].start() :]
+    return f"{head} ... ({len(words) - most * (2 - is_last)} words) ... {tail}"
+
+
 def request_diff(before: Asked, after: Asked) -> tuple[MessageDiff, ...]:
     """Compare two requests, message by message, and then their settings by name."""
     return (*_messages(before.messages, after.messages), *_settings(before, after))

@@ -496,7 +496,7 @@ def test_a_slower_table_is_asked_for_its_direction_and_then_regressed() -> None:
 
     assert_refused(compare(*sides), "is higher or lower better of latency_ms? Say it in a column")
     found = compare(*sides, "--better", "latency_ms=lower")
-    assert (found.exit_code, "better: lower latency_ms" in found.output) == (1, True)
+    assert (found.exit_code, "lower is better: latency_ms" in found.output) == (1, True)
 
     right = [f"{i},0,{1 if k == 'A' else 0.5},accuracy,{k}" for i in range(8) for k in "AB"]
     write_rows("t.csv", *rows, *right, header=header)

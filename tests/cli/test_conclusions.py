@@ -179,7 +179,7 @@ def told_of(folder: Path, metric: str, *, better: str = "higher") -> dict[str, A
 def test_hits_have_the_same_figures_whatever_they_are_called(tmp_path: Path) -> None:
     expected = told_of(tmp_path, "pass")
     assert told_of(tmp_path, "correct") == expected
-    assert "pass^k" in CliRunner().invoke(main, ["show", f"{tmp_path / 't.csv'}::B"]).stdout
+    assert "pass^k" in CliRunner().invoke(main, ["show", "-v", f"{tmp_path / 't.csv'}::B"]).stdout
     (function,) = expected["json"]["functions"]
     assert function["pass_hat"]["k"] == 3
     assert all(scores[:2] for scores in expected["scores"])

@@ -123,7 +123,7 @@ def test_to_merge_again_is_the_same_run(project: Project) -> None:
 
     assert (first.exit_code, second.exit_code) == (0, 0), first.output
     assert {file: file.read_bytes() for file in project.runs()} == files
-    assert "not gated: no --llm-baseline" in first.stdout
+    assert "compared with nothing yet" in first.stdout
 
 
 def test_a_merged_run_is_a_baseline(project: Project) -> None:

@@ -160,5 +160,5 @@ def test_a_module_that_only_workers_import_makes_the_run_dirty(main: Project) ->
         header = json.loads(next(lines))
     assert (header["dirty"], header["unseen"]) == (True, ["wording.py"])
     result.stdout.fnmatch_lines(
-        ["recorded * (no baseline for it: * which git does not know: git add it*"]
+        ["recorded * (not usable as a baseline: * which git does not know: git add it*"]
     )

@@ -112,5 +112,5 @@ def test_what_the_readme_says_of_the_picture_is_what_it_shows(plain: list[str]) 
     assert "1 in 20" in said  # llm_alpha, which the example leaves at its default
     assert "10 points" in said
     assert "-0.10" in " ".join(plain)
-    assert any("10/10 -> " in line for line in plain)
+    assert any("(9/10) -> " in line for line in plain)
     assert f"test_topic fell from {main:.3f} to {here:.3f}" in text_of("README.md")

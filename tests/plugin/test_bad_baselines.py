@@ -113,7 +113,7 @@ def test_a_dirty_main_is_no_baseline(project: Project) -> None:
     project.write(app=APP + "# not committed\n")
     result = project.run("-q")
     why = "the run is of a dirty tree: app.py differed from the commit"
-    result.stdout.fnmatch_lines([f"recorded *(no baseline for it: {why})"])
+    result.stdout.fnmatch_lines([f"recorded *(not usable as a baseline: {why})"])
     project.calls()
     project.git("stash")
     project.git("switch", "-qc", "branch")

@@ -35,7 +35,7 @@ def test_a_module_that_is_imported_late_and_unknown_to_git(project: Project) -> 
     assert header(project)["dirty"] is True
     assert header(project)["unseen"] == ["wording.py"]
     result.stdout.fnmatch_lines(
-        ["recorded * (no baseline for it: * wording.py, which git does not know: git add it, *"]
+        ["recorded * (not usable as a baseline: * wording.py, which git does not know: *"]
     )
 
 

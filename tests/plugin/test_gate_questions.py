@@ -117,7 +117,7 @@ def test_what_is_not_gated_is_described_in_a_line(project: Project) -> None:
     project.run()
     branch_with(project, app=APP.replace("Say yes", "Please say yes"))
 
-    result, report = project.gate("--llm-baseline=main")
+    result, report = project.gate("--llm-baseline=main", "-v")
 
     (seconds,) = report["ungated"]
     assert (seconds["metric"], seconds["scale"], seconds["changed"]) == ("seconds", "log", 20)
@@ -318,7 +318,6 @@ def test_a_drop_since_the_anchor_fails_though_nothing_fell_since_main(project: P
             "REGRESSED  test_says_yes *",
             "against the anchor: test_says_yes fell by *",
             "  fell most  test_says_yes[[]*",
-            "anchor v1@* (merge-base, recorded *), 10 repeats",
             "read both replies:  llmeval diff 'test_says_yes[[]*[]]' v1 20*",
             "!* llm evals: against the anchor: test_says_yes fell by *!",
         ]

@@ -485,7 +485,7 @@ def test_it_is_told_what_runs_and_how_it_ended(project: Project, asked: Path) ->
     started = "*= test session starts =*"
     told = "this run is the baseline of the one that follows"
     result.stdout.fnmatch_lines([begin, started, told, end, started, "llm evals: baseline main@*"])
-    result.stdout.no_fnmatch_line("not gated: no --llm-baseline")
+    result.stdout.no_fnmatch_line("compared with nothing yet*")
     assert (made.made, made.commit) == ("rerun", project.git("rev-parse", "main"))
 
 

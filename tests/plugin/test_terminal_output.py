@@ -52,7 +52,7 @@ def test_an_output_without_such_letters_has_plain_ones(
     branch: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("COLUMNS", "100")
 
     lines = section_of(run_forked(branch.pytester, "--llm-baseline=main"))
 

@@ -23,6 +23,8 @@ from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules, Settings
+from pytest_llmeval.transcripts.common_change import RequestChange
+from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
 from tests.gate.builders import OUTCOMES, digest
 
 SUPPORT, SEARCH = "evals/test_support.py", "evals/test_search.py"
@@ -208,7 +210,8 @@ def judgement_of(
         seconds=6.2,
         **known,
     )
-    return replace(judged(planned, run), excerpts=_excerpts(run))
+    found = judged(planned, run)
+    return replace(found, excerpts=_excerpts(run), request_changes=_changes(found))
 
 
 def _found(run: Run, reference: str) -> Baseline:
@@ -227,6 +230,27 @@ def _excerpts(run: Run) -> dict[str, tuple[str | None, str | None]]:
     here = "other — I am not sure which team should answer this one, so I leave it open"
     cases = [case.id for case in run.cases if case.function == LABEL]
     return dict.fromkeys(cases, ("billing", here))
+
+
+def _changes(judgement: Judgement) -> tuple[RequestChange, ...]:
+    """A sentence of the system prompt that every changed case of the first function lost."""
+    functions = judgement.comparison.functions if judgement.comparison else ()
+    cases = [
+        case.case
+        for one in functions
+        if one.function == LABEL
+        for case in one.compared
+        if case.kind == "request"
+    ]
+    if not cases:
+        return ()
+    pieces = (
+        Piece(" ", "Answer with the name of one team."),
+        Piece("-", " A refund that was promised goes to billing."),
+        Piece(" ", "\nTicket:"),
+    )
+    part = MessageDiff("system", pieces)
+    return (RequestChange(len(cases), len(cases), (LABEL,), cases[0], (part,)),)
 
 
 def no_baseline() -> Judgement:

@@ -92,11 +92,6 @@ class ShownFunction:
     asked: list[ShownReplies] = field(default_factory=list)
     replies: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def alike(self) -> int:
-        """How many of the cases with replies had the same words changed as the first."""
-        return sum(each.edit == self.asked[0].edit for each in self.asked)
-
 
 def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunction:
     """Choose the cases of a function that the page has.

@@ -31,6 +31,7 @@ from pytest_llmeval.reports.html.facts import doubts, facts, provenance
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, WIDTH, Chart, forests, history_charts
 from pytest_llmeval.reports.html.side_by_side import read_replies
 from pytest_llmeval.reports.report import ComparedFunction, Report, RunEntry
+from pytest_llmeval.reports.request_changes import told_changes
 from pytest_llmeval.reports.telling import (
     AnyFunction,
     consequence,
@@ -39,6 +40,7 @@ from pytest_llmeval.reports.telling import (
     moved_counts,
     moved_functions,
     ordered,
+    pass_hat_words,
     title,
 )
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
@@ -77,6 +79,8 @@ def render_page(report: Report, judgement: Judgement) -> str:
         moved=_moved(functions),
         consequence=consequence(report),
         facts=facts(report, side),
+        changes=told_changes(report),
+        pass_hat_words=pass_hat_words,
         forests=forests(report.settings, functions, anchors),
         has_anchor=bool(anchors),
         functions=shown,

@@ -18,7 +18,6 @@ from pytest_llmeval.transcripts.transcript import (
     StoredTexts,
     Transcript,
     changed_requests,
-    edits_of,
     first_asked,
     transcripts,
 )
@@ -27,8 +26,6 @@ from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece, request_dif
 _LEAST_SECONDS = 0.05  # that are told
 _LONGEST_ASKED = 500
 _LONGEST = 6000  # characters of one text
-
-Edit = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,6 @@ class ShownReplies:
         failure: the first line of the first failure.
         draws: the most frequent ones first.
         request: what was asked, a message each; what changed in it is marked.
-        edit: the changed parts alone, to be compared with other cases.
     """
 
     name: str
@@ -97,7 +93,6 @@ class ShownReplies:
     failure: str
     draws: list[ShownDraws]
     request: tuple[MessageDiff, ...]
-    edit: Edit
 
 
 def read_replies(
@@ -122,7 +117,6 @@ def read_replies(
                 failure=_failure(judgement, case, after[case]),
                 draws=_draws(old, new, metric),
                 request=tuple(request) or _request(asked[1] or asked[0]),
-                edit=edits_of(changed),
             )
 
 

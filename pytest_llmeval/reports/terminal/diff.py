@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, bare
 from pytest_llmeval.reports.formats import aligned, columns, counted, hits, outcome_and_score
+from pytest_llmeval.reports.request_changes import marked
 from pytest_llmeval.reports.terminal.fitting import Page, StyledLine, Words
-from pytest_llmeval.safe_text import printable
 from pytest_llmeval.stats.sample import HITS
 from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.transcript import (
@@ -20,13 +19,12 @@ from pytest_llmeval.transcripts.transcript import (
     Utterance,
     first_asked,
 )
-from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
+from pytest_llmeval.transcripts.word_diff import MessageDiff, in_context
 
 _CONTEXT = 12  # words on each side of a change
 _SETTINGS = 6
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_STYLES = {"-": "red", "+": "green"}
-_MARKS = {"-": ("[-", "-]"), "+": ("{+", "+}")}
+_STYLES = {" ": "", "-": "red", "+": "green"}
 
 Letters = Mapping[tuple[Message, ...], str]  # a name for each different answer
 
@@ -172,38 +170,9 @@ def _label(message: Message) -> str:
 def _request_diff(request: Sequence[MessageDiff], page: Page) -> Iterator[StyledLine]:
     for message in request:
         pieces: list[Words] = []
-        for place, piece in enumerate(message.pieces):
-            if piece.op == " ":
-                is_last = place == len(message.pieces) - 1
-                pieces.append((_context(piece.text, before=place > 0, after=not is_last), ""))
-            else:
-                pieces.append((_marked(piece), _STYLES[piece.op]))
+        for piece in in_context(message.pieces, words=_CONTEXT):
+            pieces.append((marked(piece), _STYLES[piece.op]))
         yield from page.text(pieces, label=f"  {message.role} ", indent=12)
-
-
-def _context(text: str, *, before: bool, after: bool) -> str:
-    """Cut a text that both sides have to the words beside a change.
-
-    Args:
-        text: that both have.
-        before: a change stands before it.
-        after: a change stands behind it.
-    """
-    words = list(re.finditer(r"\S+", text))
-    if len(words) <= 4 * _CONTEXT or not (before or after):
-        return text
-    head = text[: words[_CONTEXT - 1].end()]
-    tail = text[words[-_CONTEXT].start() :] if after else ""
-    return f"{head} ... ({len(words) - _CONTEXT * (1 + after)} words) ... {tail}"
-
-
-def _marked(piece: Piece) -> str:
-    """Mark words that one side alone has, without the blanks and line ends before them."""
-    begin, end = _MARKS[piece.op]
-    text = piece.text.lstrip()
-    if not text:  # nothing but blanks has changed
-        return f"{begin}{printable(piece.text)}{end}"
-    return f"{piece.text[: -len(text)]}{begin}{text}{end}"
 
 
 def _letters(sides: Sequence[CaseSide]) -> Letters:

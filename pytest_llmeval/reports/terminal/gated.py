@@ -19,7 +19,7 @@ from pytest_llmeval.reports.formats import (
     percent,
 )
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.remarks import not_judged
+from pytest_llmeval.reports.remarks import claims, not_judged
 from pytest_llmeval.reports.report import (
     CaseEntry,
     ComparedFunction,
@@ -28,13 +28,26 @@ from pytest_llmeval.reports.report import (
     Report,
     Side,
 )
-from pytest_llmeval.reports.sentences import all_lost, moved_case, verb
-from pytest_llmeval.reports.telling import has_moved, moved_counts, moved_ungated, worst_first
+from pytest_llmeval.reports.request_changes import changed_words, told_changes
+from pytest_llmeval.reports.sentences import (
+    all_lost,
+    how_often_caught,
+    moved_case,
+    scores_of_both,
+    verb,
+)
+from pytest_llmeval.reports.telling import (
+    moved_counts,
+    moved_ungated,
+    pass_hat_words,
+    worst_first,
+)
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.tables import compared_table, side_name, style
+from pytest_llmeval.reports.terminal.tables import CAN_FIND, compared_table, side_name, style
 from pytest_llmeval.transcripts.word_diff import first_difference
 
 _MOST_CASES = 8  # after this many functions each names one case, except under -v
+_LINES_OF_A_PART = 5  # of a changed request
 _LISTED_CASES = 3
 _LISTED_MORE = 4  # by name alone
 _LISTED_OTHERS = 1  # that went the other way
@@ -49,9 +62,10 @@ def gated_lines(report: Report, page: Page) -> Iterator[Line]:
     side = report.side
     lines, left_out = compared_table(side, report.settings, page)
     yield from lines
+    yield from _request_changes(report, page)
     shown, before = 0, None
     for function in worst_first(side.compared):
-        of, told = function.of, _told_cases(function)
+        of, told = function.of, _told_cases(function, page)
         if shown >= _MOST_CASES and of.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
             told = told if page.verbose else told[:1]
         shown += len(told)
@@ -62,6 +76,16 @@ def gated_lines(report: Report, page: Page) -> Iterator[Line]:
         before = of.verdict
 
 
+def _request_changes(report: Report, page: Page) -> Iterator[Line]:
+    """Show what changed in the requests, above the cases that moved."""
+    for heading, change in told_changes(report):
+        yield Line()
+        yield Line(heading)
+        for part in change.parts:
+            words = f"  {part.role}  {changed_words(part)}"
+            yield Line(page.cut(words, _LINES_OF_A_PART * page.width))
+
+
 def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
     """Write the other differences from the baseline, and the scope of the comparison."""
     for difference in report.differences:
@@ -70,11 +94,16 @@ def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[
     if comparison is None:
         return
     yield from _ungated(report, page)
-    scopes = [*report.scope]
+    # that figures hold for these cases and their wording is true of nearly all comparisons
+    known = [] if page.verbose else claims(comparison.functions, these_alone=True)
+    scopes = [text for text in report.scope if text not in known]
     if page.verbose and any(one.effect.mean_interval for one in comparison.functions):
         scopes.append(
             f"beside a mean: its own {percent(1 - 2 * rules.alpha)} interval, which tests nothing"
         )
+    changed = [one.effect.changed for one in comparison.functions if one.effect.changed]
+    if page.verbose and changed:
+        scopes.append(f"{CAN_FIND}: what is found {how_often_caught(min(changed))}")
     if scopes:
         yield Line(" · ".join(scopes))
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
@@ -88,7 +117,9 @@ def anchored_lines(anchor: Side, report: Report, page: Page) -> Iterator[Line]:
     for one in worst_first(anchor.compared):
         if one.of.fails:
             yield Line(f"against the anchor: {one.sentence}", style(one.of))
-            yield from _moved_lines(anchor, one, page, told=_told_cases(one))
+            told = _told_cases(one, page)
+            yield from (Line(f"  {text}") for text in _counts(one, told))
+            yield from _moved_lines(anchor, one, page, told=told)
 
 
 def _about(
@@ -103,28 +134,28 @@ def _about(
     if is_told:
         yield Line()
         yield Line(sentences.with_name(function.sentence, function.label), style(function.of))
+    if facts := [*_counts(function, told), *dropped]:
+        yield Line(f"{'  ' if is_told else f'{function.label}: '}{' · '.join(facts)}")
     yield from _moved_lines(side, function, page, told=told)
-    for remark in function.remarks:
-        yield Line(f"  {remark}")
-    if dropped:
-        yield Line(f"{'  ' if is_told else f'{function.label}: '}{' · '.join(dropped)}")
+    remarks = [*(pass_hat_words(function) if page.verbose else ()), *function.remarks]
+    yield from (Line(f"  {remark}") for remark in remarks)
     if function.accepting_line:
-        yield Line(f"  if this drop is meant, say in the ini file  {function.accepting_line}")
+        yield Line(f"  to accept it, add to the ini file  {function.accepting_line}")
 
 
 def _ungated(report: Report, page: Page) -> Iterator[Line]:
     """Write how the ungated metrics moved, a line a function."""
     by_function: dict[str, list[str]] = {}
     for one in report.ungated:
-        if one.changed and (page.verbose or has_moved(one)):
+        if one.changed and page.verbose:
             moved = f"{one.metric} {moved_ungated(one)}"
             by_function.setdefault(one.name, []).append(moved)
     for name, metrics in by_function.items():
         yield Line(f"not gated  {name}  {', '.join(metrics)}")
 
 
-def _told_cases(function: ComparedFunction) -> list[MovedCase[CaseEntry]]:
-    """Choose the cases that are named; each fell or rose."""
+def _told_cases(function: ComparedFunction, page: Page) -> list[MovedCase[CaseEntry]]:
+    """Choose the cases that are named in a line of their own; each fell or rose."""
     verdict = function.of.verdict
     if verdict is Verdict.NO_SIGNIFICANT_CHANGE:
         lost, moved = all_lost(function.of), {case.of.case: case for case in function.moved}
@@ -134,7 +165,15 @@ def _told_cases(function: ComparedFunction) -> list[MovedCase[CaseEntry]]:
         return []
     improved = verdict is Verdict.IMPROVED
     leading, others = (_moved(function, improved=way) for way in (improved, not improved))
-    return [*leading[:_LISTED_CASES], *others[:_LISTED_OTHERS]]
+    most = _LISTED_CASES if page.verbose else 1
+    return [*leading[:most], *others[:_LISTED_OTHERS]]
+
+
+def _counts(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) -> Iterator[str]:
+    """Count the cases that fell and rose, unless all of them are named."""
+    has_more = sum(bool(case.difference) for case in function.compared) > len(told) > 0
+    if has_more and function.of.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
+        yield moved_counts(function)
 
 
 def _moved(function: ComparedFunction, *, improved: bool) -> list[MovedCase[CaseEntry]]:
@@ -153,10 +192,7 @@ def _moved_lines(
         page: on which each takes few lines.
         told: the cases.
     """
-    sides, verdict = (side_name(side), "here"), function.of.verdict
-    has_more = sum(bool(case.difference) for case in function.compared) > len(told) > 0
-    if has_more and verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
-        yield Line(f"  {moved_counts(function)}")
+    sides = side_name(side), "here"
     rows = [_row(function, case) for case in told]
     if any(columns(page.shown(row)) > page.width for row in rows):
         # the sentence above has the function's name
@@ -167,7 +203,8 @@ def _moved_lines(
             yield Line(others)
             others = ""
         yield from in_a_line(row, case.failure, page)
-        yield from _replies(case.excerpt or Excerpt(None, None), page, sides=sides)
+        if page.verbose or case is told[0]:
+            yield from _replies(case.excerpt or Excerpt(None, None), page, sides=sides)
     if others:
         yield Line(others)
     if len(told) > _LISTED_LOST:
@@ -189,12 +226,19 @@ def _others(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) ->
     if function.of.verdict not in _OPEN or not fell:
         return ""
     others = [
-        moved_case(case.of, function.of).removeprefix(function.name).removeprefix("::")
+        _in_brief(case.of, function)
         for case in fell
         if 2 * case.of.difference <= fell[0].of.difference and case not in told
     ]
     word = verb(function.of.better, improved=False)
     return f"  {word} too  {' · '.join(others)}" if others else ""
+
+
+def _in_brief(case: CaseEntry, function: ComparedFunction) -> str:
+    """Write how a case moved behind the name of its function: ``[Peru] 10/10 -> 1/5``."""
+    name = case_name(case.case, function.of.function, function.name)
+    sides = scores_of_both(case, function.of.metric, are_hits=function.of.are_hits, is_brief=True)
+    return f"{name.removeprefix(function.name).removeprefix('::')} {' -> '.join(sides)}"
 
 
 def _replies(replies: Excerpt, page: Page, *, sides: tuple[str, str]) -> Iterator[Line]:
@@ -223,15 +267,16 @@ def in_a_line(text: str, message: str, page: Page) -> Iterator[Line]:
         yield Line(page.cut(f"    {message}", page.width))
 
 
-def command(functions: Sequence[ComparedFunction], *, runs: Sequence[str] = ()) -> str:
+def command(functions: Sequence[ComparedFunction], page: Page, *, runs: Sequence[str] = ()) -> str:
     """Write the command that shows both replies of the case that fell most; "" if none fell.
 
     Args:
         functions: the worst one first.
+        page: that names the cases.
         runs: names of both runs, none for the baseline and the last one.
     """
     fell = (one for one in functions if one.of.verdict in _FELL)
-    told = ((one, case) for one in fell for case in _told_cases(one))
+    told = ((one, case) for one in fell for case in _told_cases(one, page))
     worst = next((each for each in told if each[1].of.difference < 0), None)
     if worst is None:
         return ""

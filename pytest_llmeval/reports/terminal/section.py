@@ -150,11 +150,11 @@ def section(
         lines += anchored_lines(report.anchor, report, page)
     if lines:
         lines.append(Line())
-    lines += [*circumstances(report, judgement, page), *_facts(judgement)]
+    lines += [*circumstances(report, judgement, page), *_facts(judgement, page)]
     if shown_as_m:
         ways = "-rm shows them, --llm-fail-on-miss fails such a case"
         lines.append(Line(f"m: {counted(shown_as_m, 'case')} passed with missed trials; {ways}"))
-    return _fitted([*lines, *_next_command(report, judgement)], judgement, page)
+    return _fitted([*lines, *_next_command(report, judgement, page)], judgement, page)
 
 
 def _fitted(lines: Iterable[Line], judgement: Judgement, page: Page) -> Iterator[Line]:
@@ -163,16 +163,17 @@ def _fitted(lines: Iterable[Line], judgement: Judgement, page: Page) -> Iterator
     return page.fitted(replace(line, text=in_form(line.text, toml=toml)) for line in lines)
 
 
-def _next_command(report: Report, judgement: Judgement) -> Iterator[Line]:
+def _next_command(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
     """Write the command for both replies of the case that fell most, if the run was recorded."""
     run, baseline, anchor = judgement.run, judgement.baseline, judgement.anchor
     if run is None or judgement.path is None:
         return
     is_known = baseline is not None and run.compared_with == baseline.run.id
     runs = () if baseline is None or is_known else (baseline.reference, run.id)
-    text = command(worst_first(report.side.compared), runs=runs)
+    text = command(worst_first(report.side.compared), page, runs=runs)
     if not text and anchor is not None and report.anchor is not None:
-        text = command(worst_first(report.anchor.compared), runs=(anchor.reference, run.id))
+        runs = (anchor.reference, run.id)
+        text = command(worst_first(report.anchor.compared), page, runs=runs)
     if text:
         yield Line(text, BOLD)
 
@@ -185,19 +186,18 @@ def _result(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
         yield from _described(report, judgement, page)
 
 
-def _facts(judgement: Judgement) -> Iterator[Line]:
+def _facts(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Tell what was run, paid and compared with."""
     run = judgement.run
     if run is not None:
         prices = Prices(judgement.settings.prices)
         cost = cost_of_run(run, prices)
         count = sum(judgement.connections.values())
-        yield Line(" · ".join(_account(run, judgement.seconds, cost=str(cost), unseen=count)))
+        seconds = judgement.seconds if page.verbose else 0.0
+        yield Line(" · ".join(_account(run, seconds, cost=str(cost), unseen=count)))
         yield from (Line(text, YELLOW) for text in unknown_lines(cost, prices))
         yield from (Line(text, RED) for text in capped_lines(run))
-    yield from map(Line, _named(judgement.baseline, side="baseline"))
-    if judgement.anchored is not None:
-        yield from map(Line, _named(judgement.anchor, side="anchor"))
+    yield from map(Line, _sides(judgement, page))
     if judgement.serial:
         reasons = ", ".join(f"{reason} ({count})" for reason, count in judgement.serial.items())
         cases = counted(sum(judgement.serial.values()), "case")
@@ -206,7 +206,15 @@ def _facts(judgement: Judgement) -> Iterator[Line]:
     notes = [*unseen(judgement), *map(worded, judgement.notes), *unseen_connections(judgement)]
     yield from (Line(f"note: {note}", YELLOW) for note in notes)
     if judgement.path is not None and run is not None:
-        yield Line(_recorded(run))
+        yield from map(Line, _recorded(run, page, is_command=not judgement.settings.session))
+
+
+def _sides(judgement: Judgement, page: Page) -> Iterator[str]:
+    """Name the runs that are compared with, as the header did, where they have remarks."""
+    anchor = judgement.anchor if judgement.anchored is not None else None
+    for found, side in ((judgement.baseline, "baseline"), (anchor, "anchor")):
+        if found is not None and (page.verbose or found.substitute or found.notes):
+            yield from _named(found, side=side)
 
 
 def compared_lines(
@@ -229,7 +237,7 @@ def compared_lines(
         lines.append(Line(failure_line(judgement), RED))
     sides = [found for found in (judgement.baseline, candidate) if found is not None]
     functions = worst_first(report.side.compared)
-    text = command(functions, runs=[one.reference for one in sides])
+    text = command(functions, page, runs=[one.reference for one in sides])
     # a table has no replies, and the cases of a condition have other names
     if text and not any(one.is_table or "::" in one.reference for one in sides):
         lines.append(Line(text, BOLD))
@@ -268,7 +276,7 @@ def _described(
     for function, short_of in worst_cases(report.side.described)[:_LISTED_CASES]:
         case, metric = short_of.of, function.of.metric
         shown = hits(case.scores, metric, are_hits=case.interval is not None)
-        scores = f"{shown} {ends_of(case.interval, metric)}"
+        scores = f"{shown} {ends_of(case.interval, metric) if page.verbose else ''}"
         name = case_name(case.case, function.of.function, function.name)
         yield from in_a_line(f"worst  {name}  {scores}".rstrip(), short_of.failure, page)
     lost = [one for one in judgement.descriptions if one.trials["errored"]]
@@ -318,11 +326,13 @@ def _slowdown_line(slowdown: Slowdown) -> str:
     )
 
 
-def _recorded(run: Run) -> str:
+def _recorded(run: Run, page: Page, *, is_command: bool) -> Iterator[str]:
+    """Name the recorded run where it cannot be a baseline, or few ask for it."""
     name = run.id
     if run.commit is None:
         where = f"before the first commit of {run.ref}" if run.ref else "outside git"
-        return f"recorded {name} {where}: name it by its id, or with last"
+        yield f"recorded {name} {where}: compare with it by  pytest --llm-baseline=last"
+        return
     bars = ["incomplete"] if not run.complete else []
     unknown = [file for file in run.unseen if file not in run.changed]
     hidden = [file for file in run.unseen if file in run.changed]
@@ -337,8 +347,10 @@ def _recorded(run: Run) -> str:
         bars.append(f"of a dirty tree{files}")
     why = [f"the run is {' and '.join(bars)}"] if bars else []
     bar = "; ".join([*why, *unusable_trials(run)])
-    bar = f" (no baseline for it: {bar})" if bar else ""
-    return f"recorded {name} for {run.commit[:7]}{bar}"
+    if bar:
+        yield f"recorded {name} for {run.commit[:7]} (not usable as a baseline: {bar})"
+    elif page.verbose or is_command:
+        yield f"recorded {name} for {run.commit[:7]}"
 
 
 def begins(commit: str) -> str:

@@ -33,21 +33,23 @@ from pytest_llmeval.reports.formats import (
     percent,
 )
 from pytest_llmeval.reports.report import DescribedFunction, Side
-from pytest_llmeval.reports.sentences import drop_as_factor, how_often_caught, scored_otherwise
+from pytest_llmeval.reports.sentences import SMALLEST_DROP, drop_as_factor, scored_otherwise
 from pytest_llmeval.reports.telling import figures, tells_drop, worst_first
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.settings import GateRules
 
+CAN_FIND = "can find"
 # in the order of the table; below in the order in which columns get room
 _COLUMNS = (
     *("verdict", "test function", "baseline", "here", "difference", "interval", "bar"),
-    *("changed", "could catch", "p"),
+    *("changed", CAN_FIND, "p"),
 )
 _ORDER = (
-    *(("verdict",), ("test function",), ("difference",), ("bar",), ("baseline", "here")),
-    *(("interval",), ("changed",), ("could catch",), ("p",)),
+    *(("verdict",), ("test function",), ("difference",), ("interval",), ("baseline", "here")),
+    *(("bar",), ("changed",), (CAN_FIND,), ("p",)),
 )
-_ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (7,), (5,), (6,), (2,))
+_ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (7,), (5,), (6,), (2,))  # from the sixth: -v
+_TOLD_BELOW = ("interval", CAN_FIND, "p")  # where there is no room; a sentence has the others
 _NO_DROP = "none"
 _NAME_WIDTH = 12  # of a side
 _LEAST_NAME = 16  # of a function
@@ -100,11 +102,11 @@ def compared_table(
         lines.append(Line(f"{counted_comparisons(folded)} unchanged, all replayed"))
     left_out = {
         (one.function, one.metric): [
-            f"a drop caught {how_often_caught(one.effect.changed)}: {row[at]}"
-            if _COLUMNS[at] == "could catch" and row[at] != _NO_DROP
+            f"{SMALLEST_DROP}: {row[at]}"
+            if _COLUMNS[at] == CAN_FIND and row[at] != _NO_DROP
             else f"{heading[at]} {row[at]}"
             for at in dropped
-            if row[at] and _COLUMNS[at] != "bar"
+            if row[at] and _COLUMNS[at] in _TOLD_BELOW
         ]
         for one, row in zip(shown, rows, strict=True)
     }
@@ -146,12 +148,12 @@ def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[s
         "difference": shown.difference,
         "interval": shown.interval,
         "changed": f"{effect.changed}/{effect.cases}" if effect.changed else "",
-        "could catch": _could_catch(function) if tells_drop(function, target=rules.target) else "",
+        CAN_FIND: _can_find(function) if tells_drop(function, target=rules.target) else "",
         "p": shown.p,
     }
 
 
-def _could_catch(function: FunctionComparison) -> str:
+def _can_find(function: FunctionComparison) -> str:
     drop = function.evidence.smallest_detectable_drop
     if drop is None:  # where no score varies, any equal drop of all cases is seen
         return "unknown" if function.effect.method == "same-shift" else _NO_DROP
@@ -163,9 +165,10 @@ def described_table(
 ) -> Iterator[Line]:
     """Put the functions of a run that is compared with nothing in a table."""
     level, described = percent(1 - 2 * rules.alpha), [one.of for one in functions]
+    order = _ORDER_OF_DESCRIBED if page.verbose else _ORDER_OF_DESCRIBED[:5]
     titles = (*("test function", "cases", "trials", "mean"), f"{level} interval")
     rows = [(*titles, "next run", "pass^k", ""), *map(_described_row, described)]
-    (heading, *texts), left_out = page.table(rows, _ORDER_OF_DESCRIBED)
+    (heading, *texts), left_out = page.table(rows, order)
     yield Line(heading, BOLD)
     yield from map(Line, texts)
     meanings = {
@@ -173,7 +176,8 @@ def described_table(
         5: "next run: the mean of these very cases, were nothing changed",
         6: "pass^k: all of k trials of a case pass",
     }
-    shown = [at for at in meanings if at not in left_out and any(row[at] for row in rows[1:])]
+    told = {at for group in order for at in group}.difference(left_out)
+    shown = [at for at in meanings if at in told and any(row[at] for row in rows[1:])]
     if shown:
         yield Line(" · ".join(meanings[at] for at in shown))
 
