@@ -17,14 +17,16 @@ GLOSSARY = "docs/glossary.md"
 PHRASES = (
     "held against", "hold against", "holds against", "asked it", "asks anew", "as ever",
     "lets expect", "such statements are right", "a mark more", "one of which", "stands in for",
-    "stand in for", "that of the", "is meant", "lets itself off", "would be had", "is no matter of",
+    "stand in for", "that of the", "is meant", "lets itself off", "would be had",
+    "is no matter of", "likewise", "but for", "in flight", "draw by draw", "drawn anew",
+    "what becomes of", "speaks of", "speaks about",
 )  # fmt: skip
 # pages for those who work on the package
-OF_ENGINEERS = ("docs/design.md", "docs/performance.md")
+OF_ENGINEERS = ("docs/design.md",)
 # how often messages of the package still have them: take a number down when one is mended
 IN_MESSAGES = {
-    "asked anew": 14, "could be missed": 1, "draw": 13, "draws": 9, "is meant": 7,
-    "is no matter of": 1, "lets expect": 1, "missed trials": 1, "stand in for": 1,
+    "asked anew": 14, "could be missed": 1, "draw": 13, "draws": 9, "in flight": 2, "is meant": 7,
+    "is no matter of": 1, "lets expect": 1, "missed trials": 1, "speaks of": 1, "stand in for": 1,
     "stands in for": 2, "that of the": 2, "would have been missed": 1,
 }  # fmt: skip
 
