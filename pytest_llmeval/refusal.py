@@ -19,7 +19,7 @@ from pytest_llmeval.reports.for_others import (
 from pytest_llmeval.reports.formats import in_form
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.safe_text import printable_message
-from pytest_llmeval.settings import BRIEF, STEP_SUMMARY
+from pytest_llmeval.settings import BRIEF, STEP_SUMMARY, lists_of
 
 ENDED_BY_PYTEST = "pytest ended with a usage error before any eval ran"
 
@@ -32,7 +32,9 @@ def usage_error(
     CI gets the error here, unless the session has begun, when other plugins write their reports.
     """
     # a model that cannot be imported may quote a key
-    message = printable_message(in_form(masked_keys(str(error)), toml=is_toml(config)))
+    known = lists_of(readable_settings(config))
+    told = in_form(masked_keys(str(error)), toml=is_toml(config), known=known)
+    message = printable_message(told)
     problems = report_refusal(config, message)
     problems += [] if has_begun else _tell_ci(config, message)
     return pytest.UsageError("\n".join([message, *problems]))

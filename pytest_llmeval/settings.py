@@ -642,6 +642,17 @@ def is_to_be_gated(settings: Settings) -> bool:
     return settings.baseline is not None or settings.anchor is not None
 
 
+def lists_of(settings: Settings) -> frozenset[str]:
+    """Name the keys of the ini file with several entries that have one."""
+    given = {
+        option.key: getattr(owner, name)
+        for owner in (settings, settings.gate)
+        for name, option in options_of(type(owner)).items()
+        if option.ini in ("linelist", "args")
+    }
+    return frozenset(key for key, value in given.items() if value)
+
+
 def options_of(kind: type[Settings | GateRules]) -> dict[str, Option]:
     """List the options among the fields of settings, by the names of the fields."""
     found = {one.name: one.metadata.get("option") for one in fields(kind)}

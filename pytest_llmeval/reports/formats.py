@@ -194,11 +194,24 @@ def pasted(key: str, value: str, *, toml: bool) -> str:
     return f"{key} = {json.dumps(entries, ensure_ascii=False)}"
 
 
-def in_form(text: str, *, toml: bool) -> str:
-    """Write the lines in a sentence as the user's own file has them; they stand between blanks."""
-    if not toml or "ini file" not in text:
+def in_form(text: str, *, toml: bool, known: Collection[str] = ()) -> str:
+    """Write the lines in a sentence as the user's own file has them; they stand between blanks.
+
+    Args:
+        text: the sentence.
+        toml: that file is one of TOML.
+        known: keys that it has already: of those it takes the value alone, as a further entry.
+    """
+    if "ini file" not in text:
         return text
-    return _PASTED.sub(lambda line: pasted(line[1], line[2], toml=True), text)
+
+    def written(line: re.Match[str]) -> str:
+        key, value = line[1], line[2]
+        if key not in known:
+            return pasted(key, value, toml=toml)
+        return f"{json.dumps(value) if toml else value}  in a line of its own below {key}"
+
+    return _PASTED.sub(written, text)
 
 
 def limit(value: float) -> str:

@@ -39,3 +39,24 @@ def test_a_new_name_is_told_in_the_form_of_the_file(project: Project, file: str,
 
     _, report = project.gate("--llm-baseline=main")
     assert report["verdict"] == "unchanged"
+
+
+def test_a_second_entry_is_not_told_as_a_second_key(project: Project) -> None:
+    ini = project.path / "pytest.ini"
+    ini.write_text(f"{ini.read_text()}llm_renamed = a.py -> b.py\n")
+    project.commit()
+    project.run()
+    project.git("switch", "-qc", "branch")
+    tests = project.path / "test_evals.py"
+    tests.write_text(tests.read_text().replace("test_says_yes", "test_agrees"))
+    project.commit()
+
+    result, _ = project.gate("--llm-baseline=main")
+    line = r"in the ini file  (\S.*?)  in a line of its own below llm_renamed"
+    told = re.search(line, result.stdout.str())
+    assert told is not None
+    ini.write_text(ini.read_text().replace("a.py -> b.py", f"a.py -> b.py\n    {told[1]}"))
+    project.commit()
+
+    _, report = project.gate("--llm-baseline=main")
+    assert report["verdict"] == "unchanged"

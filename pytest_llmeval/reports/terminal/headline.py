@@ -27,7 +27,7 @@ from pytest_llmeval.reports.sentences import (
 from pytest_llmeval.reports.telling import severity
 from pytest_llmeval.reports.terminal.tables import style
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import GateRules, lists_of
 
 _HARMLESS = " (does not fail the build)"
 _STRICT = " (fails the build: --llm-strict)"
@@ -63,7 +63,8 @@ def failure_line(judgement: Judgement) -> str:
 
 def why_it_fails(judgement: Judgement) -> str:
     """Say in one plain line why the session fails."""
-    return in_form(_failure(judgement), toml=judgement.settings.toml)
+    settings = judgement.settings
+    return in_form(_failure(judgement), toml=settings.toml, known=lists_of(settings))
 
 
 def _failure(judgement: Judgement) -> str:

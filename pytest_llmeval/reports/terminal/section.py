@@ -53,6 +53,7 @@ from pytest_llmeval.runs.lookup.best_run import peculiarities, unusable_trials
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.store import FoundRun, first_of
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.settings import lists_of
 
 _LISTED_CASES = 3
 _MINUTE = 60
@@ -159,8 +160,9 @@ def section(
 
 def _fitted(lines: Iterable[Line], judgement: Judgement, page: Page) -> Iterator[Line]:
     """Fit lines to a page, with ini lines in the form of the user's file."""
-    toml = judgement.settings.toml
-    return page.fitted(replace(line, text=in_form(line.text, toml=toml)) for line in lines)
+    toml, known = judgement.settings.toml, lists_of(judgement.settings)
+    told = (replace(line, text=in_form(line.text, toml=toml, known=known)) for line in lines)
+    return page.fitted(told)
 
 
 def _next_command(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
