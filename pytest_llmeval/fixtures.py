@@ -68,7 +68,7 @@ def _llm_loop() -> Iterator[AbstractEventLoop]:
     """Give async evals an event loop where pytest-asyncio has none for them."""
     import asyncio
 
-    from pytest_llmeval.engine.trial.other_plugins import unguarded_sockets
+    from pytest_llmeval.engine.trial.other_loops import unguarded_sockets
 
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     with unguarded_sockets():
@@ -81,7 +81,7 @@ def _llm_loop() -> Iterator[AbstractEventLoop]:
 def _llm_runner(request: pytest.FixtureRequest) -> Iterator[TrialRunner]:
     """Give the runner of this trial's coroutines: its body, and pytest-asyncio's fixtures."""
     from pytest_llmeval.engine.trial.event_loop import runner_on
-    from pytest_llmeval.engine.trial.other_plugins import find_loop
+    from pytest_llmeval.engine.trial.other_loops import find_loop
     from pytest_llmeval.engine.trial.trial import TRIAL
 
     runner = runner_on(find_loop(request), request.node.stash[TRIAL].thread)

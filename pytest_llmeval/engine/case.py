@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import pytest
 
-from pytest_llmeval.engine.baton import Ready
+from pytest_llmeval.engine.case_reports import grouped
+from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import xfailed_key
 from pytest_llmeval.engine.ended import Ended
-from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.reporting import Section, grouped, sections_by_trial, shows_each
-from pytest_llmeval.engine.trial.clone import clone_item, parameters_of
-from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, put_on
 from pytest_llmeval.engine.trial.outcome import (
     WITHOUT_KEY,
     DebuggedFailures,
@@ -27,236 +24,17 @@ from pytest_llmeval.engine.trial.outcome import (
     shown_score,
     tally,
 )
-from pytest_llmeval.engine.trial.setups import refused_if_made_once
-from pytest_llmeval.engine.trial.trial import RunningTrial
-from pytest_llmeval.engine.trial.wider import are_set_up, must_be_set_up, set_up
-from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.errors import parts_of
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
-from pytest_llmeval.records import PASS_METRIC, Call, CaseOutcome, CaseResult, Outcome, Trial
+from pytest_llmeval.records import PASS_METRIC, CaseOutcome, CaseResult, Outcome, Trial
 
 MODELS = "_llm_models"
 UNPATCHED = "a trial blocked without what it patched"
-NOTHING_REPLAYED = (
-    "--llm-cache=replay replayed nothing: no call of this eval was seen, so its outcome is none of "
-    "a replay. If it asks no model, say so:  @llm_eval(intercept=False)"
+RUN_AGAIN = (
+    "cases were run again by another plugin (--reruns, a flaky mark): recorded and judged is how "
+    "each trial ended first, or once it got its replies; dots and reports show the last attempt"
 )
-RUNNER = pytest.StashKey["CaseRunner"]()
 _HEADLINE = 400  # characters
-
-
-class CaseTrials:
-    """The trials of a case: those to come, those that run, and what became of the others.
-
-    Args:
-        spec: the case.
-        serial, signature: see below.
-        hooks: see below.
-
-    Attributes:
-        serial: why the trials must run alone, "" if they may overlap.
-        signature: cases of one signature may overlap one another.
-        hooks: those of its trials.
-        parameters: of which each trial has its own.
-        running: by index.
-        unplanned: indices of the trials that are yet to be started.
-        calls: how many were paid for and how many replayed, by the index of each trial that has
-            ended. Kept when trials are forgotten: whoever runs again replays what this session
-            bought.
-        has_run_again: another plugin had the case run again after its report.
-    """
-
-    def __init__(
-        self,
-        spec: Eval,
-        *,
-        serial: str,
-        signature: Hashable,
-        hooks: TrialHooks,
-    ) -> None:
-        self.spec = spec
-        self.item = spec.item
-        self.repeats = spec.case.repeats
-        self.serial = serial
-        self.signature = signature
-        self.hooks = hooks
-        self.parameters = parameters_of(self.item)
-        self.calls: dict[int, tuple[int, int]] = {}
-        self._bought: dict[str, int] = {}  # draw, and index of the trial
-        self._recorded: dict[int, Ended] = {}  # of attempts before this one
-        self.has_run_again = False
-        self._unrecorded = 0  # paid calls of attempts that are not recorded
-        self._inherited: PutOnItem | None = None
-        self._is_set_up = False
-        self._shows_each = shows_each(self.item.config)
-        self.forget()
-
-    def forget(self) -> None:
-        """Start afresh, for a rerun."""
-        self.running: dict[int, RunningTrial] = {}
-        self._ended: dict[int, Ended] = {}
-        self.unplanned: Iterator[int] = iter(range(self.repeats))
-
-    @property
-    def inherited(self) -> PutOnItem:
-        """What was put on the item, for each trial to find: when its protocol began, or so far."""
-        if self._inherited is None:
-            self._inherited = put_on(self.item, without=RUNNER)
-        return self._inherited
-
-    def begin_protocol(self) -> None:
-        """Note what is on the item now, before its first phase."""
-        self._inherited = put_on(self.item, without=RUNNER)
-
-    @property
-    def ended(self) -> list[Ended]:
-        """The trials that have ended, by index."""
-        return [self._ended[index] for index in sorted(self._ended)]
-
-    @property
-    def recorded(self) -> list[Ended]:
-        """The trials as they are recorded, by index: each as it ended first.
-
-        A plugin that has failed cases run again must not give misses another draw. A trial that
-        was errored has no outcome yet, so it counts as it ended when it got its replies.
-        """
-        recorded = {**self._ended, **self._recorded}
-        return [recorded[index] for index in sorted(recorded)]
-
-    def let_go(self) -> None:
-        """Forget the trials but for their records: another plugin may have them run again."""
-        self._recorded = {ended.record.index: _without_test(ended) for ended in self.recorded}
-        self.forget()
-
-    def take_unrecorded(self) -> int:
-        """Count the calls that were paid by attempts that are not recorded, since the last time."""
-        count, self._unrecorded = self._unrecorded, 0
-        return count
-
-    def end_protocol(self) -> None:
-        """Let go of what only another attempt would need."""
-        self._recorded.clear()
-
-    @property
-    def first_failure(self) -> Any:
-        """Pytest's rendering of the first failure by index, shown for all; None if all passed.
-
-        Not of the first that happened: a report must not depend on which reply was faster.
-        """
-        rendered = (ended.longrepr for ended in self.ended)
-        return next((shown for shown in rendered if hasattr(shown, "addsection")), None)
-
-    def sections(self, report: pytest.TestReport) -> list[Section]:
-        """Return the sections of the report, with the failures that are asked for."""
-        if not self._shows_each:
-            return report.sections
-        shown = self.first_failure if report.failed else None
-        return sections_by_trial(report.sections, self.ended, without=shown)
-
-    def is_shown(self, index: int) -> bool:
-        """Whether a failure of a trial is to be rendered in full: none is shown that is lower."""
-        return self._shows_each or not any(
-            ended.record.index < index and hasattr(ended.longrepr, "addsection")
-            for ended in self._ended.values()
-        )
-
-    @property
-    def has_news(self) -> bool:
-        """Whether some trial has ended here."""
-        return bool(self._ended)
-
-    @property
-    def all_ended(self) -> bool:
-        """Whether nothing is left to run."""
-        return len(self._ended) == self.repeats
-
-    @property
-    def first_is_set_up(self) -> bool:
-        """Whether the first trial has its fixtures, or failed to get them."""
-        return 0 in self._ended or (0 in self.running and self.running[0].thread.left_setup)
-
-    def begin(self, index: int, *, overlaps: bool, ready: Ready[TrialThread]) -> RunningTrial:
-        """Make a trial."""
-        trial = self.running[index] = RunningTrial(
-            self.spec,
-            index,
-            clone=self._clone(),
-            is_shown=self.is_shown,
-            overlaps=overlaps,
-            ready=ready,
-        )
-        return trial
-
-    def set_up_wider(self) -> None:
-        """Set up the fixtures that outlive the trials."""
-        if must_be_set_up(self.item):
-            clone = self._clone()
-            clone.stash[RUNNER] = self.item.stash[RUNNER]
-            set_up(self.item, clone)
-
-    @property
-    def is_set_up(self) -> bool:
-        """Whether these fixtures are there, or have failed."""
-        self._is_set_up = self._is_set_up or are_set_up(self.item)
-        return self._is_set_up
-
-    def _clone(self) -> pytest.Function:
-        return clone_item(
-            self.item, inherited=self.inherited, hooks=self.hooks, parameters=self.parameters
-        )
-
-    def finished(self, trial: RunningTrial) -> None:
-        """Take in a trial that has ended, and let go of it.
-
-        Ctrl-C may come at any line, so this may be done again where it was broken off.
-        """
-        if trial.index not in self._ended:
-            self._take_in(trial)
-        if self.running.pop(trial.index, None) is not None:
-            trial.release()
-
-    def _take_in(self, trial: RunningTrial) -> None:
-        ended = trial.ended()
-        asked = ended.record.calls
-        calls = tuple([self._as_bought(call, trial.index) for call in asked])
-        if calls != asked:
-            ended = replace(ended, record=replace(ended.record, calls=calls))
-        made, replayed = [call.was_paid for call in calls], [call.replayed for call in calls]
-        self.calls[trial.index] = sum(made), sum(replayed)
-        self._ended[trial.index] = ended
-        first = self._recorded.get(trial.index)
-        if first is not None and first.record.outcome is Outcome.ERRORED:
-            del self._recorded[trial.index]
-        elif first is not None:
-            self._unrecorded += sum(call.was_paid for call in asked)
-
-    def refuse_made_once(self) -> None:
-        """Take the trials as errored where a fixture can be made for one of them alone."""
-        refused = refused_if_made_once(self.ended)
-        self._ended = {one.record.index: one for one in refused}
-
-    def stand_in(self, ended: list[Ended]) -> None:
-        """Take in records that stand for trials that were never begun."""
-        self._ended |= {one.record.index: one for one in ended}
-        self.calls = dict.fromkeys(self._ended, (0, 0))
-
-    def err_without_calls(self) -> None:
-        """Take the outcomes of a replay for no result where no trial made a call that was seen."""
-        if any(ended.record.calls for ended in self._ended.values()):
-            return
-        for index, ended in self._ended.items():
-            if ended.record.outcome in (Outcome.PASSED, Outcome.MISSED):
-                record = replace(
-                    ended.record, outcome=Outcome.ERRORED, scores={}, message="nothing replayed"
-                )
-                self._ended[index] = replace(ended, record=record, headline=NOTHING_REPLAYED)
-
-    def _as_bought(self, call: Call, index: int) -> Call:
-        """Return a call as paid if an earlier run of this trial in this session paid for it."""
-        if call.was_paid and call.draw:
-            self._bought.setdefault(call.draw, index)
-        is_rerun = call.replayed and self._bought.get(call.draw or "") == index
-        return replace(call, replayed=False) if is_rerun else call
 
 
 class RunsTrials(Protocol):
@@ -291,7 +69,6 @@ class CaseRunner:
         self._scheduler = scheduler
         for method in (self.setup, self.runtest, self.teardown, self.repr_failure):
             setattr(self.item, method.__name__, method)
-        self.item.stash[RUNNER] = self
         if self.spec.intercept and self.item.fixturenames[:1] != [MODELS]:
             self.item.fixturenames.insert(0, MODELS)  # before any fixture that may ask
 
@@ -308,10 +85,7 @@ class CaseRunner:
         ended = self._run_all()
         failures = [trial.exception for trial in ended if trial.in_setup and trial.exception]
         if len(failures) == len(ended):
-            result = self._folded()
-            self.outcome = result.outcome
-            if result.is_keyless:
-                raise pytest.skip.Exception(WITHOUT_KEY, _use_item_location=True)
+            self._raise_if_keyless(self._fold())
             first = next((exc for exc in failures if not is_skip(exc)), failures[0])
             raise parts_of(first)[0] if is_skip(first) else first
 
@@ -323,11 +97,9 @@ class CaseRunner:
             self._scheduler.hold_serial(self.spec.case.function, UNPATCHED)
             self._run_all()
         self.trials.refuse_made_once()
-        result = self._folded()
-        self.outcome = result.outcome
+        result = self._fold()
         self._hand_over()
-        if result.is_keyless:  # one line for all of them, at the end of the session
-            raise pytest.skip.Exception(WITHOUT_KEY, _use_item_location=True)
+        self._raise_if_keyless(result)
         if result.outcome is CaseOutcome.SKIPPED:
             raise parts_of(next(t.exception for t in self.trials.ended if t.exception))[0]
         if result.outcome is not CaseOutcome.PASSED:
@@ -381,28 +153,25 @@ class CaseRunner:
             is_ordinary=self._is_ordinary,
         )
 
-    @property
-    def detached_note(self) -> str:
-        """Warn of trials that blocked without telling; "" if none did."""
-        if not any(trial.was_detached for trial in self.trials.ended):
-            return ""
-        return (
-            f"{self.item.nodeid}: a trial blocked outside a model call, so the trials of this "
-            "function run in threads of their own, beside one another. If their code must not run "
-            'twice at once, mark the test @llm_eval(concurrency="serial").'
-        )
-
-    @property
-    def parameter_note(self) -> str:
-        """Warn of parameters that a trial changed for all others; "" if none did."""
+    def notes(self) -> Iterator[tuple[str, str]]:
+        """Give what is to be said of the code of the test, each with what it is said of once."""
+        if any(trial.was_detached for trial in self.trials.ended):
+            yield (
+                "blocks",
+                f"{self.item.nodeid}: a trial blocked outside a model call, so the trials of this "
+                "function run in threads of their own, beside one another. If their code must not "
+                'run twice at once, mark the test @llm_eval(concurrency="serial").',
+            )
         changed = self.trials.parameters.changed if self.trials.repeats > 1 else ()
-        if not changed:
-            return ""
-        return (
-            f"{self.item.nodeid}: a trial changed its parameter {', '.join(changed)}, which the "
-            "other trials share, as it cannot be copied (lists, dicts and sets are). Make it in "
-            "the test or in a fixture, so that no trial begins where another one stopped"
-        )
+        if changed:
+            yield (
+                self.spec.case.function,
+                f"{self.item.nodeid}: a trial changed its parameter {', '.join(changed)}, which "
+                "the other trials share, as it cannot be copied (lists, dicts and sets are). Make "
+                "it in the test or in a fixture, so that no trial begins where another one stopped",
+            )
+        if self.trials.has_run_again:
+            yield RUN_AGAIN, RUN_AGAIN
 
     def unrun(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Account for an item that ended before its first trial could begin.
@@ -431,12 +200,22 @@ class CaseRunner:
             self.trials.err_without_calls()
         return self.trials.ended
 
-    def _folded(self) -> Fold:
-        xfailed = self.item.stash.get(xfailed_key, None)
-        expected = xfailed is not None and not self.item.config.option.runxfail
+    def _fold(self) -> Fold:
+        expected = self._xfailed is not None and not self.item.config.option.runxfail
         self._is_ordinary = self._missed_as_a_test_does()
         records = [trial.record for trial in self.trials.ended]
-        return fold(records, self.spec, xfail=expected, is_ordinary=self._is_ordinary)
+        found = fold(records, self.spec, xfail=expected, is_ordinary=self._is_ordinary)
+        self.outcome = found.outcome
+        return found
+
+    def _raise_if_keyless(self, found: Fold) -> None:
+        if found.is_keyless:  # one line for all of them, at the end of the session
+            raise pytest.skip.Exception(WITHOUT_KEY, _use_item_location=True)
+
+    @property
+    def _xfailed(self) -> Any:
+        """The mark ``xfail`` of the test; None if it has none that holds."""
+        return self.item.stash.get(xfailed_key, None)
 
     def _missed_as_a_test_does(self) -> bool:
         """Whether no trial asked anything, as far as was seen, and all missed alike.
@@ -455,36 +234,30 @@ class CaseRunner:
 
     def _expected_by_xfail(self) -> BaseException | None:
         """Return the exception of the trials where ``xfail(raises=...)`` must see it."""
-        xfailed = self.item.stash.get(xfailed_key, None)
         failures = [t.exception for t in self.trials.ended if t.exception]
         failures = [failure for failure in failures if not is_skip(failure)]
-        if xfailed is None or xfailed.raises is None or len(set(map(type, failures))) != 1:
-            return None
-        return failures[0]
+        is_raised = getattr(self._xfailed, "raises", None) is not None
+        return failures[0] if is_raised and len(set(map(type, failures))) == 1 else None
 
     def _hand_over(self) -> None:
         """Give the item what its trials left: properties, warnings and output.
 
         The output is that of trials that did not pass, or of all if all passed.
         """
-        not_passed = [t for t in self.trials.ended if t.record.outcome is not Outcome.PASSED]
-        for trial in not_passed or self.trials.ended:
+        ended = self.trials.ended
+        not_passed = [one for one in ended if one.record.outcome is not Outcome.PASSED]
+        for trial in not_passed or ended:
             for phase, kind, text in trial.sections:
                 self.item.add_report_section(phase, f"{kind} [trial {trial.record.index}]", text)
-        told = [entry for trial in self.trials.ended for entry in trial.properties]
+        told = [entry for trial in ended for entry in trial.properties]
         keys = keys_of_environment() if told else ()
         own = [(name, _masked(value, keys)) for name, value in told]
         properties = list(self.trials.inherited.properties)
         properties += {(name, _told(value)): (name, value) for name, value in own}.values()
-        for message in (message for trial in self.trials.ended for message in trial.warned):
+        for message in chain.from_iterable(trial.warned for trial in ended):
             warnings._showwarnmsg(message)  # type: ignore[attr-defined]  # as if given here
-        counted = ("llm_eval", tally([trial.record for trial in self.trials.ended]))
+        counted = ("llm_eval", tally([trial.record for trial in ended]))
         self.item.user_properties[:] = [*properties, counted]
-
-
-def _without_test(ended: Ended) -> Ended:
-    """Keep of a trial what is recorded, and nothing that holds on to its test."""
-    return Ended(record=ended.record, headline=ended.headline, held_for=ended.held_for)
 
 
 def _masked(value: object, keys: Sequence[str]) -> object:

@@ -13,22 +13,22 @@ from uuid import uuid4
 
 import pytest
 
-from pytest_llmeval.engine.case import RUNNER, CaseRunner
+from pytest_llmeval.engine.case import CaseRunner
+from pytest_llmeval.engine.case_trials import SET_UP_FOR
 from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.isolation.patches import adopt_caplog
-from pytest_llmeval.engine.reporting import safe_failure, safe_output
+from pytest_llmeval.engine.safe_report import safe_failure, safe_output
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.schedule.turns import capturing_throughout
 from pytest_llmeval.engine.trial.clone import is_own, quick_requests
 from pytest_llmeval.engine.trial.ledger import IMPORTS, Ledger, SharedCalls
-from pytest_llmeval.engine.trial.other_plugins import (
-    SUBTESTS,
+from pytest_llmeval.engine.trial.other_loops import (
     TRIAL_RUNNER,
     find_loop,
     may_have_async_fixtures,
     own_loop,
-    take_over_subtests,
 )
+from pytest_llmeval.engine.trial.subtests import SUBTESTS, take_over_subtests
 from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial, inherited_by_threads, trial_to_charge
@@ -37,10 +37,6 @@ from pytest_llmeval.models.waits import watching_waits
 from pytest_llmeval.records import CaseResult, News, Run
 
 Wrapper = Generator[None, Any, Any]  # a hook around those of others
-RUN_AGAIN = (
-    "cases were run again by another plugin (--reruns, a flaky mark): recorded and judged is how "
-    "each trial ended first, or once it got its replies; dots and reports show the last attempt"
-)
 _ALLOCATIONS = 10_000  # before the collector looks at new objects; Python's own number is 700
 
 
@@ -67,13 +63,12 @@ class EngineHooks:
         models.current_trial = self.current_trial
         self._models = models
         self._exclusive = exclusive
-        self._runners = runners
+        self._runners: dict[pytest.Item, CaseRunner] = {one.item: one for one in runners}
         self._reported: set[pytest.Item] = set()  # cases that the session knows of
         self._in_report: tuple[pytest.Item, CaseResult] | None = None
         process = uuid4().hex  # workers may run on several machines
         self._ids = (f"{process}-{number}" for number in count(1))  # none is taken in twice
-        self._has_warned = False
-        self._changing: set[str] = set()  # functions whose trials change what they share
+        self._noted: set[str] = set()  # of what a note is not told again
         self._opening = opening
         self._scheduler = scheduler
         self._shared = SharedCalls()
@@ -95,7 +90,7 @@ class EngineHooks:
         return found if found is not None and found.intercepts else None
 
     def _intercepting(self) -> AbstractContextManager[None]:
-        if any(runner.spec.intercept for runner in self._runners):
+        if any(runner.spec.intercept for runner in self._runners.values()):
             return self._models.intercepting(self.trial_to_charge)
         return nullcontext()
 
@@ -126,7 +121,7 @@ class EngineHooks:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Wrapper:
         """Learn which item comes next, and whom to charge for calls meanwhile."""
         self._scheduler.lookahead.next_item = nextitem
-        runner = item.stash.get(RUNNER, None)
+        runner = self._runners.get(item)
         with self._shared.around(intercepts=runner is not None and runner.spec.intercept):
             result = yield
         if runner is not None and runner.outcome is None:
@@ -140,8 +135,8 @@ class EngineHooks:
     @pytest.hookimpl(specname="pytest_runtest_protocol", tryfirst=True)
     def pytest_runtest_protocol_begun(self, item: pytest.Item) -> None:
         """Note what wrappers of the protocol have put on a case, before whoever runs it."""
-        if RUNNER in item.stash:
-            item.stash[RUNNER].trials.begin_protocol()
+        if item in self._runners:
+            self._runners[item].trials.begin_protocol()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -190,9 +185,9 @@ class EngineHooks:
         stash = request._pyfuncitem.stash
         trial = stash.get(TRIAL, None)
         if trial is None:  # an ordinary test, or the session for a case
-            if RUNNER not in stash:
+            if SET_UP_FOR not in stash:
                 return (yield)
-            with self._shared.setting_up(fixturedef, stash[RUNNER].spec):
+            with self._shared.setting_up(fixturedef, stash[SET_UP_FOR]):
                 return (yield)
         thread = trial.thread
         if thread.overlaps and fixturedef.argname in self._exclusive:
@@ -225,7 +220,7 @@ class EngineHooks:
                 self._shared.hand_out(trial.ledger, trial.clone)
             return (yield)
         report = yield
-        runner = item.stash.get(RUNNER, None)
+        runner = self._runners.get(item)
         if runner is not None and _tells_the_end(runner, call):
             self._in_report = runner.item, self._result(runner)
             report.longrepr = safe_failure(report.longrepr)
@@ -254,7 +249,7 @@ class EngineHooks:
             results.append(result)
             self._reported.add(item)
             self._in_report = None
-        for runner in self._runners:
+        for runner in self._runners.values():
             if runner.item not in self._reported and runner.trials.has_news:
                 results.append(self._result(runner))
                 self._reported.add(runner.item)
@@ -264,22 +259,16 @@ class EngineHooks:
         return results
 
     def _result(self, runner: CaseRunner) -> CaseResult:
-        note = runner.detached_note
-        if note and not self._has_warned:
-            self._has_warned = True
-            self._models.notes.append(note)
-        note = runner.parameter_note
-        if note and runner.spec.case.function not in self._changing:
-            self._changing.add(runner.spec.case.function)
-            self._models.notes.append(note)
-        if runner.trials.has_run_again:
-            self._models.notes.append(RUN_AGAIN)
+        for about, note in runner.notes():
+            if about not in self._noted:
+                self._noted.add(about)
+                self._models.notes.append(note)
         news = self._news() + News(outside_calls=runner.trials.take_unrecorded())
         result = replace(runner.result(next(self._ids)), news=news)
         if self._reported:
             return result
         # Not at the end, in workeroutput: a worker that is killed never sends that.
-        total = sum(runner.trials.repeats for runner in self._runners)
+        total = sum(runner.trials.repeats for runner in self._runners.values())
         return replace(result, opening=self._opening, total=total)
 
     def _news(self) -> News:
@@ -288,7 +277,7 @@ class EngineHooks:
         Whoever runs a case again may keep its report back: what that was to tell is among them.
         """
         notes, self._models.notes[:] = list(self._models.notes), []
-        imports = self._runners[0].item.config.pluginmanager.get_plugin(IMPORTS)
+        imports = next(iter(self._runners)).config.pluginmanager.get_plugin(IMPORTS)
         imported = 0 if imports is None else imports.new_calls()
         news = News(
             notes=tuple(notes),

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.engine.case import CaseRunner, CaseTrials
+from pytest_llmeval.engine.case import CaseRunner
+from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import SUPPORTED, Abilities, find_abilities, missing_parts
 from pytest_llmeval.engine.hooks import EngineHooks
 from pytest_llmeval.engine.marker import Eval, is_eval, read_marker
@@ -30,7 +31,8 @@ from pytest_llmeval.engine.schedule.overlap import (
 )
 from pytest_llmeval.engine.schedule.progress import Wording, show_progress
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
-from pytest_llmeval.engine.trial.other_plugins import TrialHooks, followers, needs_protocol
+from pytest_llmeval.engine.trial.followers import followers, needs_protocol
+from pytest_llmeval.engine.trial.put_on_item import TrialHooks
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.http.masking import masked_logs
 from pytest_llmeval.models.model_session import ModelSession

@@ -11,8 +11,13 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from pytest_llmeval.engine.case_reports import (
+    letter_and_word,
+    print_misses,
+    show_scores,
+    shown_as_m,
+)
 from pytest_llmeval.engine.earlier_runs import COMPARED_KEY
-from pytest_llmeval.engine.reporting import letter_and_word, print_misses, show_scores, shown_as_m
 from pytest_llmeval.engine.run_header import files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
 from pytest_llmeval.errors import SettingsError

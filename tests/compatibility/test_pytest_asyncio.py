@@ -202,7 +202,7 @@ def test_a_version_without_session_runner_runs_its_tests_itself(pytester: pytest
     pytester.makeini(INI)
     pytester.makeconftest(
         """
-        import pytest_llmeval.engine.trial.other_plugins as plugins
+        import pytest_llmeval.engine.trial.other_loops as plugins
 
         plugins.SESSION_RUNNER = "_renamed_scoped_runner"
         """

@@ -10,7 +10,7 @@ from tests.forked import ForkedSession
 # A conftest.py that writes a line for each trial that the session has taken in.
 NOTE_ENDS = """
 import os, signal, pytest
-from pytest_llmeval.engine.case import CaseTrials
+from pytest_llmeval.engine.case_trials import CaseTrials
 
 finished = CaseTrials.finished
 

@@ -13,7 +13,7 @@ import pytest
 from pytest_llmeval.engine.compat import all_fixtures
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.clone import definitions_of, is_own
-from pytest_llmeval.engine.trial.other_plugins import RUNNER_NAMES, own_loop
+from pytest_llmeval.engine.trial.other_loops import RUNNER_NAMES, own_loop
 
 STEALING = "llmeval_stealing"  # set by the controller: a worker does not know how work is dealt
 # What these swap or record is the process's own, or they keep a "current test".

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from pytest_llmeval.engine.baton import GRACE, Baton, Ready
-from pytest_llmeval.engine.case import CaseTrials
+from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import Abilities
 from pytest_llmeval.engine.schedule.overlap import Lookahead
 from pytest_llmeval.engine.schedule.progress import ProgressDisplay

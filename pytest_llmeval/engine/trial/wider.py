@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.engine.trial.clone import definitions_of, end_clone, is_own
-from pytest_llmeval.engine.trial.other_plugins import loop_fixture, own_loop
+from pytest_llmeval.engine.trial.other_loops import loop_fixture, own_loop
 
 
 def are_set_up(item: pytest.Function) -> bool:

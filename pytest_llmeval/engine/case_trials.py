@@ -1,0 +1,247 @@
+"""The trials of a case: those to come, those that run, and what became of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.engine.baton import Ready
+from pytest_llmeval.engine.case_reports import Section, sections_by_trial, shows_each
+from pytest_llmeval.engine.ended import Ended
+from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.trial.clone import clone_item, parameters_of
+from pytest_llmeval.engine.trial.put_on_item import PutOnItem, TrialHooks, put_on
+from pytest_llmeval.engine.trial.setups import refused_if_made_once
+from pytest_llmeval.engine.trial.trial import RunningTrial
+from pytest_llmeval.engine.trial.wider import are_set_up, must_be_set_up, set_up
+from pytest_llmeval.engine.trial_thread import TrialThread
+from pytest_llmeval.records import Call, Outcome
+
+NOTHING_REPLAYED = (
+    "--llm-cache=replay replayed nothing: no call of this eval was seen, so its outcome is none of "
+    "a replay. If it asks no model, say so:  @llm_eval(intercept=False)"
+)
+# The case for which the session sets up wider fixtures, by the clone for which it does so.
+SET_UP_FOR = pytest.StashKey[Eval]()
+
+
+class CaseTrials:
+    """The trials of a case: those to come, those that run, and what became of the others.
+
+    Args:
+        spec: the case.
+        serial, signature: see below.
+        hooks: see below.
+
+    Attributes:
+        serial: why the trials must run alone, "" if they may overlap.
+        signature: cases of one signature may overlap one another.
+        hooks: those of its trials.
+        parameters: of which each trial has its own.
+        running: by index.
+        unplanned: indices of the trials that are yet to be started.
+        calls: how many were paid for and how many replayed, by the index of each trial that has
+            ended. Kept when trials are forgotten: whoever runs again replays what this session
+            bought.
+        has_run_again: another plugin had the case run again after its report.
+    """
+
+    def __init__(
+        self,
+        spec: Eval,
+        *,
+        serial: str,
+        signature: Hashable,
+        hooks: TrialHooks,
+    ) -> None:
+        self.spec = spec
+        self.item = spec.item
+        self.repeats = spec.case.repeats
+        self.serial = serial
+        self.signature = signature
+        self.hooks = hooks
+        self.parameters = parameters_of(self.item)
+        self.calls: dict[int, tuple[int, int]] = {}
+        self._bought: dict[str, int] = {}  # draw, and index of the trial
+        self._recorded: dict[int, Ended] = {}  # of attempts before this one
+        self.has_run_again = False
+        self._unrecorded = 0  # paid calls of attempts that are not recorded
+        self._inherited: PutOnItem | None = None
+        self._is_set_up = False
+        self._shows_each = shows_each(self.item.config)
+        self.forget()
+
+    def forget(self) -> None:
+        """Start afresh, for a rerun."""
+        self.running: dict[int, RunningTrial] = {}
+        self._ended: dict[int, Ended] = {}
+        self.unplanned: Iterator[int] = iter(range(self.repeats))
+
+    @property
+    def inherited(self) -> PutOnItem:
+        """What was put on the item, for each trial to find: when its protocol began, or so far."""
+        if self._inherited is None:
+            self._inherited = put_on(self.item)
+        return self._inherited
+
+    def begin_protocol(self) -> None:
+        """Note what is on the item now, before its first phase."""
+        self._inherited = put_on(self.item)
+
+    @property
+    def ended(self) -> list[Ended]:
+        """The trials that have ended, by index."""
+        return [self._ended[index] for index in sorted(self._ended)]
+
+    @property
+    def recorded(self) -> list[Ended]:
+        """The trials as they are recorded, by index: each as it ended first.
+
+        A plugin that has failed cases run again must not give misses another draw. A trial that
+        was errored has no outcome yet, so it counts as it ended when it got its replies.
+        """
+        recorded = {**self._ended, **self._recorded}
+        return [recorded[index] for index in sorted(recorded)]
+
+    def let_go(self) -> None:
+        """Forget the trials but for their records: another plugin may have them run again."""
+        self._recorded = {ended.record.index: _without_test(ended) for ended in self.recorded}
+        self.forget()
+
+    def take_unrecorded(self) -> int:
+        """Count the calls that were paid by attempts that are not recorded, since the last time."""
+        count, self._unrecorded = self._unrecorded, 0
+        return count
+
+    def end_protocol(self) -> None:
+        """Let go of what only another attempt would need."""
+        self._recorded.clear()
+
+    @property
+    def first_failure(self) -> Any:
+        """Pytest's rendering of the first failure by index, shown for all; None if all passed.
+
+        Not of the first that happened: a report must not depend on which reply was faster.
+        """
+        rendered = (ended.longrepr for ended in self.ended)
+        return next((shown for shown in rendered if hasattr(shown, "addsection")), None)
+
+    def sections(self, report: pytest.TestReport) -> list[Section]:
+        """Return the sections of the report, with the failures that are asked for."""
+        if not self._shows_each:
+            return report.sections
+        shown = self.first_failure if report.failed else None
+        return sections_by_trial(report.sections, self.ended, without=shown)
+
+    def is_shown(self, index: int) -> bool:
+        """Whether a failure of a trial is to be rendered in full: none is shown that is lower."""
+        return self._shows_each or not any(
+            ended.record.index < index and hasattr(ended.longrepr, "addsection")
+            for ended in self._ended.values()
+        )
+
+    @property
+    def has_news(self) -> bool:
+        """Whether some trial has ended here."""
+        return bool(self._ended)
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether nothing is left to run."""
+        return len(self._ended) == self.repeats
+
+    @property
+    def first_is_set_up(self) -> bool:
+        """Whether the first trial has its fixtures, or failed to get them."""
+        return 0 in self._ended or (0 in self.running and self.running[0].thread.left_setup)
+
+    def begin(self, index: int, *, overlaps: bool, ready: Ready[TrialThread]) -> RunningTrial:
+        """Make a trial."""
+        trial = self.running[index] = RunningTrial(
+            self.spec,
+            index,
+            clone=self._clone(),
+            is_shown=self.is_shown,
+            overlaps=overlaps,
+            ready=ready,
+        )
+        return trial
+
+    def set_up_wider(self) -> None:
+        """Set up the fixtures that outlive the trials."""
+        if must_be_set_up(self.item):
+            clone = self._clone()
+            clone.stash[SET_UP_FOR] = self.spec
+            set_up(self.item, clone)
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether these fixtures are there, or have failed."""
+        self._is_set_up = self._is_set_up or are_set_up(self.item)
+        return self._is_set_up
+
+    def _clone(self) -> pytest.Function:
+        return clone_item(
+            self.item, inherited=self.inherited, hooks=self.hooks, parameters=self.parameters
+        )
+
+    def finished(self, trial: RunningTrial) -> None:
+        """Take in a trial that has ended, and let go of it.
+
+        Ctrl-C may come at any line, so this may be done again where it was broken off.
+        """
+        if trial.index not in self._ended:
+            self._take_in(trial)
+        if self.running.pop(trial.index, None) is not None:
+            trial.release()
+
+    def _take_in(self, trial: RunningTrial) -> None:
+        ended = trial.ended()
+        asked = ended.record.calls
+        calls = tuple([self._as_bought(call, trial.index) for call in asked])
+        if calls != asked:
+            ended = replace(ended, record=replace(ended.record, calls=calls))
+        made, replayed = [call.was_paid for call in calls], [call.replayed for call in calls]
+        self.calls[trial.index] = sum(made), sum(replayed)
+        self._ended[trial.index] = ended
+        first = self._recorded.get(trial.index)
+        if first is not None and first.record.outcome is Outcome.ERRORED:
+            del self._recorded[trial.index]
+        elif first is not None:
+            self._unrecorded += sum(call.was_paid for call in asked)
+
+    def refuse_made_once(self) -> None:
+        """Take the trials as errored where a fixture can be made for one of them alone."""
+        refused = refused_if_made_once(self.ended)
+        self._ended = {one.record.index: one for one in refused}
+
+    def stand_in(self, ended: list[Ended]) -> None:
+        """Take in records that stand for trials that were never begun."""
+        self._ended |= {one.record.index: one for one in ended}
+        self.calls = dict.fromkeys(self._ended, (0, 0))
+
+    def err_without_calls(self) -> None:
+        """Take the outcomes of a replay for no result where no trial made a call that was seen."""
+        if any(ended.record.calls for ended in self._ended.values()):
+            return
+        for index, ended in self._ended.items():
+            if ended.record.outcome in (Outcome.PASSED, Outcome.MISSED):
+                record = replace(
+                    ended.record, outcome=Outcome.ERRORED, scores={}, message="nothing replayed"
+                )
+                self._ended[index] = replace(ended, record=record, headline=NOTHING_REPLAYED)
+
+    def _as_bought(self, call: Call, index: int) -> Call:
+        """Return a call as paid if an earlier run of this trial in this session paid for it."""
+        if call.was_paid and call.draw:
+            self._bought.setdefault(call.draw, index)
+        is_rerun = call.replayed and self._bought.get(call.draw or "") == index
+        return replace(call, replayed=False) if is_rerun else call
+
+
+def _without_test(ended: Ended) -> Ended:
+    """Keep of a trial what is recorded, and nothing that holds on to its test."""
+    return Ended(record=ended.record, headline=ended.headline, held_for=ended.held_for)
