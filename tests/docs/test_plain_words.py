@@ -21,13 +21,13 @@ PHRASES = (
     "is no matter of", "likewise", "but for", "in flight", "draw by draw", "drawn anew",
     "what becomes of", "speaks of", "speaks about",
 )  # fmt: skip
-# pages for those who work on the package
-OF_ENGINEERS = ("docs/design.md",)
+# the design has terms of its own for what the cache holds and what the gate looks at
+DESIGN, TERMS = "docs/design.md", {"draw", "draws", "stored draw", "touched"}
 # how often messages of the package still have them: take a number down when one is mended
 IN_MESSAGES = {
-    "asked anew": 14, "could be missed": 1, "draw": 13, "draws": 9, "in flight": 2, "is meant": 7,
+    "asked anew": 14, "could be missed": 1, "draw": 13, "draws": 9, "in flight": 2, "is meant": 4,
     "is no matter of": 1, "lets expect": 1, "missed trials": 1, "speaks of": 1, "stand in for": 1,
-    "stands in for": 2, "that of the": 2, "would have been missed": 1,
+    "stands in for": 2, "that of the": 2,
 }  # fmt: skip
 
 
@@ -60,9 +60,9 @@ def prose(page: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("page", sorted(set(PAGES) - set(OF_ENGINEERS)))
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_none_of_the_words_that_the_glossary_replaces(page: str) -> None:
-    assert found_in(prose(page)) == []
+    assert set(found_in(prose(page))) <= (TERMS if page == DESIGN else set())
 
 
 def messages() -> Iterator[str]:
