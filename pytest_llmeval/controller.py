@@ -20,7 +20,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.eval_process import EvalProcess
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.pytest_options import PARSER, ci_of, environ_of
-from pytest_llmeval.records import CaseResult, Progress, Run
+from pytest_llmeval.records import CaseResult, Run
 from pytest_llmeval.refusal import ENDED_BY_PYTEST, report_refusal, usage_error
 from pytest_llmeval.reports.cost import forecast
 from pytest_llmeval.reports.for_others import (
@@ -67,6 +67,8 @@ class Controller(EvalProcess):
         forecast: what the session may cost, for the terminal.
         saw_collection_error: some file could not be collected, so the run is incomplete.
     """
+
+    progress_line = staticmethod(progress_line)
 
     def __init__(
         self, config: pytest.Config, settings: Settings, brief: Brief | None, started: float
@@ -123,10 +125,6 @@ class Controller(EvalProcess):
     def header(self) -> list[str]:
         """Name the baseline."""
         return [] if self._session is None else header(self._session.planned)
-
-    def progress_line(self, progress: Progress, *, width: int) -> str:
-        """Word the live line."""
-        return progress_line(progress, width=width)
 
     def _begin(self, session: pytest.Session, items: list[pytest.Item], choice: Choice) -> Run:
         """Put the engine in place, and foretell what the session may cost."""
@@ -206,15 +204,13 @@ class Controller(EvalProcess):
         """Record what ran, judge it, and write our own reports."""
         assert self._session is not None  # noqa: S101 - something is to be judged
         settings, ci = self._session.planned.settings, ci_of(self._config)
-        for note in earlier_runs.notes_on_store(self._config, settings, ci):
-            self._session.note(note)
+        notes = [*earlier_runs.notes_on_store(self._config, settings, ci)]
         seconds = time.perf_counter() - self._started
         self._session.look_for_untracked(self._untracked)
-        for note in ignored_note(self._made.ignored()) if self._made is not None else ():
-            self._session.note(note)
+        notes += ignored_note(self._made.ignored()) if self._made is not None else ()
         self._session.saw_collection_error = self.saw_collection_error
         is_green = session.exitstatus == pytest.ExitCode.OK
-        self._judgement = self._session.judge(seconds=seconds, ended=is_green)
+        self._judgement = self._session.judge(seconds=seconds, ended=is_green, notes=notes)
         self._report = report = make_report(self._judgement)
         self._problems = write_reports(report, self._settings.reports, self._judgement)
         if self._brief is None:

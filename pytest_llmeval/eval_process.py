@@ -121,7 +121,8 @@ class EvalProcess:
             session, items, settings=settings, models=models, choice=choice, wording=wording
         )
 
-    def progress_line(self, progress: Progress, *, width: int) -> str:
+    @staticmethod
+    def progress_line(progress: Progress, *, width: int) -> str:
         """Word the live line, which no worker shows."""
         return ""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pytest_llmeval.cache.case_parameters import Parameters
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription
 from pytest_llmeval.gate.scoring import CostOf
 from pytest_llmeval.models.prices import Prices
@@ -14,10 +14,7 @@ from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, distinct_nam
 from pytest_llmeval.runs.keyless import Keyless
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import Settings
-
-if TYPE_CHECKING:
-    from pytest_llmeval.cache.case_parameters import Parameters
-    from pytest_llmeval.transcripts.common_change import RequestChange
+from pytest_llmeval.transcripts.common_change import RequestChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from pytest_llmeval.cache.case_parameters import Parameters
 from pytest_llmeval.cache.queries import DATABASE
@@ -19,7 +20,6 @@ from pytest_llmeval.gate.results import (
     Comparison,
     Fact,
     FunctionComparison,
-    FunctionDescription,
     Row,
     Why,
 )
@@ -52,97 +52,68 @@ def judged(planned: Judgement, run: Run, *, not_run: Mapping[str, int] | None = 
         why = judging.judge()
     except Exception as exc:  # the run is recorded, and the results so far are worth having
         why = Fact(Why.RAISED, (type(exc).__name__, str(exc)))
-    return replace(
-        planned,
-        run=run,
-        baseline=judging.baseline,
-        anchor=judging.anchor,
-        keyless=judging.keyless,
-        comparison=_failing(judging.comparison, not_run),
-        anchored=_failing(judging.anchored, not_run),
-        could_not_judge=why,
-        descriptions=judging.descriptions,
-        excerpts=judging.excerpts,
-        request_changes=judging.request_changes,
-        absent=judging.absent,
-        edited=judging.edited,
-        notes=tuple(judging.notes),
-    )
-
-
-def _failing(comparison: Comparison | None, not_run: Mapping[str, int] | None) -> Comparison | None:
-    """Let a comparison fail where cases were not run that should have been."""
-    if comparison is None or not not_run:
-        return comparison
-    return replace(comparison, fails=True, not_run=not_run)
+    comparison, anchored = judging.found.comparison, judging.found.anchored
+    if not_run:  # a comparison fails where cases were not run that should have been
+        comparison, anchored = (
+            one and replace(one, fails=True, not_run=not_run) for one in (comparison, anchored)
+        )
+    return replace(judging.found, could_not_judge=why, comparison=comparison, anchored=anchored)
 
 
 class _Judging:
-    """The results on a run, step by step; see ``Judgement`` for the attributes."""
+    """The judgement on a run, as far as it is found, step by step."""
 
     def __init__(self, planned: Judgement, run: Run) -> None:
-        self.run = run
-        self.settings = planned.settings
-        self._typed, self._lost = planned.typed, planned.lost
-        self.notes: list[Fact | str] = [*planned.notes]
-        self.baseline, self.anchor = planned.baseline, planned.anchor
-        if self.settings.renamed and any(planned.recorded):
+        self.found = replace(planned, run=run)
+        self._run, self._settings = run, planned.settings
+        if self._settings.renamed and any(planned.recorded):
             self._rename(planned.recorded)
-        self.keyless = None
-        if is_to_be_gated(self.settings):  # else each keyless case is an error of its own
-            stored = partial(origins_asked, self.settings.directory / "cache" / DATABASE)
-            is_rerun = self.baseline is not None and self.baseline.how == "rerun"
-            self.keyless = find_keyless(
-                run,
-                self._main,
-                aliases=self.settings.origin_aliases,
-                stored=stored if is_rerun else None,
-            )
-        self.comparison: Comparison | None = None
-        self.anchored: Comparison | None = None
-        self.descriptions: tuple[FunctionDescription, ...] = ()
-        self.excerpts: Mapping[str, tuple[str | None, str | None]] = {}
-        self.request_changes: tuple[RequestChange, ...] = ()
-        self.absent: frozenset[str] = frozenset()
-        self.edited: Mapping[str, tuple[Parameters | None, Parameters | None]] = {}
+        if is_to_be_gated(self._settings):  # else each keyless case is an error of its own
+            stored = partial(origins_asked, self._settings.directory / "cache" / DATABASE)
+            baseline, aliases = self.found.baseline, self._settings.origin_aliases
+            asked = stored if baseline is not None and baseline.how == "rerun" else None
+            self._take(keyless=find_keyless(run, self._main, aliases=aliases, stored=asked))
+
+    def _take(self, *notes: Fact | str, **found: Any) -> None:
+        self.found = replace(self.found, notes=(*self.found.notes, *notes), **found)
 
     @property
     def _main(self) -> Run | None:
-        return None if self.baseline is None else self.baseline.run
+        return self.found.runs[0]
 
     def _rename(self, recorded: tuple[Baseline | None, Baseline | None]) -> None:
         """Rename the baselines' cases, now that the cases that are still here are known."""
-        here = {case.id for case in self.run.cases}
-        renamed = self.settings.renamed
+        here = {case.id for case in self._run.cases}
+        renamed = self._settings.renamed
         try:
-            self.baseline, self.anchor = (
+            baseline, anchor = (
                 one and under_new_names(one, renamed, here=here) for one in recorded
             )
+            self._take(baseline=baseline, anchor=anchor)
         except SettingsError as exc:
-            self.notes.append(str(exc))
+            self._take(str(exc))
 
     def judge(self) -> Fact | None:
         """Compare the run, or describe it; return why nothing can be judged, if that is so."""
-        main = self._main
-        if self.keyless and main and (gone := gone_unjudged(main, self.run, self.keyless)):
-            fact = Fact(Why.GONE_UNJUDGED, (len(gone), listed_names(gone, MOST_NAMED)))
-            self.notes.append(fact)
-        self.notes += oddities(self.run)
-        if self.anchor is not None:
+        main, keyless = self._main, self.found.keyless
+        if keyless and main and (gone := gone_unjudged(main, self._run, keyless)):
+            self._take(Fact(Why.GONE_UNJUDGED, (len(gone), listed_names(gone, MOST_NAMED))))
+        self._take(*oddities(self._run))
+        if self.found.anchor is not None:
             # The anchor is another question, so a family of its own: both answers must hold.
-            self.anchored = self._compared(self.anchor.run, main=main)
+            self._take(anchored=self._compared(self.found.anchor.run, main=main))
         if main is None:
             return self._describe()
-        self.comparison = self._compared(main)
+        self._take(comparison=self._compared(main))
         self._look_up_texts(main)
         return None
 
     def _describe(self) -> Fact | None:
-        answered = without_keyless(self.run, self.run, self.keyless)
-        cost_of, alpha = pricing(self.settings.prices), self.settings.gate.alpha
-        self.descriptions = describe(answered, alpha=alpha, cost_of=cost_of)
-        self.notes += missed_throughout(self.run)
-        return next((one.why for one in self.descriptions if one.why), None)
+        answered = without_keyless(self._run, self._run, self.found.keyless)
+        cost_of, alpha = pricing(self._settings.prices), self._settings.gate.alpha
+        found = describe(answered, alpha=alpha, cost_of=cost_of)
+        self._take(*missed_throughout(self._run), descriptions=found)
+        return next((one.why for one in found if one.why), None)
 
     def _compared(self, baseline: Run, *, main: Run | None = None) -> Comparison | None:
         """Compare the run with another one; None if every case of both lacks a key.
@@ -151,34 +122,34 @@ class _Judging:
             baseline: the other one.
             main: where the other one is the anchor, the baseline proper.
         """
-        sides = baseline, self.run
-        before, answered = (without_keyless(side, self.run, self.keyless) for side in sides)
-        if self.keyless and not (before.cases or answered.cases):
+        sides, keyless = (baseline, self._run), self.found.keyless
+        before, answered = (without_keyless(side, self._run, keyless) for side in sides)
+        if keyless and not (before.cases or answered.cases):
             return None
         return compare(
             before,
             answered,
-            self.settings.gate,
-            cost_of=pricing(self.settings.prices),
-            typed=self._typed,
-            lost=self._lost,
+            self._settings.gate,
+            cost_of=pricing(self._settings.prices),
+            typed=self.found.typed,
+            lost=self.found.lost,
             main=main,
         )
 
     @property
     def _functions(self) -> tuple[FunctionComparison, ...]:
-        return self.comparison.functions if self.comparison else ()
+        return self.found.comparison.functions if self.found.comparison else ()
 
     def _look_up_texts(self, main: Run) -> None:
         """Look in the cache for replies and parameters that explain the comparison."""
-        with StoredTexts(self.settings.directory) as stored:
-            if self.settings.show_texts:
-                self.excerpts = self._excerpts(main, stored)
-                self.request_changes = self._request_changes(main, stored)
-            self.absent = frozenset(self._absent(stored))
-            self.edited = self._edited(main, stored)
-            self.notes += self._notes_on_lines()
-            self.notes += self._varying(stored)
+        with StoredTexts(self._settings.directory) as stored:
+            if self._settings.show_texts:
+                self._take(excerpts=self._excerpts(main, stored))
+                self._take(request_changes=self._request_changes(main, stored))
+            self._take(absent=frozenset(self._absent(stored)))
+            self._take(edited=self._edited(main, stored))
+            self._take(*self._notes_on_lines())
+            self._take(*self._varying(stored))
 
     def _excerpts(
         self, main: Run, stored: StoredTexts
@@ -194,7 +165,7 @@ class _Judging:
                 for difference, case in (*fell, *rose)
             ]
         most = [each for _, each in sorted(moved)[:_ALL_EXCERPTS]]
-        return excerpts(main, self.run, most, stored)
+        return excerpts(main, self._run, most, stored)
 
     def _request_changes(self, main: Run, stored: StoredTexts) -> tuple[RequestChange, ...]:
         """Find what changed in the requests, over the changed cases of all functions."""
@@ -207,11 +178,12 @@ class _Judging:
         cases = dict[str, str]()
         for _, case, function in changed:
             cases.setdefault(case, function)
-        return request_changes(main, self.run, cases, stored)
+        return request_changes(main, self._run, cases, stored)
 
     def _absent(self, stored: StoredTexts) -> Iterator[str]:
         """Look for the replies that were replaced by others."""
-        sides = [one for one in (self.comparison, self.anchored) if one is not None]
+        both = self.found.comparison, self.found.anchored
+        sides = [one for one in both if one is not None]
         for function in (function for side in sides for function in side.functions):
             calls = (call for case in function.compared for call in case.replaced_calls)
             for call in islice(calls, _LOOKED_FOR):
@@ -225,7 +197,7 @@ class _Judging:
         cases = [case for one in self._functions for case in one.edited]
         if not cases:
             return {}
-        old, new = ({case.id: case.parameters for case in run.cases} for run in (main, self.run))
+        old, new = ({case.id: case.parameters for case in run.cases} for run in (main, self._run))
         return {
             one.case: (stored.parameters(old[one.was]), stored.parameters(new[one.case]))
             for one in cases
@@ -249,13 +221,14 @@ class _Judging:
 
     def _notes_on_lines(self) -> Iterator[Fact | str]:
         """Tell which lines of the ini file did nothing in the comparisons."""
-        both = (self.baseline, self.comparison), (self.anchor, self.anchored)
-        compared = [(side.run, found) for side, found in both if side and found]
-        if self.comparison is not None:
+        found = self.found
+        both = (found.baseline, found.comparison), (found.anchor, found.anchored)
+        compared = [(side.run, one) for side, one in both if side and one]
+        if found.comparison is not None:
             missing = {
                 one.function
                 for one in self._functions
                 if one.row is Row.ONLY_IN_BASELINE and one.fails
             }
-            yield from renames_to_nothing(sorted(missing), self.settings.renamed)
-            yield from notes_on_accepted(self.settings.gate.accept, compared)
+            yield from renames_to_nothing(sorted(missing), self._settings.renamed)
+            yield from notes_on_accepted(self._settings.gate.accept, compared)

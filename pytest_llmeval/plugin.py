@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.rerun.child import Brief
     from pytest_llmeval.engine.workers import ReportHooks
     from pytest_llmeval.eval_process import EvalProcess
-    from pytest_llmeval.records import Progress
     from pytest_llmeval.settings import Settings
 
 MARKER_HELP = (
@@ -228,10 +227,9 @@ class SessionHooks:
         tell_worker(node, config=self._config, compared=[str(path) for _, path in earlier])
         self._reports = report_hooks(self._config, self._settings)
         self._reports.nodes.append(node)
-        follow_workers(self._config, wording=self._progress_line)
-
-    def _progress_line(self, progress: Progress, *, width: int) -> str:
-        return self._load().progress_line(progress, width=width)
+        follow_workers(
+            self._config, wording=lambda *told, **how: self._load().progress_line(*told, **how)
+        )
 
     @pytest.hookimpl(specname="pytest_sessionfinish", wrapper=True, tryfirst=True)
     def pytest_sessionfinish_recording(

@@ -90,10 +90,6 @@ class EvalSession:
             if line and (failed := first_failed(self._trials[case]))
         }
 
-    def note(self, sentence: str) -> None:
-        """Take a sentence for the section."""
-        self._notes.append(sentence)
-
     def look_for_untracked(self, find: Callable[[], Iterable[str]]) -> None:
         """Note the files that the session used and that git neither tracks nor ignores.
 
@@ -117,12 +113,13 @@ class EvalSession:
         if run is not None:
             self._store.save(run)
 
-    def judge(self, *, seconds: float, ended: bool = False) -> Judgement:
+    def judge(self, *, seconds: float, ended: bool = False, notes: Iterable[str] = ()) -> Judgement:
         """Record the run, then compare it, so that no later failure can lose it.
 
         Args:
             seconds: wall time of the session so far.
             ended: pytest came to the end without a failure, so every case must have run.
+            notes: further sentences for the section.
         """
         run = self._run()
         path, unsaved = None, None
@@ -136,7 +133,7 @@ class EvalSession:
             path=path,
             unsaved=unsaved,
             headlines=self._first_lines(),
-            notes=(*self._notes, *self._ordinary_tests(), *self._note_on_part(run)),
+            notes=(*self._notes, *notes, *self._ordinary_tests(), *self._note_on_part(run)),
             serial=dict(Counter(filter(None, self._serial.values())).most_common()),
             seconds=seconds,
             slowdowns=tuple(self._slowdowns.values()),

@@ -11,14 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import Any, cast, get_args
 
 import click
 
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.cli.case_names import functions_named
 from pytest_llmeval.errors import SettingsError, TableError
-from pytest_llmeval.gate.scoring import scores_of
+from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.runs.directions import NONE_TYPED, Directions
@@ -52,9 +52,6 @@ from pytest_llmeval.settings import (
     team_store,
     untyped_store,
 )
-
-if TYPE_CHECKING:
-    from pytest_llmeval.gate.scoring import FunctionScores
 
 # As pytest looks for its ini file in a folder, with the keys of its table where one is needed.
 INI_FILES: dict[str, tuple[str, ...]] = {

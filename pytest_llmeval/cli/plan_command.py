@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -34,8 +34,11 @@ from pytest_llmeval.reports.terminal.tables import odd_trials
 from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import chance, positive, share
+from pytest_llmeval.stats.sample import CaseScores
 from pytest_llmeval.stats.suite_size import (
+    Components,
     Design,
+    Plan,
     assumed_components,
     estimated_components,
     fallen,
@@ -43,12 +46,8 @@ from pytest_llmeval.stats.suite_size import (
     recorded_components,
 )
 
-if TYPE_CHECKING:
-    from pytest_llmeval.stats.sample import CaseScores
-    from pytest_llmeval.stats.suite_size import Components, Plan
-
 # by function and metric
-ChangedCases = Mapping[tuple[str, str], "tuple[CaseScores, ...]"]
+ChangedCases = Mapping[tuple[str, str], tuple[CaseScores, ...]]
 
 CASES, REPEATS = 100, 5
 RECORD_MORE, ADD_ROWS = "Record with more: pytest --llm-repeats=5", "Add rows of more repeats"

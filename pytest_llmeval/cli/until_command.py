@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,16 +16,9 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.reports.formats import label, percent
 from pytest_llmeval.reports.html.plots import look_chart
 from pytest_llmeval.reports.html.rendering import render_charts
-from pytest_llmeval.reports.terminal.planning import (
-    ending,
-    look_heading,
-    look_lines,
-)
+from pytest_llmeval.reports.terminal.planning import ending, look_heading, look_lines
 from pytest_llmeval.settings import chance, positive
-from pytest_llmeval.stats.expected import expect_mean, repeats_for_width
-
-if TYPE_CHECKING:
-    from pytest_llmeval.stats.expected import ExpectedMean
+from pytest_llmeval.stats.expected import ExpectedMean, expect_mean, repeats_for_width
 
 FIRST = 3
 RECORDED = (0, 1)  # pytest's exit codes after a run: all passed, or some failed

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.changes import all_repeats_identical
+from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import (
     MOST_NAMED,
     CaseDescription,
@@ -39,9 +39,6 @@ from pytest_llmeval.stats.intervals import (
     within_share,
 )
 from pytest_llmeval.stats.multiplicity import holm
-
-if TYPE_CHECKING:
-    from pytest_llmeval.gate.pairing import Pairing
 
 
 @dataclass(frozen=True, slots=True)

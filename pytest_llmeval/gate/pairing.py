@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -18,7 +18,7 @@ from pytest_llmeval.gate.edited import Edits
 from pytest_llmeval.gate.results import CaseComparison
 from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts
 from pytest_llmeval.gate.units import chained, draws_of
-from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
+from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome
 from pytest_llmeval.settings import AnyTest, GateRules
 from pytest_llmeval.stats.exact import ExactTails, exact_within_case
 from pytest_llmeval.stats.intervals import UnitMean, negligible, unit_mean
@@ -78,7 +78,8 @@ class Pairing:
         known = {name for name in before.scored_cases if name in current.cases}
         known -= self.edits.left_out
         present = known.intersection(after.side.cases)
-        skipped = {name for name in present if _all_skipped(after.side.trials[name])}
+        ended = {name: {one.outcome for one in after.side.trials[name]} for name in present}
+        skipped = {name for name in present if ended[name] == {Outcome.SKIPPED}}
         common = [name for name in after.scored_cases if name in present]
         in_step = _sharing_replayed_draws(common, before, after) if calls.shared else frozenset()
         self.pairs = tuple(
@@ -308,10 +309,6 @@ def _table(side: Sequence[Scored]) -> list[list[float]]:
     return [[of_case.get(index, math.nan) for index in indices] for of_case in values]
 
 
-def _all_skipped(trials: Sequence[Trial]) -> bool:
-    return all(trial.outcome is Outcome.SKIPPED for trial in trials)
-
-
 def _pair(
     case: str,
     baseline: FunctionScores,
@@ -349,14 +346,13 @@ def _sharing_replayed_draws(
     cases: Collection[str], baseline: FunctionScores, current: FunctionScores
 ) -> frozenset[str]:
     """Return the cases with a draw that another case has too and that is in both runs."""
-    before, after = (_draws_by_case(cases, side.of_case) for side in (baseline, current))
+    before, after = (
+        {case: draws_of(side.of_case[case].trials) for case in cases}
+        for side in (baseline, current)
+    )
     in_both_runs = frozenset().union(*before.values()) & frozenset().union(*after.values())
     owners: dict[str, set[str]] = {}
     for case in cases:
         for draw in (before[case] | after[case]) & in_both_runs:
             owners.setdefault(draw, set()).add(case)
     return frozenset().union(*(names for names in owners.values() if len(names) > 1))
-
-
-def _draws_by_case(cases: Collection[str], of_case: Mapping[str, Scored]) -> dict[str, set[str]]:
-    return {case: draws_of(of_case[case].trials) for case in cases}

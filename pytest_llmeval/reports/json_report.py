@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_llmeval.gate.describe import History
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.report import INLINE, LEFT_OUT, Report
 from pytest_llmeval.runs.lookup.best_run import remarks_on
 from pytest_llmeval.runs.run_lines import RunHeader
-
-if TYPE_CHECKING:
-    from pytest_llmeval.gate.describe import History
 
 _OF_RUN = ("id", "created", "commit", "dirty", "ref", "complete")
 _OF_DESCRIPTION = ("cases", "scored_cases", "trials", "mean", "interval", "interval_level")

@@ -31,6 +31,7 @@ WHOLE_HISTORY = 2**31 - 1  # a depth; --unshallow fails where nothing is left to
 
 _OLDEST_GIT = (2, 31)  # the first that reads GIT_CONFIG_COUNT
 _LONGEST_REASON = 300
+_AT_ONCE = 100  # refs that are fetched by one command
 
 # No hook of the user's runs, and git-lfs does not download files.
 _WITHOUT_HOOKS = ("-c", "core.hooksPath=/dev/null")
@@ -115,10 +116,6 @@ class OwnRepository:
     def _alternates(self) -> Path:
         return self.path / "objects" / "info" / "alternates"
 
-    def has(self, commit: str) -> bool:
-        """Tell whether a commit is here, as ``has_commit`` does."""
-        return has_commit(commit, top=self.path)
-
     def set_refs(self, refs: Mapping[str, str | None]) -> None:
         """Set refs to commits that are here, or remove them.
 
@@ -132,21 +129,22 @@ class OwnRepository:
         change(self.path, "update-ref", "--stdin", given="".join(f"{line}\n" for line in lines))
 
     def listed(self, *refs: str, seconds: float = SECONDS) -> Mapping[str, str]:
-        """Ask origin for the commits of refs.
+        """Ask the remote for the commits of refs.
 
         Args:
-            refs: full names, such as ``refs/heads/main``.
+            refs: full names, such as ``refs/heads/main``, or patterns.
             seconds: how long it may take.
 
         Returns:
-            Hashes by name, without the refs that origin does not have.
+            Hashes by name, without the refs that the remote does not have; there may be refs whose
+            names only end like these.
 
         Raises:
-            GitFailed: origin gave no answer.
+            GitFailed: the remote gave no answer.
         """
-        lines = self._remote("ls-remote", "origin", *refs, seconds=seconds).splitlines()
-        pairs = (line.split("\t", 1) for line in lines)
-        return {name: commit for commit, name in pairs if name in refs}
+        lines = self._remote("ls-remote", "--refs", self.remote, *refs, seconds=seconds)
+        pairs = (line.partition("\t") for line in lines.splitlines())  # U+2028 may end a line
+        return {name: commit for commit, _, name in pairs}
 
     def default_branch(self) -> str | None:
         """Ask origin for its default branch; None if it has none.
@@ -214,7 +212,7 @@ class OwnRepository:
         Raises:
             GitFailed: the commit, or one of its files, is neither here nor fetched.
         """
-        if self.fetches and not self.has(commit):
+        if self.fetches and not has_commit(commit, top=self.path):
             self.fetch(commit, depth=1)
         add = ("worktree", "add", "--quiet", "--force", "--detach", "--", str(place), commit)
         try:
@@ -259,14 +257,6 @@ class OwnRepository:
         command = ("fetch", *quiet, *options, "--stdin", self.remote)
         self._remote(*command, given=given, more=more, seconds=seconds)
 
-    def list_remote(self, *patterns: str, seconds: float = SECONDS) -> str:
-        """List refs of the remote, a line of hash, tab and full name each.
-
-        Raises:
-            GitFailed: the remote gave no answer.
-        """
-        return self._remote("ls-remote", "--refs", self.remote, *patterns, seconds=seconds)
-
     def send(self, commit: str, *, ref: str) -> None:
         """Give the remote a commit under a name that it does not have, and nothing else.
 
@@ -284,12 +274,14 @@ class OwnRepository:
         self._remote("push", "--quiet", *alone, lease, self.remote, f"{commit}:{ref}")
 
     def fetch_refs(self, refs: Iterable[str]) -> None:
-        """Fetch the commits of refs with all that they hold.
+        """Fetch the commits of refs with all that they hold, many at once.
 
         Raises:
             GitFailed: the remote gave no answer, or lacks one of them.
         """
-        self._fetch(refs, "--no-filter")
+        missing = tuple(refs)
+        for start in range(0, len(missing), _AT_ONCE):
+            self._fetch(missing[start : start + _AT_ONCE], "--no-filter")
 
     def _remote(
         self,

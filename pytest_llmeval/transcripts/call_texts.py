@@ -15,7 +15,7 @@ from typing import Any
 from pytest_llmeval.models.message import ASSISTANT, Message
 from pytest_llmeval.records import Call
 from pytest_llmeval.transcripts.messages import Asked
-from pytest_llmeval.transcripts.word_diff import first_difference, words_of
+from pytest_llmeval.transcripts.word_diff import WORDS, first_difference
 
 _NOT_HERE = (Message("request", "not here", "missing"),)
 _LOOKED_THROUGH = 2_000  # characters of a request, from each end
@@ -148,7 +148,7 @@ def _marks(one: CallTexts) -> Counter[str]:
     """Count the features of a request for its likeness: model, settings, tools and words."""
     text = " ".join(message.text for message in one.messages)
     settings = one.asked.settings.items() if one.asked else ()
-    words = words_of(text[:_LOOKED_THROUGH] + text[_LOOKED_THROUGH:][-_LOOKED_THROUGH:])
+    words = WORDS.findall(text[:_LOOKED_THROUGH] + text[_LOOKED_THROUGH:][-_LOOKED_THROUGH:])
     return Counter([one.call.model or "", *map("=".join, settings), *map(str.strip, words)])
 
 

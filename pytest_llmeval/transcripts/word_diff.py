@@ -15,7 +15,7 @@ from pytest_llmeval.transcripts.messages import Asked
 Op = Literal[" ", "-", "+"]
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without blanks
-_WORDS = re.compile(rf"\s*(?:[{_CJK}]|[^\s{_CJK}]+)|\s+$")
+WORDS = re.compile(rf"\s*(?:[{_CJK}]|[^\s{_CJK}]+)|\s+$")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 # the most parts to compare: more take over 0.1 s
 _MOST = 600
@@ -35,14 +35,9 @@ class Piece:
     text: str
 
 
-def words_of(text: str) -> list[str]:
-    """Cut a text into its words, each with the blanks before it."""
-    return _WORDS.findall(text)
-
-
 def word_diff(before: str, after: str) -> tuple[Piece, ...]:
     """Compare two texts word by word; very different long ones by lines, or as a whole."""
-    for parts in (_WORDS, _LINES):
+    for parts in (WORDS, _LINES):
         found = _diff(parts.findall(before), parts.findall(after))
         if found is not None:
             return found

@@ -10,6 +10,7 @@ import pytest
 from pytest_llmeval.cache import process_locks
 from pytest_llmeval.cache.process_locks import file_lock
 from pytest_llmeval.errors import GitFailed
+from pytest_llmeval.runs.git import has_commit
 from pytest_llmeval.runs.own_repository import LOCK, OwnRepository
 from tests.platforms import needs
 from tests.runs.conftest import Project
@@ -61,12 +62,12 @@ def test_it_is_removed_after_ctrl_c(project, own, tmp_path):
 
 
 def test_commits_made_since_are_seen(project, own):
-    assert own.has(project.commit())
+    assert has_commit(project.commit(), top=own.path)
 
 
 def test_what_is_not_here_is_said_in_the_words_of_git(project, own, tmp_path):
     unknown = "0123456789" * 4
-    assert not own.has(unknown)
+    assert not has_commit(unknown, top=own.path)
     with pytest.raises(GitFailed, match="0123456789"), own.worktree(unknown, tmp_path / "place"):
         pass
     assert not (tmp_path / "place").exists()
@@ -120,7 +121,7 @@ def test_a_repository_of_other_hashes_is_read_too(tmp_path: Path) -> None:
     own.prepare()
 
     assert len(commit) == 64
-    assert own.has(commit)
+    assert has_commit(commit, top=own.path)
 
 
 def test_it_is_used_where_there_are_no_locks_for_files(project, own, monkeypatch, tmp_path):

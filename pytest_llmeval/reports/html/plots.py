@@ -10,19 +10,17 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from pytest_llmeval.gate.describe import History
 from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Verdict
 from pytest_llmeval.records import distinct_names
 from pytest_llmeval.reports.formats import decimals, ends, ends_of, figure, name_of
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
 from pytest_llmeval.reports.telling import AnyFunction, Figures, figures
 from pytest_llmeval.settings import GateRules
-
-if TYPE_CHECKING:
-    from pytest_llmeval.gate.describe import History
-    from pytest_llmeval.stats.expected import ExpectedMean
-    from pytest_llmeval.stats.suite_size import Plan
+from pytest_llmeval.stats.expected import ExpectedMean
+from pytest_llmeval.stats.suite_size import Plan
 
 WIDTH, CASE_WIDTH = 400, 200  # units of plots; the page scales them
 _PADDING = 14

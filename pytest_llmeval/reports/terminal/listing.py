@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pytest_llmeval.cache.contents import Contents, Pruning
+from pytest_llmeval.cache.transfer import Exported, Merging
 from pytest_llmeval.errors import listed_names
+from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.gate.results import MOST_NAMED, Interval
 from pytest_llmeval.records import Call, distinct_names
 from pytest_llmeval.reports.formats import BOLD, Line, aligned, counted, ends_of, figure, name_of
@@ -15,11 +17,6 @@ from pytest_llmeval.reports.terminal.tables import Scale
 from pytest_llmeval.runs.lookup.best_run import remarks_on
 from pytest_llmeval.runs.pruning import RunPruning, is_clean
 from pytest_llmeval.runs.run_lines import RunHeader
-
-if TYPE_CHECKING:
-    from pytest_llmeval.cache.contents import Contents, Pruning
-    from pytest_llmeval.cache.transfer import Exported, Merging
-    from pytest_llmeval.gate.describe import History, MeanOfRun
 
 _OF_RUNS = ("run", "commit", "branch", "models", "cases", "trials", "")
 _ORDER_OF_RUNS = ((0,), (2,), (1,), (4,), (5,), (6,), (3,))

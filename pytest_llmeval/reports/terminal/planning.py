@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pytest_llmeval.gate.results import FunctionComparison, Verdict, ratio_of
 from pytest_llmeval.gate.scoring import FunctionScores
@@ -23,12 +22,9 @@ from pytest_llmeval.reports.formats import (
     percent,
 )
 from pytest_llmeval.reports.terminal.tables import odd_trials
-from pytest_llmeval.stats.expected import repeats_for_width
-
-if TYPE_CHECKING:
-    from pytest_llmeval.stats.expected import ExpectedMean
-    from pytest_llmeval.stats.selfcheck import SelfCheck
-    from pytest_llmeval.stats.suite_size import Plan, Point
+from pytest_llmeval.stats.expected import ExpectedMean, repeats_for_width
+from pytest_llmeval.stats.selfcheck import SelfCheck
+from pytest_llmeval.stats.suite_size import Plan, Point
 
 BAR = 30
 FEWEST_FOR_T = 6

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import ResolvedRef, near_names, relative_root, resolve, short_hash
+from pytest_llmeval.runs.git import ResolvedRef, near_names, resolve, short_hash
 from pytest_llmeval.runs.lookup.best_run import (
     MENTIONED,
     Search,
@@ -63,7 +63,7 @@ def find_candidate(reference: str, refs: Refs, *, exact: bool = False) -> Baseli
     wanted = WantedCommit(commit=ref.commit, exact=ref.full_name is None)
     notes: list[str] = []
     passed_over: list[str] = []
-    for step in refs.steps(wanted, head=None, root=_root(refs)):
+    for step in refs.steps(wanted, head=None, root=refs.root):
         if exact and step.is_older:
             break
         runs = [refs.store.at_commit(commit) for commit in step.commits]
@@ -246,7 +246,7 @@ def _runs_behind(reference: str, refs: Refs) -> list[Run]:
     ref = resolve(reference, top=git.top)  # a commit that is not here has no ancestors to keep
     if ref is None:
         raise BaselineError(f"{reference!r} is no run file, run id, commit, branch or tag here")
-    line = list(refs.steps(WantedCommit(commit=ref.commit), head=None, root=_root(refs)))
+    line = list(refs.steps(WantedCommit(commit=ref.commit), head=None, root=refs.root))
     commits = [commit for step in line for commit in step.commits]
     paths = [path for c in commits for path in sorted((store.folder / c).glob(f"*{ENDING}"))]
     if not paths:
@@ -281,7 +281,7 @@ def needed_runs(reference: str | None, refs: Refs) -> frozenset[str]:
     there = refs.git.top and branch and resolve(f"{ORIGIN}{branch}", top=refs.git.top)
     needed: set[str] = set()
     for tip in {ref.commit, there.commit if there else ref.commit}:
-        for step in refs.steps(WantedCommit(commit=tip), head=None, root=_root(refs)):
+        for step in refs.steps(WantedCommit(commit=tip), head=None, root=refs.root):
             runs = (one for commit in step.commits for one in refs.store.at_commit(commit).runs)
             needed.update(one.header.run.id for one in runs if not unfitness(one.header))
     return frozenset(needed)
@@ -300,14 +300,10 @@ def commits_meant(reference: str, refs: Refs, *, among: Collection[str]) -> set[
     found: set[str] = set()
     for wanted in (tip, find_wanted(reference, git=refs.git, ci=refs.ci)):
         if wanted is not None and wanted.commit is not None:
-            steps = refs.steps(wanted, head=None, root=_root(refs))
+            steps = refs.steps(wanted, head=None, root=refs.root)
             fit = (set(step.commits).intersection(among) for step in steps)
             found |= next(filter(None, fit), set())
     return found
-
-
-def _root(refs: Refs) -> str:
-    return relative_root(refs.store.directory.parent, top=refs.git.top)
 
 
 def newest_runs(

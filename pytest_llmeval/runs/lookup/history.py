@@ -343,7 +343,7 @@ class Deepening:
         specs = [f"+{tags}:{tags}"] if tags in listed and tags not in known else []
         if heads not in listed:
             return specs
-        if not self._own.has(listed[heads]):
+        if not has_commit(listed[heads], top=self._own.path):
             return [*specs, f"+{heads}:{remote}"]
         self._own.set_refs({remote: listed[heads]})
         return specs

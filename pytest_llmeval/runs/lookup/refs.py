@@ -18,7 +18,7 @@ from typing import Literal
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import ON_LAPTOP, CiFacts
-from pytest_llmeval.runs.git import GitState, tracked_below
+from pytest_llmeval.runs.git import GitState, relative_root, tracked_below
 from pytest_llmeval.runs.lookup.history import History
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
 from pytest_llmeval.runs.own_repository import OwnRepository
@@ -77,10 +77,10 @@ class Baseline:
         """The kind of the baseline, with its name: ``run 1a2b3c4``, ``table scores.csv``."""
         return f"{'table' if self.is_table else 'run'} {self.run.id}"
 
-
-def found_as(found: FoundRun, reference: str, *, how: How) -> Baseline:
-    """Return the baseline with the name by which it was found, and how."""
-    return Baseline(run=found.run, path=found.path, reference=reference, how=how, notes=found.notes)
+    @classmethod
+    def of(cls, found: FoundRun, reference: str, *, how: How) -> Baseline:
+        """Return the baseline with the name by which it was found, and how."""
+        return cls(run=found.run, path=found.path, reference=reference, how=how, notes=found.notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +128,11 @@ class Refs:
     def __post_init__(self) -> None:
         self.history = History(self.git, ci=self.ci, own=self.own)
 
+    @property
+    def root(self) -> str:
+        """Where the store lies in the working tree, as a run tells its rootpath."""
+        return relative_root(self.store.directory.parent, top=self.git.top)
+
     def by_name(self, reference: str, *, excluding: Collection[str] = ()) -> Baseline | None:
         """Find a run by its own name: a file, ``last`` or a run id; None for all other names.
 
@@ -147,7 +152,7 @@ class Refs:
             return self._read(path, reference, how="file")
         if reference == "last":
             newest = self.store.newest(excluding=excluding)
-            return None if newest is None else found_as(newest, reference, how="last")
+            return None if newest is None else Baseline.of(newest, reference, how="last")
         stored = self.store.by_id(reference)
         if stored is not None:
             return self._read(stored, reference, how="run id")
@@ -165,15 +170,13 @@ class Refs:
         return self._read(path, reference, how="file")
 
     def _read(self, path: Path, reference: str, *, how: How) -> Baseline:
-        return found_as(FoundRun(path, self.store.load(path)), reference, how=how)
+        return Baseline.of(FoundRun(path, self.store.load(path)), reference, how=how)
 
     def wanted(self, reference: str) -> WantedCommit:
         """Find the commit that a name means, seen from HEAD; see ``find_wanted``."""
-
-        def has_run(commit: str) -> bool:
-            return bool(self.store.at_commit(commit).runs)
-
-        return self.history.wanted(reference, has_run=has_run)
+        return self.history.wanted(
+            reference, has_run=lambda commit: bool(self.store.at_commit(commit).runs)
+        )
 
     def steps(self, wanted: WantedCommit, *, head: str | None, root: str) -> Iterator[Step]:
         """Yield the commits of which one may have a run that will do, the best ones first.
@@ -221,7 +224,7 @@ class Refs:
         if step.is_substitute:
             differing = self.history.differing_files(wanted.commit or "", step.commits[0])
         return replace(
-            found_as(found, name_to_show(reference, wanted), how=step.how),
+            Baseline.of(found, name_to_show(reference, wanted), how=step.how),
             wanted=wanted.commit,
             distance=step.behind,
             substitute=step.is_substitute,

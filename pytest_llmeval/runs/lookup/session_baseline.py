@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnreadable
-from pytest_llmeval.records import Outcome, Run, bare_run, too_many_errored
+from pytest_llmeval.records import Outcome, bare_run, too_many_errored
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
 from pytest_llmeval.runs.lookup.history import is_settled
-from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step, found_as
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step
 from pytest_llmeval.runs.lookup.refusals import Refusals
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import FoundRun, new_run_id
@@ -71,10 +71,7 @@ def find_baseline(
         excluding=excluding,
     )
     refuse = Refusals(reference, option, refs, search)
-    found = _Lookup(
-        reference, option, refs, search, refuse, make,
-        age=age, strict=strict, makes_always=makes_always,
-    ).find()  # fmt: skip
+    found = _Lookup(refuse, make, age, strict, makes_always).find()
     known = {*found.notes, *search.passed_over}
     unsaid = (complaint for complaint in refs.store.complaints if complaint not in known)
     return replace(found, notes=(*found.notes, *unsaid))
@@ -82,24 +79,8 @@ def find_baseline(
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """A lookup.
+    """A lookup; ``refuse`` has what is looked for and makes the errors. See ``find_baseline``."""
 
-    Attributes:
-        reference: what the user named.
-        option: for which the run is sought.
-        refs: resolves names.
-        search: looks for runs of commits.
-        refuse: makes the errors.
-        make: makes the run of a commit that has none.
-        age: how many days the run of a commit may be old without a note.
-        strict: no run of a commit with other files will do.
-        makes_always: a run is made for a commit that has one, too.
-    """
-
-    reference: str
-    option: str
-    refs: Refs
-    search: Search
     refuse: Refusals
     make: MakeRun | None
     age: float
@@ -109,45 +90,51 @@ class _Lookup:
     def find(self) -> Baseline:
         """Find the run by its own name, else by the name of a commit."""
         try:
-            named = self.refs.by_name(self.reference, excluding=self.search.excluding)
+            named = self.refuse.refs.by_name(
+                self.refuse.reference, excluding=self.refuse.search.excluding
+            )
         except BaselineUnreadable as exc:
-            exc.option = self.option
+            exc.option = self.refuse.option
             raise
         return self.recorded() if named is None else self.as_named(named)
 
     def as_named(self, named: Baseline) -> Baseline:
         """Check a run that was named itself, and note what kind of run it is."""
-        run, head = named.run, self.refs.git.commit
-        unlikeness = self.search.unlikeness(run)
+        run, head = named.run, self.refuse.refs.git.commit
+        unlikeness = self.refuse.search.unlikeness(run)
         if unlikeness is not None:
             raise self.refuse.unlike(f"run {run.id}: {unlikeness}")
         notes = [*named.notes, *peculiarities(run, trials=len(run.trials))]
         if run.partial and not run.complete:
             notes.append(f"partial: {len(run.partial)} test function(s) were not collected in full")
-        notes += _errored_notes(run)
+        ended = Counter(trial.outcome for trial in run.trials)
+        errored, ran = ended[Outcome.ERRORED], len(run.trials) - ended[Outcome.SKIPPED]
+        if too_many_errored(errored, ran=ran):
+            many = f"{errored} of {ran} trials of the baseline are errored"
+            notes.append(f"{many}: the gate may not be able to judge")
         if run.commit != head:
             notes.append(f"recorded for {_worded(run.commit)}, HEAD is {_worded(head)}")
         return replace(named, notes=tuple(notes))
 
     def recorded(self) -> Baseline:
         """Find the nearest run of a commit that will do, an empty one if no eval was there yet."""
-        if self.reference == "last":
+        if self.refuse.reference == "last":
             what = f"no run is recorded in {self.refuse.folder()}."
             raise self.refuse.not_found(what, todo="Record one:  pytest")
-        wanted = self.refs.wanted(self.reference)
+        wanted = self.refuse.refs.wanted(self.refuse.reference)
         if wanted.commit is None:
             raise self.refuse.unrelated(wanted) if wanted.is_known else self.refuse.unknown(wanted)
         if self.refuse.is_another_commit_in_ci(wanted):
             raise self.refuse.not_checked_out(wanted)
         looked_at: list[Step] = []
-        refs = self.refs
+        refs = self.refuse.refs
         make = None if self.refuse.is_own_branch_in_ci(wanted) else self.make
-        for step in refs.steps(wanted, head=refs.git.commit, root=self.search.root):
+        for step in refs.steps(wanted, head=refs.git.commit, root=self.refuse.search.root):
             if make and self.makes_always:
                 return self._made(make, step, wanted=wanted)
             if make and step.is_older and looked_at and not looked_at[0].is_older:
                 break  # no older run is taken where a new one can be made
-            best = self.search.best_at(*step.commits)
+            best = self.refuse.search.best_at(*step.commits)
             if best is not None:
                 return self._found(best, step, wanted=wanted, looked_at=looked_at)
             looked_at.append(step)
@@ -170,8 +157,8 @@ class _Lookup:
             raise self.refuse.not_made(commit, exc) from exc
         if run is None:
             return self._nothing_yet(commit, wanted=wanted)
-        made = self.refs.standing_for(wanted, run, step, reference=self.reference)
-        said = (*wanted.notes, *self.refs.history.notes, *self.search.mentioned())
+        made = self.refuse.refs.standing_for(wanted, run, step, reference=self.refuse.reference)
+        said = (*wanted.notes, *self.refuse.refs.history.notes, *self.refuse.search.mentioned())
         return replace(made, how="rerun", notes=(*said, *run.notes))
 
     def _found(
@@ -179,7 +166,7 @@ class _Lookup:
     ) -> Baseline:
         notes = self._notes(best, step, wanted=wanted, looked_at=looked_at)
         best = replace(best, notes=notes)
-        found = self.refs.standing_for(wanted, best, step, reference=self.reference)
+        found = self.refuse.refs.standing_for(wanted, best, step, reference=self.refuse.reference)
         if step.is_substitute and self.strict:
             raise self.refuse.refused(found)
         return found
@@ -187,8 +174,8 @@ class _Lookup:
     def _notes(
         self, best: FoundRun, step: Step, *, wanted: WantedCommit, looked_at: Sequence[Step]
     ) -> tuple[str, ...]:
-        history = self.refs.history
-        notes = [*wanted.notes, *history.notes, *self.search.mentioned(), *best.notes]
+        history = self.refuse.refs.history
+        notes = [*wanted.notes, *history.notes, *self.refuse.search.mentioned(), *best.notes]
         nearer = [commit for each in looked_at for commit in each.commits]
         if nearer and not (step.is_substitute or step.how == "equal tree"):
             behind = short_hash(nearer[0])
@@ -200,7 +187,7 @@ class _Lookup:
                 "this clone is shallow: the true merge-base may lie where history was cut off"
             )
         age = (datetime.now(UTC) - datetime.fromisoformat(best.run.created)).days
-        if self.option == BASELINE_OPTION and age > self.age:
+        if self.refuse.option == BASELINE_OPTION and age > self.age:
             notes.append(
                 f"the baseline is {age} days old, and models change under their names: record it "
                 f"anew, or raise llm_baseline_age ({self.age})"
@@ -210,24 +197,15 @@ class _Lookup:
     def _nothing_yet(self, commit: str, *, wanted: WantedCommit) -> Baseline:
         now = datetime.now(UTC)
         created = now.isoformat(timespec="seconds")
-        run = bare_run(new_run_id(now), created=created, commit=commit, root=self.search.root)
+        run = bare_run(
+            new_run_id(now), created=created, commit=commit, root=self.refuse.search.root
+        )
         note = f"nothing to compare with yet: {short_hash(commit)} has no eval and no run"
-        return found_as(
-            FoundRun(self.refs.store.folder, run, (note,)),
-            name_to_show(self.reference, wanted),
+        return Baseline.of(
+            FoundRun(self.refuse.refs.store.folder, run, (note,)),
+            name_to_show(self.refuse.reference, wanted),
             how="nothing yet",
         )
-
-
-def _errored_notes(run: Run) -> list[str]:
-    ended = Counter(trial.outcome for trial in run.trials)
-    errored = ended[Outcome.ERRORED]
-    ran = len(run.trials) - ended[Outcome.SKIPPED]
-    if not too_many_errored(errored, ran=ran):
-        return []
-    return [
-        f"{errored} of {ran} trials of the baseline are errored: the gate may not be able to judge"
-    ]
 
 
 def _worded(commit: str | None) -> str:

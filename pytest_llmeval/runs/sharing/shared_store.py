@@ -23,7 +23,7 @@ from pytest_llmeval.errors import (
     without_user,
 )
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import GitState, blob, change
+from pytest_llmeval.runs.git import GitState, blob, change, has_commit
 from pytest_llmeval.runs.own_repository import SECONDS, OwnRepository
 from pytest_llmeval.runs.run_file import read_run_header
 from pytest_llmeval.runs.run_lines import FULL_HASH, RUN_ID
@@ -45,7 +45,6 @@ from pytest_llmeval.settings import SCHEME
 PREFIX = "refs/llmeval/"
 RUN_FILE = "run.jsonl.gz"
 
-_AT_ONCE = 100  # refs that are fetched by one command
 _REF = re.compile(rf"{PREFIX}({FULL_HASH})/({FULL_HASH})/({RUN_ID})")
 _AUTHOR = {
     f"GIT_{role}_{what}": value
@@ -116,17 +115,16 @@ class RefStore:
         Raises:
             GitFailed: the remote gives no answer.
         """
-        missing = [ref_of(name) for name in names if not self._own.has(self._commits[name])]
-        for start in range(0, len(missing), _AT_ONCE):
-            self._own.fetch_refs(missing[start : start + _AT_ONCE])
+        path, known = self._own.path, self._commits
+        missing = [ref_of(name) for name in names if not has_commit(known[name], top=path)]
+        self._own.fetch_refs(missing)
 
     @cached_property
     def _commits(self) -> dict[RunName, str]:
         """The commits of all refs, asked for once a session."""
         self._prepare()
-        lines = self._own.list_remote(f"{PREFIX}*", seconds=self._seconds).splitlines()
-        pairs = (line.partition("\t") for line in lines)  # a name of a ref may end a line: U+2028
-        named = ((_REF.fullmatch(ref), commit) for commit, _, ref in pairs)
+        listed = self._own.listed(f"{PREFIX}*", seconds=self._seconds)
+        named = ((_REF.fullmatch(ref), commit) for ref, commit in listed.items())
         return {RunName(*found.groups()): commit for found, commit in named if found}
 
     def _commit_of(self, data: bytes) -> str:

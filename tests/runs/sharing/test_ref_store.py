@@ -160,7 +160,7 @@ def test_many_are_fetched_at_once(project, clone, data, monkeypatch):
         store.put(name, data + bytes([number]))
     found = refs_of(clone("reader"))
     found.fetch(names)
-    monkeypatch.setattr(type(found._own), "fetch_refs", None)
+    monkeypatch.setattr(type(found._own), "_fetch", None)
     assert [found.get(name) for name in names] == [data + bytes([n]) for n in range(5)]
 
 
