@@ -18,7 +18,7 @@ from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
-from pytest_llmeval.records import CaseResult, Run, Slowdown, Trial, distinct_names, first_failed
+from pytest_llmeval.records import CaseResult, Run, Slowdown, distinct_names, first_failed
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
@@ -40,11 +40,8 @@ class EvalSession:
         self._untracked: tuple[str, ...] = ()
         self._store = RunStore(planned.settings.directory)
         self._opening: Run | None = None
-        self._trials: dict[str, tuple[Trial, ...]] = {}
-        self._headlines: dict[str, str] = {}
+        self._cases: dict[str, CaseResult] = {}
         self._notes = [*planned.notes]
-        self._serial: dict[str, str] = {}
-        self._ordinary: dict[str, str] = {}  # functions of cases that fail as ordinary tests do
         self._slowdowns: dict[str, Slowdown] = {}
         self._connections: Counter[tuple[str, str, str]] = Counter()
         self._outside_calls = 0
@@ -61,7 +58,9 @@ class EvalSession:
             return
         self._opening = self._opening or result.opening
         if result.case:
-            self._add_case(result.case, result)
+            known = {trial.index: trial for trial in result.trials}
+            trials = tuple(known[index] for index in sorted(known))
+            self._cases[result.case] = replace(result, trials=trials, opening=None)
         self._taken_in.add(result.id)  # Ctrl-C may come at any line, so the trials are first
         self._notes += [note for note in result.news.notes if note not in self._notes]
         for slowdown in result.news.slowdowns:
@@ -71,24 +70,13 @@ class EvalSession:
         self._outside_calls += result.news.outside_calls
         self._attempts += result.news.attempts
 
-    def _add_case(self, case: str, result: CaseResult) -> None:
-        known = {trial.index: trial for trial in result.trials}
-        self._trials[case] = tuple(known[index] for index in sorted(known))
-        self._headlines[case] = result.headline
-        self._serial[case] = result.serial
-        self._ordinary.pop(case, None)  # a rerun of the case may have ended otherwise
-        if result.is_ordinary:
-            self._ordinary[case] = result.function
-
     def _first_lines(self) -> dict[str, str]:
         """Return the first line of each case's first failure; only its place without texts."""
+        failed = {case: one for case, one in self._cases.items() if one.headline}
         if self.planned.settings.show_texts:
-            return {case: line for case, line in self._headlines.items() if line}
-        return {
-            case: failed.message
-            for case, line in self._headlines.items()
-            if line and (failed := first_failed(self._trials[case]))
-        }
+            return {case: one.headline for case, one in failed.items()}
+        places = ((case, first_failed(one.trials)) for case, one in failed.items())
+        return {case: first.message for case, first in places if first}
 
     def look_for_untracked(self, find: Callable[[], Iterable[str]]) -> None:
         """Note the files that the session used and that git neither tracks nor ignores.
@@ -101,10 +89,11 @@ class EvalSession:
             self._notes.append(files_unknown(exc))
 
     def _ordinary_tests(self) -> tuple[Fact, ...]:
-        if not self._ordinary or self._opening is None:
+        ordinary = {case: one.function for case, one in self._cases.items() if one.is_ordinary}
+        if not ordinary or self._opening is None:
             return ()
         shown = distinct_names(case.function for case in self._opening.cases)
-        names = [shown[of] + case.removeprefix(of) for case, of in self._ordinary.items()]
+        names = [shown[of] + case.removeprefix(of) for case, of in ordinary.items()]
         return (Fact(Why.ORDINARY_TESTS, (len(names), listed_names(names, MOST_NAMED))),)
 
     def record(self) -> None:
@@ -128,13 +117,14 @@ class EvalSession:
                 path = self._store.save(run)
             except Exception as exc:  # the verdict and the section are still worth having
                 unsaved = Fact(Why.NOT_SAVED, (str(exc),))
+        serial = (one.serial for one in self._cases.values())
         planned = replace(
             self.planned,
             path=path,
             unsaved=unsaved,
             headlines=self._first_lines(),
             notes=(*self._notes, *notes, *self._ordinary_tests(), *self._note_on_part(run)),
-            serial=dict(Counter(filter(None, self._serial.values())).most_common()),
+            serial=dict(Counter(filter(None, serial)).most_common()),
             seconds=seconds,
             slowdowns=tuple(self._slowdowns.values()),
             connections=dict(self._connections),
@@ -171,7 +161,8 @@ class EvalSession:
         opening = self._opening
         if opening is None:
             return None
-        trials = [self._trials.get(case.id, ()) for case in opening.cases]
+        ran = (self._cases.get(case.id) for case in opening.cases)
+        trials = [() if one is None else one.trials for one in ran]
         ended = list(map(len, trials)) == [case.repeats for case in opening.cases]
         return replace(
             opening,

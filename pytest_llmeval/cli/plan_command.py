@@ -28,7 +28,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.reports.formats import decimals, label
 from pytest_llmeval.reports.html.plots import plan_charts
 from pytest_llmeval.reports.html.rendering import render_charts
-from pytest_llmeval.reports.remarks import off_scale
+from pytest_llmeval.reports.remarks import note_on_scale
 from pytest_llmeval.reports.terminal.planning import PlannedFunction
 from pytest_llmeval.reports.terminal.tables import odd_trials
 from pytest_llmeval.runs.directions import Directions
@@ -199,7 +199,7 @@ def _recorded(
     odd, note = odd_trials(function.counts()), ""
     if not (wanted.is_typed or log):
         samples, typed = function.samples, "--drop (that of compare by --target)"
-        note = off_scale(function.metric, samples, name="drop", drop=drop, typed=typed)
+        note = note_on_scale(function.metric, samples, name="drop", drop=drop, typed=typed)
     if log and acted is None:  # a single run: one factor for all cases
         found = replace(found, between=0.0)
     return PlannedFunction(

@@ -30,6 +30,7 @@ from pytest_llmeval.reports.report import (
     RequestDraws,
     Requests,
     UngatedFunction,
+    taken_from,
 )
 from pytest_llmeval.reports.sentences import most_moved, sentence
 
@@ -59,7 +60,9 @@ def _compared_function(
     trials: tuple[Trials, Trials],
 ) -> ComparedFunction:
     said, place = partial(in_form, toml=judgement.settings.toml), place_of(judgement, one.function)
-    cases = {case.case: _case(case) for case in one.compared}
+    cases = {
+        case.case: taken_from(CaseEntry, case, unchanged=case.kind is None) for case in one.compared
+    }
     return ComparedFunction(
         of=one,
         name=short(one),
@@ -99,23 +102,7 @@ def described_functions(judgement: Judgement) -> tuple[DescribedFunction, ...]:
 
 def ungated_function(one: FunctionComparison) -> UngatedFunction:
     """Give the figures of a metric that decides nothing."""
-    effect, evidence = one.effect, one.evidence
-    return UngatedFunction(
-        function=one.function,
-        name=short(one),
-        metric=one.metric,
-        better=one.better,
-        scale=one.scale,
-        cases=effect.cases,
-        changed=effect.changed,
-        difference=effect.difference,
-        baseline_mean=effect.baseline_mean,
-        mean=effect.mean,
-        interval=evidence.interval,
-        interval_level=evidence.interval_level,
-        ratio=evidence.ratio,
-        ratio_interval=evidence.ratio_interval,
-    )
+    return taken_from(UngatedFunction, one, one.effect, one.evidence, name=short(one))
 
 
 def _most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison]:
@@ -146,19 +133,6 @@ def first_failure(judgement: Judgement, case: str, trials: Iterable[Trial]) -> s
     """
     failed = first_failed(trials)
     return judgement.headlines.get(case) or (failed.message if failed else "")
-
-
-def _case(case: CaseComparison) -> CaseEntry:
-    return CaseEntry(
-        case=case.case,
-        kind=case.kind,
-        difference=case.difference,
-        baseline_scores=case.baseline_scores,
-        scores=case.scores,
-        baseline_mean=case.baseline_mean,
-        mean=case.mean,
-        unchanged=case.kind is None,
-    )
 
 
 def trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials, Trials]:

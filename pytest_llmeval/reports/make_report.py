@@ -35,6 +35,7 @@ from pytest_llmeval.reports.report import (
     SessionVerdict,
     Side,
     UnknownCost,
+    taken_from,
 )
 from pytest_llmeval.reports.unseen_connections import unseen, unseen_cases, unseen_connections
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -141,13 +142,9 @@ def _not_judged(comparison: Comparison) -> Iterator[NotJudged]:
 
 def _run(run: Run, prices: Prices, *, path: Path | None) -> RunEntry:
     calls = [call for trial in run.trials for call in trial.calls]
-    return RunEntry(
-        id=run.id,
-        created=run.created,
-        commit=run.commit,
-        dirty=run.dirty,
-        ref=run.ref,
-        complete=run.complete,
+    return taken_from(
+        RunEntry,
+        run,
         cases=case_count(run),
         trials=len(run.trials),
         models=_distinct(call.model for call in calls),
@@ -163,9 +160,7 @@ def _run(run: Run, prices: Prices, *, path: Path | None) -> RunEntry:
             capped=sum(call.lost is Lost.CAP for call in calls),
         ),
         cost=_cost(cost_of_run(run, prices)),
-        versions=run.versions,
         file=None if path is None else _as_typed(path),
-        ci=run.ci,
     )
 
 
@@ -191,17 +186,8 @@ def _baseline(baseline: Baseline | None, run: Run | None, prices: Prices) -> Bas
     if run is not None:
         created = datetime.fromisoformat(baseline.run.created)
         age = (datetime.fromisoformat(run.created) - created).total_seconds()
-    return BaselineEntry(
-        recorded=_run(baseline.run, prices, path=baseline.path),
-        reference=baseline.reference,
-        how=baseline.how,
-        wanted=baseline.wanted,
-        substitute=baseline.substitute,
-        distance=baseline.distance,
-        differing_files=baseline.differing_files,
-        age=age,
-        notes=baseline.notes,
-    )
+    recorded = _run(baseline.run, prices, path=baseline.path)
+    return taken_from(BaselineEntry, baseline, recorded=recorded, age=age)
 
 
 def _as_typed(path: Path) -> str:

@@ -83,10 +83,10 @@ def _off_scale(one: FunctionComparison, target: float, typed: str) -> str:
     sides = [case.baseline_scores + case.scores for case in one.compared]
     if one.scale == "log" or not sides:
         return ""
-    return off_scale(one.metric, sides, name="target", drop=target, typed=typed)
+    return note_on_scale(one.metric, sides, name="target", drop=target, typed=typed)
 
 
-def off_scale(
+def note_on_scale(
     metric: str, samples: Sequence[Sequence[float]], *, name: str, drop: float, typed: str
 ) -> str:
     """Say where nobody chose a drop for scores that are not on a scale from 0 to 1.

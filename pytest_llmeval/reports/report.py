@@ -8,8 +8,8 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Generic, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.results import (
@@ -31,6 +31,7 @@ LEFT_OUT = frozenset({"excerpt"})  # no value, and so no key in JSON
 SCHEMA_VERSION = 1
 INLINE = frozenset({"side", "recorded", "of", "effect", "evidence", "place"})
 
+R = TypeVar("R")
 SessionVerdict = Verdict | Literal["could_not_judge", "deferred"]
 
 
@@ -358,3 +359,16 @@ class Report:
     connections: tuple[Connections, ...]
     unseen_cases: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+def taken_from(kind: type[R], *parts: object, **own: Any) -> R:
+    """Make an entry of the report: a field that is not given is the one of the first part with it.
+
+    Args:
+        kind: a dataclass.
+        parts: records of the gate or of a run.
+        own: the fields that no part has, or that are worded here.
+    """
+    names = [one.name for one in fields(kind) if one.name not in own]  # type: ignore[arg-type]
+    found = {name: next(getattr(p, name) for p in parts if hasattr(p, name)) for name in names}
+    return kind(**found, **own)

@@ -68,6 +68,7 @@ def render_page(report: Report, judgement: Judgement) -> str:
     if judgement.settings.show_texts:
         _add_replies(judgement, shown)
     anchor, means = report.anchor, means_around(judgement)
+    changed = {} if judgement.is_of_tables else _of_changed(means, functions)
     anchors = anchor.compared if anchor and anchor is not side else []
     return _rendered(
         "page.html",
@@ -90,11 +91,7 @@ def render_page(report: Report, judgement: Judgement) -> str:
         values=shared_values(shown),
         command=partial(_command, report.run, side.baseline.recorded if side.baseline else None),
         doubts=doubts(judgement, side, means),
-        charts=[]
-        if judgement.is_of_tables
-        else history_charts(
-            _of_changed(means, functions), among=[one.of.function for one in functions]
-        ),
+        charts=history_charts(changed, among=[one.of.function for one in functions]),
         provenance=provenance(report, side),
     )
 

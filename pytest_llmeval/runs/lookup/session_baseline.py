@@ -47,10 +47,10 @@ def find_baseline(
             any kind.
         refs: resolves names, with git as it was at session start.
         option: for which the run is sought; errors name it.
-        root: rootpath relative to git's top level, ``.`` for the same.
-        selection: the session's, see ``records.Run``.
-        models: models that the session is known to ask; preferred among runs of one commit.
-        typed_model: see ``records.Run``; runs of another one come last.
+        root: see ``Search``, as for the further facts on the session.
+        selection: see ``records.Run``.
+        models: preferred among runs of one commit; runs of another typed model come last.
+        typed_model: see ``records.Run``.
         excluding: ids of runs that are found only if they are named themselves.
         age: how many days a run that is found by a commit may be old without a note.
         strict: no run of a commit with other files will do.
