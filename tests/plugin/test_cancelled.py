@@ -8,7 +8,6 @@ import pytest
 
 from pytest_llmeval.errors import Lost
 from pytest_llmeval.runs.run_file import read_run
-from tests.forked import run_forked
 from tests.project import Project
 from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
 
@@ -32,11 +31,12 @@ async def first(*questions):
     return quick.pop().result()
 """
 INI = "[pytest]\npythonpath = .\n"
+pytestmark = pytest.mark.usefixtures("sdks")
 
 
 def run(project: Project, *options: str) -> pytest.RunResult:
     """Run in a process of its own: connections that are given up are closed by the collector."""
-    return run_forked(project.pytester, "-p", "no:cacheprovider", *options)
+    return project.pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
 
 
 @pytest.fixture

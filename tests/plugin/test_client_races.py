@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_llmeval.runs.run_file import read_run
-from tests.forked import run_forked
 from tests.project import Project
 from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
 
@@ -92,6 +91,7 @@ def never() -> Iterator[OpenAIServer]:
         yield server
 
 
+@pytest.mark.usefixtures("sdks")
 def test_a_second_session_sends_nothing_and_ends_alike(
     project: Project, quick: OpenAIServer, slow: OpenAIServer, never: OpenAIServer
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_second_session_sends_nothing_and_ends_alike(
     project.write(test_evals=evals, pytest_ini="[pytest]\n")
 
     def outcomes() -> list[tuple[str, int, str, list[str | None]]]:
-        run_forked(project.pytester, "-p", "no:cacheprovider")
+        project.pytester.runpytest_subprocess("-p", "no:cacheprovider")
         trials = read_run(project.runs()[-1]).trials
         return [
             (one.case, one.index, one.outcome, sorted(str(call.draw) for call in one.calls))

@@ -153,6 +153,7 @@ def test_whatever_an_application_asks_with_is_paid_once_and_replayed(
     pytester: pytest.Pytester, servers: list[OpenAIServer]
 ) -> None:
     pytester.makepyfile(app=APP, test_evals=EVALS)
+    # Not by warm processes: ollama's own client remembers the host with which it was imported.
     # The blocking ones first: they never wait for the awaitable, and would pay beside them.
     for function in ("test_blocking", "test_awaitable"):
         run_forked(pytester, *OPTIONS, "-k", function).assert_outcomes(passed=6, deselected=6)
@@ -542,7 +543,7 @@ def test_a_library_that_moved_is_named_and_its_calls_count_as_unseen(
             await app.by_async_httpx()
         """,
     )
-    result = run_forked(pytester, *OPTIONS)
+    result = pytester.runpytest_subprocess(*OPTIONS)
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
@@ -798,10 +799,10 @@ def test_what_is_asked_by_aiohttp_is_paid_once_and_replayed(
 ) -> None:
     pytest.importorskip("httpx_aiohttp")
     pytester.makepyfile(AIOHTTP)
-    run_forked(pytester, *OPTIONS).assert_outcomes(passed=5)
+    pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=5)
     paid = asked(servers)
 
-    result = run_forked(pytester, *OPTIONS, "--llm-cache=replay")
+    result = pytester.runpytest_subprocess(*OPTIONS, "--llm-cache=replay")
 
     result.assert_outcomes(passed=5)
     result.stdout.fnmatch_lines(["*0 calls made, 18 replayed*"])

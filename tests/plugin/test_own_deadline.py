@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pytest_llmeval.runs.run_file import read_run
-from tests.forked import run_forked
 from tests.project import Project
 from tests.servers.openai_server import OpenAIServer, Scripted
 
@@ -24,6 +23,7 @@ def blocks(messages):
     NEVER.wait(5)
     return "yes"
 """
+pytestmark = pytest.mark.usefixtures("sdks")
 INI = "[pytest]\nllm_model = function/model:answer\npythonpath = .\n"
 EVALS = """
 import asyncio, concurrent.futures, pytest
@@ -79,7 +79,7 @@ def test_the_deadline_of_an_application_is_its_own_wherever_the_assert_stands(
 ) -> None:
     project.write(test_evals=EVALS, model=MODEL, pytest_ini=INI)
 
-    run_forked(project.pytester, "-p", "no:cacheprovider")
+    project.pytester.runpytest_subprocess("-p", "no:cacheprovider")
 
     assert outcomes(project) == {
         "test_not_caught": ["crashed"] * 2,
@@ -133,7 +133,7 @@ def run_clients(project: Project, monkeypatch: pytest.MonkeyPatch, *script: Scri
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
         server.then(*script * 5)
-        run_forked(project.pytester, "-p", "no:cacheprovider", "--llm-concurrency=1")
+        project.pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-concurrency=1")
 
 
 def test_so_is_the_timeout_that_it_gives_its_client(
@@ -174,6 +174,6 @@ def test_a_timeout_of_ours_is_no_result(project: Project, monkeypatch: pytest.Mo
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
         server.then(*[LATE] * 5)
-        run_forked(project.pytester, "-p", "no:cacheprovider", "--llm-concurrency=1")
+        project.pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-concurrency=1")
 
     assert {str(one) for ended in outcomes(project).values() for one in ended} == {"errored"}

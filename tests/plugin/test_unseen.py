@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.forked import run_forked
 from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.openai_server import OpenAIServer
 
@@ -152,7 +151,7 @@ def test_connections_past_the_cache_are_counted_and_named(
 ) -> None:
     pytester.makepyfile(conftest=CONFTEST + HOOK, app=APP, test_evals=EVALS)
 
-    result = run_forked(pytester, *OPTIONS, *arguments, "--llm-report=report.json")
+    result = pytester.runpytest_subprocess(*OPTIONS, *arguments, "--llm-report=report.json")
 
     result.assert_outcomes(passed=5)
     port = port_of(server)
@@ -233,7 +232,7 @@ def test_what_the_cache_sees_is_not_counted(
     with (pytester.path / "app.py").open("a") as file:
         file.write("\n" + model.strip())
 
-    result = run_forked(pytester, *OPTIONS, "--llm-report=report.json")
+    result = pytester.runpytest_subprocess(*OPTIONS, "--llm-report=report.json")
 
     result.assert_outcomes(passed=4)
     result.stdout.no_fnmatch_line("*did not see*")
@@ -325,12 +324,12 @@ def test_in_a_replay_nothing_is_let_out(pytester: pytest.Pytester, server: OpenA
     with OpenAIServer() as tools:
         evals = REPLAYED.replace("{port}", port_of(tools))
         pytester.makepyfile(conftest=CONFTEST, app=APP, test_evals=evals)
-        run_forked(pytester, *OPTIONS).assert_outcomes(passed=13)
+        pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=13)
         sent = len(server.requests)
 
-        result = run_forked(pytester, *OPTIONS, "--llm-cache=replay")
+        result = pytester.runpytest_subprocess(*OPTIONS, "--llm-cache=replay")
         allowing = (*OPTIONS, "--llm-cache=replay", "-o", "llm_replay_allow=tools.*:*")
-        allowed = run_forked(pytester, *allowing, "-k", "other_hosts")
+        allowed = pytester.runpytest_subprocess(*allowing, "-k", "other_hosts")
 
     result.assert_outcomes(passed=4, errors=9)
     # localhost in both sessions, and the tool in the first and where it was allowed
@@ -355,9 +354,9 @@ def test_a_trial_that_got_over_a_refused_connection_stays_scored(
     pytester.makeini("[pytest]\nllm_intercept_hosts = gateway.example.com")
     pytester.makepyfile(conftest=CONFTEST, app=APP, test_evals=REPLAYED.replace("{port}", "1"))
     of_models = ("-k", "getting_over or missing", "--llm-report=report.json")
-    run_forked(pytester, *OPTIONS, *of_models)
+    pytester.runpytest_subprocess(*OPTIONS, *of_models)
 
-    run_forked(pytester, *OPTIONS, *of_models, "--llm-cache=replay")
+    pytester.runpytest_subprocess(*OPTIONS, *of_models, "--llm-cache=replay")
 
     report = json.loads((pytester.path / "report.json").read_text())
     trials = {one["function"].rpartition("::")[2]: one["trials"] for one in report["functions"]}
@@ -399,9 +398,9 @@ def test_what_an_sdk_asks_besides_is_got_over_in_a_replay(
     pytester: pytest.Pytester, server: OpenAIServer
 ) -> None:
     pytester.makepyfile(test_evals=COUNTS)
-    run_forked(pytester, *OPTIONS).assert_outcomes(passed=2)
+    pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=2)
     sent = len(server.requests)
 
-    run_forked(pytester, *OPTIONS, "--llm-cache=replay").assert_outcomes(passed=2)
+    pytester.runpytest_subprocess(*OPTIONS, "--llm-cache=replay").assert_outcomes(passed=2)
 
     assert len(server.requests) == sent
