@@ -130,7 +130,7 @@ def draws(cases: int) -> list[str]:
 def test_after_a_kill_the_next_run_makes_exactly_the_missing_calls(
     pytester: pytest.Pytester, start: Start
 ) -> None:
-    cases, kills = 40, 10
+    cases, kills = 40, 5
     chance = random.Random(20)  # noqa: S311 - a test
     calls = pytester.path / "calls.log"
     known: set[str] = set()

@@ -279,10 +279,11 @@ def trials_recorded(folder: Path) -> set[str]:
     return {f"{trial.case} {trial.index}" for trial in recorded(folder).trials}
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-@pytest.mark.parametrize("moment", ["tryfirst", "trylast"])
+@pytest.mark.parametrize(
+    ("moment", "workers"), [("tryfirst", "0"), ("trylast", "0"), ("trylast", "2")]
+)
 def test_ctrl_c_while_a_case_is_reported_loses_none_of_its_trials(
-    pytester: pytest.Pytester, start: Session, workers: str, moment: str
+    pytester: pytest.Pytester, start: Session, moment: str, workers: str
 ) -> None:
     pytester.makeconftest(NOTE_ENDS + INTERRUPTING.replace("{moment}", moment))
     process = start("-n", workers, evals=MANY, calls=1)
@@ -292,8 +293,9 @@ def test_ctrl_c_while_a_case_is_reported_loses_none_of_its_trials(
     assert trials_recorded(pytester.path) >= set(lines(pytester.path / "ended.log"))
 
 
-@pytest.mark.parametrize("seconds", [0.15, 0.7])
-@pytest.mark.parametrize("whom", ["single process", "group", "controller"])
+@pytest.mark.parametrize(
+    ("whom", "seconds"), [("single process", 0.7), ("group", 0.15), ("controller", 0.7)]
+)
 def test_every_trial_that_had_ended_is_recorded_whenever_ctrl_c_comes(
     pytester: pytest.Pytester, start: Session, whom: str, seconds: float
 ) -> None:
