@@ -11,7 +11,7 @@ from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import MARGIN_TESTS, AnyTest, FixedTest, GateRules, GateTest
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.sample import CaseScores, Sample
-from tests.gate.builders import compared, runs, scored_runs
+from tests.gate.builders import compared, judged, runs, scored_runs
 
 FELL = [("p", "m")] * 8 + [("m", "p")] + [("p", "p")] * 6
 SPREAD = [0.2, 0.1, 0.15, 0.3, 0.25, 0.05, 0.12, 0.22]
@@ -57,14 +57,14 @@ def test_a_ratio_can_be_chosen_for_scores_above_0() -> None:
 @pytest.mark.parametrize("scale", [0.1, 50])
 def test_scale_changes_no_p_of_a_ratio(scale: float) -> None:
     current = [[0.9 * one, 0.8 * one] for one in SPREAD[::-1]]
-    plain = compared(*scored_runs([[one] for one in SPREAD], current), rules("log-ratio"))
+    plain = judged(*scored_runs([[one] for one in SPREAD], current), rules("log-ratio"))
     scaled = [[scale * score for score in one] for one in current]
-    found = compared(*scored_runs([[scale * one] for one in SPREAD], scaled), rules("log-ratio"))
+    found = judged(*scored_runs([[scale * one] for one in SPREAD], scaled), rules("log-ratio"))
     assert found.evidence.p == pytest.approx(plain.evidence.p, rel=1e-6)
 
 
 def test_a_ratio_without_spread_has_no_interval() -> None:
-    found = compared(*scored_runs([[2.0, 2.0]] * 7, [[1.0, 1.0]] * 7), rules("log-ratio"))
+    found = judged(*scored_runs([[2.0, 2.0]] * 7, [[1.0, 1.0]] * 7), rules("log-ratio"))
     assert found.evidence.statistic is None
     assert found.evidence.p == 0.5**7
     # they fell by the factor by which scores of a case differ; one case more by its half
@@ -75,7 +75,7 @@ def test_a_ratio_without_spread_has_no_interval() -> None:
 def test_a_ratio_does_not_take_unlike_repeats_for_a_change() -> None:
     # the mean of more skewed draws is no better a guess of the same thing
     baseline, current = [[1.0, 4.0] * 3, [2.0, 9.0] * 3] * 4, [[1.0, 4.0], [2.0, 9.0]] * 4
-    found = compared(*scored_runs(baseline, current), rules("log-ratio"))
+    found = judged(*scored_runs(baseline, current), rules("log-ratio"))
     assert (found.effect.difference, found.evidence.p_improved) == (0.0, 1.0)
 
 
