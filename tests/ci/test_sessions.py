@@ -32,7 +32,23 @@ from tests.forked import ForkedSession
 from tests.servers.git_server import GitServer
 from tests.warm_python import warm_python
 
-SITUATIONS = (*PULL_REQUESTS, *PIPELINES, *LAPTOPS)
+# Which commit is meant in these is told by test_which_commit.py; what a session makes of it is
+# shown by the other ones.
+ALIKE = {
+    "pull_request_of_depth_one_by_name_at_origin", "pull_request_of_depth_one_by_first_parent",
+    "pull_request_in_full", "pull_request_by_head_sha",
+    "pull_request_by_head_sha_that_is_a_merge", "pull_request_of_a_fork_by_head_sha",
+    "pull_request_of_a_fork_that_was_deleted", "stacked_pull_request_against_main",
+    "pull_request_after_a_force_push", "pull_request_whose_branch_merged_main",
+    "pull_request_into_a_release", "pull_request_that_was_merged", "queue_entry_by_squash",
+    "queue_entry_by_rebase_of_three", "push_of_a_squash_merge", "merge_request_of_a_branch",
+    "merge_request_of_a_branch_in_full", "laptop_with_a_stale_main_that_does_not_matter",
+    "laptop_with_a_main_that_was_not_pushed", "laptop_whose_main_was_renamed",
+    "laptop_after_a_force_push", "laptop_whose_parent_was_squashed",
+    "laptop_with_a_criss_cross",
+}  # fmt: skip
+EVERY = (*PULL_REQUESTS, *PIPELINES, *LAPTOPS)
+SITUATIONS = [make for make in EVERY if make.__name__ not in ALIKE]
 
 
 @dataclass(frozen=True, slots=True)
