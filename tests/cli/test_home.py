@@ -116,8 +116,15 @@ def test_a_store_of_somebody_else_is_refused_by_the_session(
     assert stranger.run("--llm-dir=.llmeval", *arguments).ret == 0
 
 
-@pytest.mark.parametrize("line", ["llm_dir = .llmeval", "addopts = --llm-dir=.llmeval"])
-@pytest.mark.parametrize("arguments", [(), ("--llm-baseline=main",), ("-n", "1")])
+@pytest.mark.parametrize(
+    ("line", "arguments"),
+    [
+        ("llm_dir = .llmeval", ()),
+        ("llm_dir = .llmeval", ("-n", "1")),
+        ("addopts = --llm-dir=.llmeval", ()),
+        ("addopts = --llm-dir=.llmeval", ("--llm-baseline=main",)),
+    ],
+)
 def test_a_file_of_settings_cannot_say_that_somebody_else_is_trusted(
     stranger: Project, line: str, arguments: tuple[str, ...]
 ) -> None:
@@ -129,7 +136,7 @@ def test_a_file_of_settings_cannot_say_that_somebody_else_is_trusted(
     result.stdout.fnmatch_lines([f"ERROR: *.llmeval belongs to user {SOMEBODY}, *--llm-dir=*"]) if (
         "-n" in arguments
     ) else result.stderr.fnmatch_lines([f"ERROR: *.llmeval belongs to user {SOMEBODY}, *"])
-    assert stranger.run("--llm-dir", ".llmeval", *arguments).ret == 0
+    assert stranger.run("--llm-dir", ".llmeval", "--llm-repeats=1", *arguments).ret == 0
 
 
 def test_the_command_trusts_nobody_whom_the_ini_file_names(stranger: Project) -> None:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest_llmeval
@@ -42,15 +43,16 @@ class Advice:
     text: str
 
 
-def advice() -> list[Advice]:
+@cache
+def advice() -> tuple[Advice, ...]:
     """List the messages, in the order of the source."""
-    return [
+    return tuple(
         Advice(module, text)
         for path in sorted(PACKAGE.rglob("*.py"))
         if (module := path.relative_to(PACKAGE).as_posix()) not in OF_OPTIONS
         for text in _texts(ast.parse(path.read_text(encoding="utf-8")))
         if TYPED.search(text) and (" " in text.strip() or text in FRAGMENTS)
-    ]
+    )
 
 
 def _put_in(value: ast.expr) -> str:
@@ -72,7 +74,7 @@ def _texts(tree: ast.Module) -> Iterator[str]:
                 str(one.value) if isinstance(one, ast.Constant) else f"{{{_put_in(one)}}}"
                 for one in node.values
             )
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "pasted":
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "pasted":
             yield f"pasted {ast.unparse(node.args[0]).strip(QUOTES)} = "
         elif isinstance(node, ast.Constant) and id(node) not in skipped:
             yield node.value if isinstance(node.value, str) else ""
