@@ -109,7 +109,7 @@ class Installed:
 CASES = {
     "setuptools-flat": ("bot", SETUPTOOLS + '[tool.setuptools]\npackages = ["bot"]\n', ("-e", ".")),
     "hatchling-src": ("src/bot", HATCHLING, ("-e", ".")),
-    "copy": ("src/bot", SETUPTOOLS, (".",)),
+    "copy": ("src/bot", HATCHLING, (".",)),
 }
 
 
@@ -129,8 +129,8 @@ def test_the_package_of_the_base_is_tested(name: str, tmp_path: Path) -> None:
 
 
 def test_a_copy_that_the_base_cannot_take_the_place_of_is_named(tmp_path: Path) -> None:
-    where = '[tool.setuptools]\npackages = ["bot"]\npackage-dir = { bot = "lib/thing" }\n'
-    project = Installed(tmp_path, package="lib/thing", pyproject=SETUPTOOLS + where)
+    where = '[tool.hatch.build.targets.wheel.force-include]\n"lib/thing" = "bot"\n'
+    project = Installed(tmp_path, package="lib/thing", pyproject=HATCHLING + where)
     run_git(project.path, "switch", "--quiet", "--create", "feature")
     project.commit("no")
     project.install(".")
