@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.plugin.test_gating import WORSE, record_main
+from tests.plugin.test_gating import WORSE, record_few
 from tests.project import Project, made_once
 
 NAME = "llmeval::test_evals.py::test_says_yes"
@@ -23,12 +23,12 @@ def pytest_sessionfinish(session):
 
 @pytest.fixture
 def main(pytester: pytest.Pytester, originals: Path) -> Project:
-    """Main, recorded with 10 repeats, and a branch begun."""
-    return made_once(originals / "main", pytester, record_main)
+    """Main, recorded, and a branch begun."""
+    return made_once(originals / "few", pytester, record_few)
 
 
 def make_worse(project: Project) -> None:
-    record_main(project)
+    record_few(project)
     project.write(app=WORSE, conftest=CONFTEST)
     project.commit()
 
@@ -116,9 +116,9 @@ def test_a_case_has_its_score_among_its_properties(main: Project) -> None:
 
     figures = properties(junit_cases(junit(main))["test_evals::test_says_yes[case-0]"])
     passed = int((figures["llm_eval"] or "0").split()[0])
-    assert float(figures["llm_pass"] or -1) == passed / 5
+    assert float(figures["llm_pass"] or -1) == passed / 2
     low, high = json.loads(figures["llm_pass_interval"] or "")
-    assert 0 <= low < passed / 5 + 0.001 < high + 0.002
+    assert 0 <= low < passed / 2 + 0.001 < high + 0.002
 
 
 def test_hits_of_any_metric_have_their_interval(main: Project) -> None:

@@ -24,6 +24,14 @@ def record_main(project: Project) -> None:
     project.git("switch", "-qc", "branch")
 
 
+def record_few(project: Project) -> None:
+    """Record main with few repeats, for tests that look at no figure, and begin a branch."""
+    project.write(test_evals=EVALS.replace("repeats=5", "repeats=2"))
+    project.commit()
+    assert project.run().ret == 0
+    project.git("switch", "-qc", "branch")
+
+
 @pytest.fixture
 def main(pytester: pytest.Pytester, originals: Path) -> Project:
     """Main, recorded with 10 repeats, and a branch begun."""

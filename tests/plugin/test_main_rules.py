@@ -9,17 +9,17 @@ import pytest
 from click.testing import CliRunner
 
 from pytest_llmeval.cli import main
-from tests.project import INI, Project
+from tests.plugin.test_gating import record_few
+from tests.project import INI, Project, made_once
 
 WORSE = 'PROMPT = "Say yes to {case}. rate=0.2"\n'
 GATE = "--llm-baseline=main"
 
 
 @pytest.fixture
-def worse(project: Project) -> Project:
+def worse(pytester: pytest.Pytester, originals: Path) -> Project:
     """A branch with a worse prompt; main is recorded."""
-    project.run()
-    project.git("switch", "-qc", "feature")
+    project = made_once(originals / "few", pytester, record_few)
     project.write(app=WORSE)
     return project
 

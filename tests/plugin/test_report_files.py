@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from pytest_llmeval.cli import main as command
-from tests.plugin.test_gating import WORSE, record_main
+from tests.plugin.test_gating import WORSE, record_few
 from tests.project import Project, made_once
 
 BASELINE = "--llm-baseline=main"
@@ -16,8 +16,8 @@ BASELINE = "--llm-baseline=main"
 
 @pytest.fixture
 def main(pytester: pytest.Pytester, originals: Path) -> Project:
-    """Main, recorded with 10 repeats, and a branch begun."""
-    return made_once(originals / "main", pytester, record_main)
+    """Main, recorded, and a branch begun."""
+    return made_once(originals / "few", pytester, record_few)
 
 
 @pytest.fixture
