@@ -56,7 +56,6 @@ FAILS_ONCE = """
 MODES = {
     "overlapping": (),
     "load": ("-n", "2"),
-    "loadscope": ("-n", "2", "--dist=loadscope"),
     "worksteal": ("-n", "2", "--dist=worksteal"),
 }
 

@@ -56,7 +56,7 @@ def test_the_demo_fails_loudly_when_the_story_does_not_come_true(
     (staged / "shorter_prompt.txt").write_text(plain + examples, encoding="utf-8")
     shutil.copytree(example, tmp_path / "example_project")
     tickets = tmp_path / "example_project" / "triage" / "tickets.jsonl"
-    few = tickets.read_text(encoding="utf-8").splitlines(keepends=True)[::3]
+    few = tickets.read_text(encoding="utf-8").splitlines(keepends=True)[::6]
     tickets.write_text("".join(few), encoding="utf-8")
 
     done = run_demo("--keep", tmp_path / "played", script=staged / "demo.py")
