@@ -22,12 +22,12 @@ class Clock:
     sleep = staticmethod(time.sleep)
     _kind: type[datetime] = datetime
     _zone: tzinfo = UTC
-    _began = time.time() - time.perf_counter()
+    began = time.time() - time.perf_counter()  # of ``seconds``, in seconds since 1970
 
     @classmethod
     def now(cls) -> datetime:
         """Return the time in UTC, by a clock that no test can set."""
-        return cls._kind.fromtimestamp(cls._began + cls.seconds(), cls._zone)
+        return cls._kind.fromtimestamp(cls.began + cls.seconds(), cls._zone)
 
 
 class Files:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import methodcaller
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_llmeval.cache.directory import (
     Identity,
@@ -24,7 +26,6 @@ from pytest_llmeval.cache.queries import (
     Plan,
     ReadConnections,
     ReadOnlyCache,
-    Rows,
     StoredRow,
     Value,
     all_pages,
@@ -54,6 +55,12 @@ class Store:
     Args:
         directory: ``.llmeval``; the database lies in its folder ``cache``.
         warn: is given a message that names the place of a damaged cache; must not add rows.
+
+    Attributes:
+        add: writes a value, durably, unless the name has one, see ``GroupCommit.add``; raises
+            CacheUnusable where the database cannot be written.
+        find: reads the values of a few rows, ``below`` all rows whose names have a beginning; see
+            ``Rows``. They raise CacheUnusable where the database cannot be read.
     """
 
     def __init__(self, directory: Path, *, warn: Callable[[str], None]) -> None:
@@ -68,6 +75,8 @@ class Store:
         self._cache: AnyCache | None = None
         self._readers: ReadConnections | None = None
         self._inherited: list[object] = []
+        self.find: Callable[..., list[Value | None]] = partial(self._read, "find")
+        self.below: Callable[[str], list[StoredRow]] = partial(self._read, "below")
         self._begin()
         call_in_forked_children(self._begin)
 
@@ -76,7 +85,7 @@ class Store:
         # child may not commit rows of its parent's threads, either.
         self._inherited += self._cache, self._readers
         self._cache = self._readers = None
-        self._commits = GroupCommit(self._write)
+        self.add = GroupCommit(self._write).add
         self._seen: Identity | None = None
         self._hopeless: str | None = None
 
@@ -92,47 +101,18 @@ class Store:
             raise found
         return found
 
-    def find(self, *names: str) -> list[Value | None]:
-        """Read the values of a few rows; see ``Rows.find``.
-
-        Raises:
-            CacheUnusable: the database cannot be read.
-        """
-        return self._read(lambda rows: rows.find(*names))
-
-    def below(self, beginning: str) -> list[StoredRow]:
-        """Read all rows whose names have a beginning; see ``Rows.below``.
-
-        Raises:
-            CacheUnusable: the database cannot be read.
-        """
-        return self._read(lambda rows: rows.below(beginning))
-
-    def _read(self, question: Callable[[Rows], T]) -> T:
-        readers = self._readers
+    def _read(self, how: str, *values: object) -> list[Any]:
+        """Ask ``Rows`` by one of its methods."""
+        question, readers = methodcaller(how, *values), self._readers
         if readers is not None and self._is_in_place():
             with contextlib.suppress(sqlite3.Error):
-                return question(readers)
+                found: list[Any] = question(readers)
+                return found
         return self._attempt(question)
 
-    def add(self, name: str, value: bytes, *, beside: Sequence[NewRow] = ()) -> bool:
-        """Write a value, durably, unless the name has one.
-
-        Args:
-            name: of the row.
-            value: of the row.
-            beside: rows to write in the same transaction, likewise, without an outcome.
-
-        Returns:
-            Whether it was written.
-
-        Raises:
-            CacheUnusable: the database cannot be written.
-        """
-        return self._commits.add(name, value, beside=beside)
-
     def _write(self, rows: Sequence[NewRow]) -> Sequence[bool]:
-        return self._attempt(lambda cache: cache.add_all(rows))
+        written: Sequence[bool] = self._attempt(methodcaller("add_all", rows))
+        return written
 
     def rows(self, pattern: str = "*") -> Iterator[StoredRow]:
         """Read every row whose name fits, the newest first.
@@ -164,7 +144,7 @@ class Store:
         Raises:
             CacheUnusable: the database cannot be written; nothing was deleted.
         """
-        self._attempt(lambda cache: cache.delete_all())
+        self._attempt(methodcaller("delete_all"))
 
     def close(self) -> None:
         """Close the database."""
@@ -174,8 +154,17 @@ class Store:
     def _attempt(self, work: Callable[[AnyCache], T]) -> T:
         with self._lock:
             for _ in range(ATTEMPTS):
+                if self._hopeless is not None:
+                    raise CacheUnusable(self._hopeless)
                 try:
-                    return work(self._opened())
+                    if self._cache is not None and not self._is_in_place():
+                        self._drop()
+                    if self._cache is None:
+                        self._cache = self._open()
+                        self._seen = identity(self._database)
+                        if isinstance(self._cache, SharedCache):
+                            self._readers = ReadConnections(self._database, self._reading)
+                    return work(self._cache)
                 except CacheError:
                     raise
                 except (TypeError, ValueError) as exc:  # diskcache takes any tables for its own
@@ -196,18 +185,6 @@ class Store:
         """Leave no transaction open that could not be ended."""
         if self._cache is not None:
             self._cache.close()
-
-    def _opened(self) -> AnyCache:
-        if self._hopeless is not None:
-            raise CacheUnusable(self._hopeless)
-        if self._cache is not None and not self._is_in_place():
-            self._drop()
-        if self._cache is None:
-            self._cache = self._open()
-            self._seen = identity(self._database)
-            if isinstance(self._cache, SharedCache):
-                self._readers = ReadConnections(self._database, self._reading)
-        return self._cache
 
     def _is_in_place(self) -> bool:
         """Whether the path still leads to the database that is open."""

@@ -13,11 +13,11 @@ import contextlib
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress
+from itertools import compress
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from diskcache.core import (
     DBNAME,
@@ -42,7 +42,6 @@ from pytest_llmeval.originals import Clock, Files
 
 __all__ = ["DBNAME", "SharedCache", "Timeout", "open_cache"]
 
-T = TypeVar("T")
 Outcome = bool | Exception
 
 TIMEOUT = 60.0  # seconds to wait for the lock of another process
@@ -61,9 +60,10 @@ SETTINGS: dict[str, Any] = {
 }
 INSERT = "INSERT INTO Cache(key, raw, store_time, access_time, size, mode, filename, value) VALUES "
 ROW = f"(?, 1, ?, ?, 0, {MODE_RAW}, NULL, ?)"
+ROW_OF_THREE = f"(?1, 1, ?3, ?3, 0, {MODE_RAW}, NULL, ?2)"
 TAKEN = "SELECT key FROM Cache WHERE raw = 1 AND key IN"
 # Not OR IGNORE: a row that breaks another rule, of somebody else's table, is damage.
-INSERT_IF_NEW = f"{INSERT}{ROW} ON CONFLICT (key, raw) DO NOTHING"
+INSERT_IF_NEW = f"{INSERT}{ROW_OF_THREE} ON CONFLICT (key, raw) DO NOTHING"
 DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
 RENAME = "UPDATE Cache SET key = ?2 WHERE key = ?1 AND raw = 1"
 SUPER_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
@@ -141,8 +141,7 @@ class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
         """Write the rows whose names are not taken, also not by an earlier row."""
         names = [name for name, _ in rows]
         marks = ", ".join("?" * len(names))
-        found = self._con.execute(f"{TAKEN} ({marks})", names)
-        taken = {name for (name,) in found}
+        taken = {name for (name,) in self._ask(f"{TAKEN} ({marks})", *names)}
         is_new = []
         for name in names:
             is_new.append(name not in taken)
@@ -151,12 +150,14 @@ class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
         return is_new
 
     def _insert(self, rows: Sequence[NewRow]) -> None:
-        if rows:
-            statement = INSERT + ", ".join([ROW] * len(rows))
-            self._con.execute(statement, list(chain.from_iterable(_columns(rows))))
+        values: list[object] = []
+        for name, value in rows:
+            values += name, Clock.wall(), Clock.wall(), value
+        if values:
+            self._con.execute(INSERT + ", ".join([ROW] * len(rows)), values)
 
-    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        return question(self._con)
+    def _ask(self, query: str, *values: object) -> list[Any]:
+        return self._con.execute(query, values).fetchall()
 
     def rewrite(self, plan: Plan[AnyChange]) -> AnyChange:
         """Change many rows in one transaction; see ``Store.rewrite``."""
@@ -165,7 +166,8 @@ class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
             self._con.executemany(DELETE, [(name,) for name in change.removed])
             # In this order: a renamed row takes a name that was just removed or renamed.
             self._con.executemany(RENAME, change.renamed)
-            self._con.executemany(INSERT_IF_NEW, _columns(change.added))
+            now = Clock.wall()
+            self._con.executemany(INSERT_IF_NEW, [(*one, now) for one in change.added])
         return change
 
     def delete_all(self) -> None:
@@ -184,11 +186,6 @@ class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-
-
-def _columns(rows: Iterable[NewRow]) -> list[tuple[object, ...]]:
-    now = Clock.now().timestamp()
-    return [(name, now, now, value) for name, value in rows]
 
 
 def open_cache(directory: Path) -> SharedCache:

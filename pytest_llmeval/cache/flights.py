@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from pytest_llmeval.cache.locks import call_in_forked_children
@@ -61,8 +62,12 @@ class SingleFlight:
             if flight.reply is not None:
                 return replace(flight.reply, replayed=True)
         try:
-            with self._locks.locked(name):
+            release = self._locks.take(name)
+            try:
                 own.reply = pay()
+            finally:
+                with suppress(OSError):
+                    release()
         except CallAbandoned:
             raise
         except Exception as exc:

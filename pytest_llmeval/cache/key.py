@@ -110,13 +110,15 @@ def canonical_request(
         RequestNotKeyable: an origin is malformed.
     """
     origin = _canonical_origin(origin)
+    if source is None and isinstance(body, dict) and not HINTS.isdisjoint(body):
+        body = {name: value for name, value in body.items() if name not in HINTS}
     return Canonical(
         provider=provider,
         method=method.upper(),
         origin=_aliased(origin, aliases) if aliases else origin,
         path=path,
         query=_without_secrets(query) if query else "",
-        body=body if source is not None else _without_hints(body),
+        body=body,
         beta=beta,
         source=source,
     )
@@ -193,12 +195,6 @@ def _matches(origin: str, alias: str) -> bool:
         without_port = origin.removesuffix(f":{parts.port}")
         return without_port == _canonical_origin(alias.removesuffix(ANY_PORT))
     return origin == _canonical_origin(alias)
-
-
-def _without_hints(body: object) -> object:
-    if not isinstance(body, dict) or HINTS.isdisjoint(body):
-        return body
-    return {name: value for name, value in body.items() if name not in HINTS}
 
 
 def _without_secrets(query: str) -> str:

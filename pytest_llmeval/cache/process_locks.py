@@ -16,6 +16,7 @@ import stat
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,22 +117,6 @@ class ProcessLocks:
         self._retired: list[int] = []
         self._is_usable = fcntl is not None
 
-    @contextlib.contextmanager
-    def locked(self, name: str) -> Iterator[None]:
-        """Lock a draw, once no other process has locked it, until the end of the block.
-
-        After waiting for too long, go on without a lock.
-        """
-        digest = hashlib.sha256(name.encode()).digest()
-        place = int.from_bytes(digest[:8], "big") % LAST_BYTE
-        descriptor = self._take(place)
-        try:
-            yield
-        finally:
-            if descriptor is not None:
-                with contextlib.suppress(OSError):  # closed meanwhile, and so released
-                    fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
-
     def close(self) -> None:
         """Release everything, and remove the file unless another process has a lock in it."""
         with self._lock:
@@ -145,8 +130,14 @@ class ProcessLocks:
             while self._retired:
                 Files.close(self._retired.pop())
 
-    def _take(self, place: int) -> int | None:
-        """Lock a byte; return the descriptor of the lock, None where it cannot be locked."""
+    def take(self, name: str) -> Callable[[], object]:
+        """Lock a draw, once no other process has locked it; after too long go on without a lock.
+
+        Returns:
+            A function that releases it; raises OSError where ``close`` has done so meanwhile.
+        """
+        digest = hashlib.sha256(name.encode()).digest()
+        place = int.from_bytes(digest[:8], "big") % LAST_BYTE
         pause, end = SHORTEST_PAUSE, Clock.monotonic() + self._patience
         while self._is_usable:
             opened = self._opened
@@ -162,7 +153,7 @@ class ProcessLocks:
                 continue
             else:
                 if self._is_in_place(opened):
-                    return opened.descriptor
+                    return partial(fcntl.lockf, opened.descriptor, fcntl.LOCK_UN, 1, place)
                 self._retire(opened)
             if Clock.monotonic() >= end:
                 holder = _holder(opened.descriptor, place)
@@ -172,10 +163,10 @@ class ProcessLocks:
                     "and of the two replies the first to be stored is kept as the draw. Others "
                     "are not reported"
                 )
-                return None
+                break
             Clock.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
-        return None
+        return lambda: None
 
     def _open_first(self) -> None:
         """Open the file unless it is open."""

@@ -12,13 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import starmap
 from pathlib import Path
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 from urllib.parse import quote
 
 from pytest_llmeval.errors import RowRefused
-
-T = TypeVar("T")
 
 DATABASE = "cache.db"  # diskcache's; to import that takes a while
 MODE_RAW = 1  # diskcache's, for bytes in the database
@@ -93,8 +92,8 @@ class Rows(ABC):
     """Reads rows by name or page by page; a subclass provides the connection."""
 
     @abstractmethod
-    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """Ask over a hardened connection.
+    def _ask(self, query: str, *values: object) -> list[Any]:
+        """Ask over a hardened connection; return the rows.
 
         Raises:
             sqlite3.Error: the database cannot be read, or was closed.
@@ -107,7 +106,7 @@ class Rows(ABC):
             The rows, in the order of the names; None where there is no such row.
         """
         query, found = _finding(len(names)), list[Value | None]([None] * len(names))
-        for place, *columns in self._ask(lambda one: one.execute(query, names).fetchall()):
+        for place, *columns in self._ask(query, *names):
             found[place] = checked_value(*columns)
         return found
 
@@ -117,7 +116,8 @@ class Rows(ABC):
         Args:
             beginning: ends in a slash.
         """
-        return self._rows(BELOW, beginning, beginning[:-1] + chr(ord("/") + 1))
+        found = self._ask(BELOW, beginning, beginning[:-1] + chr(ord("/") + 1))
+        return [*starmap(_stored_row, found)]
 
     def page(self, pattern: str, before: int) -> list[StoredRow]:
         """Read the next rows, the newest first.
@@ -126,15 +126,15 @@ class Rows(ABC):
             pattern: which names, as SQLite's GLOB has it.
             before: only rows of a lower place.
         """
-        return self._rows(PAGE, before, pattern, SIZE)
+        return [*starmap(_stored_row, self._ask(PAGE, before, pattern, SIZE))]
 
     def has_choice(self) -> bool:
         """Tell whether any slot may have several replies."""
-        return self._ask(lambda one: one.execute(CHOICE).fetchone()) is not None
+        return bool(self._ask(CHOICE))
 
-    def _rows(self, query: str, *values: object) -> list[StoredRow]:
-        found = self._ask(lambda one: one.execute(query, values).fetchall())
-        return [StoredRow(place, name, checked_value(*columns)) for place, name, *columns in found]
+
+def _stored_row(place: int, name: str, *columns: object) -> StoredRow:
+    return StoredRow(place, name, checked_value(*columns))
 
 
 @cache
@@ -170,13 +170,13 @@ class ReadConnections(Rows):
     def __init__(self, database: Path, locks: Sequence[threading.RLock]) -> None:
         self._lines = [(lock, _connect_to_read(database)) for lock in locks]
 
-    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+    def _ask(self, query: str, *values: object) -> list[Any]:
         lock, connection = self._lines[0]
         if not lock.acquire(blocking=False):
             lock, connection = self._lines[1]
             lock.acquire()
         try:
-            return question(connection)
+            return connection.execute(query, values).fetchall()
         finally:
             lock.release()
 
@@ -222,11 +222,11 @@ class ReadOnlyCache(Rows):
     def close(self) -> None:
         """Do nothing: no connection outlives its query."""
 
-    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+    def _ask(self, query: str, *values: object) -> list[Any]:
         try:
             with contextlib.closing(sqlite3.connect(self._uri, uri=True)) as connection:
                 harden(connection)
-                return question(connection)
+                return connection.execute(query, values).fetchall()
         except sqlite3.DatabaseError as exc:
             # Damage, too: a cache that cannot be written cannot be set aside.
             raise sqlite3.OperationalError(str(exc)) from exc
@@ -244,12 +244,11 @@ class RowReader(Rows):
     def __init__(self, database: Path) -> None:
         self._connection = _connect_to_look(database)
 
-    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+    def _ask(self, query: str, *values: object) -> list[Any]:
         try:
-            return question(self._connection)
+            return self._connection.execute(query, values).fetchall()
         except sqlite3.Error:  # damaged, or closed
-            with contextlib.closing(_empty()) as empty:
-                return question(empty)
+            return []
 
     def close(self) -> None:
         """Close the database."""
@@ -271,10 +270,4 @@ def _connect_to_look(database: Path) -> sqlite3.Connection:
                 connection.close()
             else:
                 return connection
-    return _empty()
-
-
-def _empty() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE Cache(key, raw, mode, filename, value)")
-    return connection
+    return sqlite3.connect(":memory:")  # without a table: nothing can be read there

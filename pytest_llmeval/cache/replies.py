@@ -135,12 +135,13 @@ class Replies:
         """Keep the parameters of cases, by their digest, as soon as the cache is opened."""
         self._parameters = by_digest
 
-    def lookup(self, request: KeptRequest, slot: Slot) -> StoredReply | None:
+    def lookup(self, request: KeptRequest, slot: Slot, *, place: str = "") -> StoredReply | None:
         """Replay a draw, without waiting for replies that are being stored.
 
         Args:
             request: what is asked.
             slot: which draw of the request.
+            place: ``key/slot``, for who has it already.
 
         Returns:
             The reply; None if it has to be paid for.
@@ -150,13 +151,12 @@ class Replies:
             CacheError: mode ``replay``, and the cache cannot be read.
         """
         self._is_closed = False
-        name = f"{request.key}/{slot}"
-        stored = self._stored(name, request.accepts)
+        stored = self._stored(place or f"{request.key}/{slot}", request.accepts)
         if stored is None and self._mode == "replay":
             raise ReplayMiss(self._miss(request, slot))
         return stored
 
-    def pay(self, request: KeptRequest, slot: Slot) -> StoredReply:
+    def pay(self, request: KeptRequest, slot: Slot, *, place: str = "") -> StoredReply:
         """Pay for a draw that ``lookup`` did not find, and keep it.
 
         Threads and processes that ask for the draw meanwhile wait, and pay nothing; an error of the
@@ -166,6 +166,7 @@ class Replies:
         Args:
             request: what is asked; kept with its first reply.
             slot: which draw of the request.
+            place: as for ``lookup``.
 
         Returns:
             The reply; it is on disk by now, unless a warning said otherwise or ``close`` came
@@ -177,7 +178,7 @@ class Replies:
         """
         if self._mode == "off" or self._is_closed:
             return replace(request.perform(slot), session=self._session)
-        name = f"{request.key}/{slot}"
+        name = place or f"{request.key}/{slot}"
         session = self._session if self._mode == "refresh" else ""  # it replays its own draws only
         return self._flights.share(
             f"{name}/{session}/{'loop' if request.awaits else 'thread'}",

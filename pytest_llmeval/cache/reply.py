@@ -15,12 +15,14 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from time import gmtime, strftime
 from typing import Any
 
 from pytest_llmeval.cache.key import Canonical, parse_json
+from pytest_llmeval.cache.reply_facts import Facts, sensible, usage_of
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.originals import Clock
-from pytest_llmeval.records import Slot
+from pytest_llmeval.records import Slot, Usage
 
 SCHEMA = 1
 HEADER = ("draw", "sha256", "status", "headers", "facts", "created", "session")
@@ -35,8 +37,6 @@ KEPT_HEADERS = frozenset({"content-type"})  # others may carry cookies, accounts
 _header_fields = attrgetter(*HEADER)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
-Fact = str | int | float | bool | None
-
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
@@ -46,6 +46,8 @@ class StoredReply:
         draw: 32 hex digits, made when the call was paid for.
         sha256: digest of the body, 64 hex digits.
         headers: the kept ones, names in lower case.
+        facts: of the call, those that make sense.
+        usage: what it took, as they tell.
         session: the one that paid for the draw.
         created: when, UTC; "" if not known.
         replayed: no call was made for it now.
@@ -56,17 +58,18 @@ class StoredReply:
     body: bytes
     status: int
     headers: Mapping[str, str]
-    facts: Mapping[str, Fact]
+    facts: Facts
     session: str
     created: str
     replayed: bool
+    usage: Usage
 
 
 def paid_reply(
     body: bytes,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
-    facts: Mapping[str, Fact] | None = None,
+    facts: Facts | None = None,
     *,
     session: str = "",
 ) -> StoredReply:
@@ -84,16 +87,19 @@ def paid_reply(
     """
     if status not in SUCCESS:
         raise ValueError(f"only a 2xx answer can be a reply, not one of {status}")
+    known = sensible(facts or {})
+    usage = usage_of(known)
     return StoredReply(
         draw=secrets.token_hex(16),
         sha256=hashlib.sha256(body).hexdigest(),
         body=body,
         status=status,
         headers=_kept(headers or {}),
-        facts=dict(facts or {}),
+        facts=known,
         session=session,
-        created=Clock.now().strftime(TIME),
+        created=strftime(TIME, gmtime(Clock.began + Clock.seconds())),
         replayed=False,
+        usage=usage,
     )
 
 
@@ -130,7 +136,6 @@ def encode(reply: StoredReply) -> bytes:
 
     Raises:
         RowRefused: header or body are too large to be read back.
-        TypeError, ValueError: the facts are no JSON scalars.
     """
     fields = dict(zip(HEADER, _header_fields(reply), strict=True))
     return pack({"schema": SCHEMA, **fields}, reply.body)
@@ -187,17 +192,18 @@ def decode(value: bytes | RowRefused) -> StoredReply:
     if isinstance(value, RowRefused):
         raise value
     header, body = unpack(value)
-    created = str(header.get("created"))
+    created, facts = str(header.get("created")), sensible(header["facts"])
     return StoredReply(
         draw=header["draw"],
         sha256=header["sha256"],
         body=body,
         status=header["status"],
         headers=_kept(header["headers"]),
-        facts=header["facts"],
+        facts=facts,
         session=header["session"],
         created=created if _TIME.fullmatch(created) else "",
         replayed=True,
+        usage=usage_of(facts),
     )
 
 
@@ -213,7 +219,7 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
     """Pick the kept headers: a planted row may hold more, which an SDK would obey."""
     kept = {}
     for name, value in headers.items():
-        if name.lower() in KEPT_HEADERS and _is_sendable(value):
+        if name.lower() in KEPT_HEADERS and value.isascii() and value.isprintable():
             kept[name.lower()] = value
     return kept
 

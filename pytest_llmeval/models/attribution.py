@@ -81,8 +81,8 @@ _TRIAL: ContextVar[CurrentTrial | None] = ContextVar("llmeval_trial_to_charge", 
 _SENDING: ContextVar[bool] = ContextVar("llmeval_is_sending", default=False)
 
 
-# Returns the trial to charge for the current call, or None.
-trial_to_charge = _TRIAL.get
+# Returns the trial to charge for the current call, or None; and charges one, or none, from now on.
+trial_to_charge, charge = _TRIAL.get, _TRIAL.set
 # Returns whether what is sent now has gone through an HTTP client that we look at.
 is_sending = _SENDING.get
 

@@ -55,6 +55,9 @@ class Budget:
         prices: of the models.
         journal: in which the processes of the session note their calls, None for one alone.
         process: a name for this one among them.
+
+    Attributes:
+        count_sent: counts an attempt that is about to be sent, whatever will come of it.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class Budget:
         self._spending = Spending(max_calls=max_calls, max_cost=max_cost)
         self._numbers = count()
         self._lock = fork_safe_lock()
-        self._sent = 0
+        self.count_sent, self._counted = count().__next__, 0
         self._counting = fork_safe_lock()  # the other one is held while the journal is read
         self._is_closed = threading.Event()
 
@@ -115,16 +118,12 @@ class Budget:
             )
         return HighestCost(model, most, tariff)
 
-    def count_sent(self) -> None:
-        """Count an attempt that is about to be sent, whatever will come of it."""
-        with self._counting:
-            self._sent += 1
-
     def take_sent(self) -> int:
         """Return how many attempts were sent since the last time."""
         with self._counting:
-            sent, self._sent = self._sent, 0
-        return sent
+            seen, now = self._counted, self.count_sent()
+            self._counted = now + 1  # this look counts, too
+        return now - seen
 
     def close(self) -> None:
         """Refuse the calls that wait for room."""

@@ -7,6 +7,7 @@ if it is stored; else the call is made and its reply stored. Then the trial reco
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from sys import intern
@@ -22,8 +23,7 @@ from pytest_llmeval.errors import (
     ProviderFailed,
     ReplayMiss,
 )
-from pytest_llmeval.models.attribution import CurrentTrial, charging
-from pytest_llmeval.models.facts import sensible, usage_of
+from pytest_llmeval.models.attribution import CurrentTrial, charge
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
@@ -83,33 +83,31 @@ class CachedCalls:
             ProviderFailed: as the call raised it.
             CacheError: the store cannot be used.
         """
-        slot, course = self.trial.slot(request.key), self.trial.course
-        opened = self._begin(request, slot)
+        opened, reply = self._begin(request)
+        course = self.trial.course
         try:
-            reply = self._stored(request, slot, opened)
             if reply is None:  # wait for the reply, and until it is on disk
                 if opened.given_up:
                     self.trial.wait(partial(course.wait, opened, None))
-                pay = partial(self._pay, request, slot, opened)
+                pay = partial(self._pay, request, opened)
                 reply = self.trial.wait(pay, serial=request.serial)
             # Where nothing else of the trial goes on, there is nothing to wait for.
             elif course.others and course.is_held(opened, reply.draw):
                 self.trial.wait(partial(course.wait, opened, reply.draw))
         except BaseException as exc:  # whatever leaves a call has brought no reply
-            self._note_loss(request, slot, opened, exc)
+            self._note_loss(request, opened, exc)
             raise
-        self._note_reply(request, slot, opened, reply)
+        self._note_reply(request, opened, reply)
         return reply
 
     async def call_async(self, request: Request) -> StoredReply:
         """Answer a request of a coroutine; if it gives up, the reply is lost to it but kept."""
-        slot, course = self.trial.slot(request.key), self.trial.course
-        opened = self._begin(request, slot)
+        opened, reply = self._begin(request)
+        course = self.trial.course
         try:
-            reply = self._stored(request, slot, opened)
             await self._wait_for_others(opened, reply)
             if reply is None:
-                pay = partial(self._pay, request, slot, opened)
+                pay = partial(self._pay, request, opened)
                 reply = await self.trial.wait_async(
                     pay, awaits=request.awaits, serial=request.serial
                 )
@@ -118,36 +116,39 @@ class CachedCalls:
                 else:  # nothing more may lengthen what is recorded now
                     await _alone_in_its_round(course)
         except Exception as exc:  # as above
-            self._note_loss(request, slot, opened, exc)
+            self._note_loss(request, opened, exc)
             raise
         except BaseException:  # it was cancelled
             course.end(opened, opened.draw, given_up=None if opened.draw else Lost.CANCELLED)
             raise
-        self._note_reply(request, slot, opened, reply)
+        self._note_reply(request, opened, reply)
         return reply
 
-    def _begin(self, request: Request, slot: Slot) -> OpenCall:
-        def leave(draw: str, lost: Lost) -> None:
-            self.trial.record(_lost_call(request, slot, draw, lost))
-
-        return self.trial.course.begin(request.key, slot, self.replies, leave)
-
-    def _stored(self, request: Request, slot: Slot, opened: OpenCall) -> StoredReply | None:
+    def _begin(self, request: Request) -> tuple[OpenCall, StoredReply | None]:
+        """Give a request its slot, and look for the reply that is stored there."""
+        slot = self.trial.slot(request.key)
+        leave = partial(self._leave, request, slot)
+        opened = self.trial.course.begin(request.key, slot, self.replies, leave)
         if opened.given_up and opened.is_late_again(request.patience):
-            raise ClientLate
+            late = ClientLate()
+            self._note_loss(request, opened, late)
+            raise late
         try:
-            reply = self.replies.lookup(request, slot)
-        except ReplayMiss as miss:
-            opened.miss = miss
-            if not opened.given_up:
-                raise
-            return None
-        if (
-            reply and opened.recorded and not opened.given_up
-        ):  # the trial may end before it is handed over
+            reply = self.replies.lookup(request, slot, place=opened.draw_place)
+        except BaseException as exc:
+            opened.miss = exc if isinstance(exc, ReplayMiss) else None
+            if opened.miss and opened.given_up:
+                return opened, None
+            self._note_loss(request, opened, exc)
+            raise
+        if reply and opened.recorded and not opened.given_up:
+            # The trial may end before it is handed over.
             self.trial.record(_answered_call(request, slot, reply))
             opened.draw = reply.draw
-        return reply
+        return opened, reply
+
+    def _leave(self, request: Request, slot: Slot, draw: str, lost: Lost) -> None:
+        self.trial.record(_lost_call(request, slot, lost, draw=draw))
 
     async def _wait_for_others(self, opened: OpenCall, reply: StoredReply | None) -> None:
         """Let a replay come back after those that came before it, and be cancelled as it was."""
@@ -159,34 +160,32 @@ class CachedCalls:
             await _let_loop_go_round()  # a deadline that is over cancels the call now
         await _settled(course)
 
-    def _note_reply(
-        self, request: Request, slot: Slot, opened: OpenCall, reply: StoredReply
-    ) -> None:
-        if self.trial.course.end(opened, reply.draw) and not opened.draw:
-            self.trial.record(_answered_call(request, slot, reply))
+    def _note_reply(self, request: Request, opened: OpenCall, reply: StoredReply) -> None:
+        call = None if opened.draw else _answered_call(request, opened.slot, reply)
+        if self.trial.course.end(opened, reply.draw) and call is not None:
+            self.trial.record(call)
 
-    def _note_loss(
-        self, request: Request, slot: Slot, opened: OpenCall, exc: BaseException
-    ) -> None:
+    def _note_loss(self, request: Request, opened: OpenCall, exc: BaseException) -> None:
         course = self.trial.course
         if isinstance(exc, ProviderFailed) and exc.lost is Lost.OWN_TIMEOUT:
             course.end(opened, given_up=exc.lost)
             return
         if course.end(opened):
-            self.trial.record(_failed_call(request, slot, exc))
+            self.trial.record(_failed_call(request, opened.slot, exc))
         was_asked = isinstance(exc, ProviderFailed) and not exc.is_refusal
         if isinstance(exc, LLMEvalError) and not was_asked:
             self.trial.refuse(exc)
 
-    def _pay(self, request: Request, slot: Slot, opened: OpenCall) -> StoredReply:
+    def _pay(self, request: Request, opened: OpenCall) -> StoredReply:
         course = self.trial.course
         if opened.miss is not None:  # it was given up, and is not now
             raise opened.miss
         if opened.given_up and not course.is_open(opened):
             raise CallAbandoned
         course.pay(opened)
-        with charging(None):  # a model is not intercepted while it answers
-            reply = self.replies.pay(request, slot)
+        context = copy_context()
+        context.run(charge, None)  # a model is not intercepted while it answers
+        reply = context.run(self.replies.pay, request, opened.slot, place=opened.draw_place)
         if course.others:
             course.wait(opened, None)
         return reply
@@ -264,13 +263,13 @@ def sampling_parameters(body: Mapping[str, object]) -> dict[str, Parameter]:
 
 
 def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
-    facts = sensible(reply.facts)
+    told: Any = reply.facts.get
     texts: dict[str, Any] = {
         "key": request.key,
         "reply_sha256": reply.sha256,
         "model": request.model,
-        "served": facts.get("model"),
-        "fingerprint": facts.get("fingerprint"),
+        "served": told("model"),
+        "fingerprint": told("fingerprint"),
         "host": request.host,
     }
     for name, text in texts.items():  # a session keeps those of every call to its end
@@ -281,8 +280,8 @@ def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
         draw=reply.draw,
         replayed=reply.replayed,
         parameters=request.parameters or _NO_PARAMETERS,
-        usage=usage_of(facts),
-        seconds=facts.get("seconds"),
+        usage=reply.usage,
+        seconds=told("seconds"),
     )
 
 
@@ -290,19 +289,24 @@ def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
     # Only what errors of this room keep for the record is known to be short and free of secrets.
     match exc:
         case ProviderFailed():
-            return _lost_call(request, slot, None, exc.lost, exc.lost_for)
+            return _lost_call(request, slot, exc.lost, exc.lost_for)
         case BudgetExceeded():
-            return _lost_call(request, slot, None, Lost.CAP, (exc.cap,))
+            return _lost_call(request, slot, Lost.CAP, (exc.cap,))
         case ReplayMiss():
-            return _lost_call(request, slot, None, Lost.MISS)
+            return _lost_call(request, slot, Lost.MISS)
     name = type(exc).__name__
     if name == "CancelledError":  # of asyncio, or of a pool
-        return _lost_call(request, slot, None, Lost.CANCELLED)
-    return _lost_call(request, slot, None, Lost.OTHER, (name,))
+        return _lost_call(request, slot, Lost.CANCELLED)
+    return _lost_call(request, slot, Lost.OTHER, (name,))
 
 
 def _lost_call(
-    request: Request, slot: Slot, draw: str | None, lost: Lost, lost_for: tuple[str, ...] = ()
+    request: Request,
+    slot: Slot,
+    lost: Lost,
+    lost_for: tuple[str, ...] = (),
+    *,
+    draw: str | None = None,
 ) -> Call:
     return Call(
         key=request.key,

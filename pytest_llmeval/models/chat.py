@@ -7,23 +7,20 @@ costs through the SDK, and a replay does not even import it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import json
+from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
 from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.calls import CachedCalls, Request
-from pytest_llmeval.models.facts import sensible, usage_of
 from pytest_llmeval.models.http.answers import Expected
 from pytest_llmeval.models.http.attempt import HttpFailed, NetworkFailed, Services
-from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, HttpRequest
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.sender import OwnQuestion, Sender
+from pytest_llmeval.models.http.sender import Sender
 from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.vendors.vendor import Vendor
 from pytest_llmeval.safe_text import printable
@@ -55,8 +52,10 @@ class ChatProvider:
             ReplayMiss: only replays are wanted and it is not stored.
         """
         request, expected = self._question(model, messages, params)
-        with self._failures_told(model):
+        try:
             stored = self._exchange.calls.call(request)
+        except (HttpFailed, NetworkFailed) as exc:
+            raise self._failure(model, exc) from exc
         return self._reply(stored, expected)
 
     async def chat_async(
@@ -64,8 +63,10 @@ class ChatProvider:
     ) -> Reply:
         """Ask and await the reply; raises as ``chat``."""
         request, expected = self._question(model, messages, params)
-        with self._failures_told(model):
+        try:
             stored = await self._exchange.calls.call_async(request)
+        except (HttpFailed, NetworkFailed) as exc:
+            raise self._failure(model, exc) from exc
         return self._reply(stored, expected)
 
     def _question(
@@ -80,44 +81,27 @@ class ChatProvider:
                 "stream=True: llm.ask and llm.chat hand over whole replies. Leave it out, or use "
                 f"the vendor's own client: {own}."
             )
-        body = vendor.body(model, plain(messages), plain(params))
         # Read here and not where the call is made: there another trial may have the baton,
         # and the environment be its own.
-        url = vendor.chat_url(model)
-        headers = {**vendor.question_headers(), "content-type": "application/json"}
-        if vendor.needs_key and not vendor.key():
-            headers["authorization"] = PLACEHOLDER_KEY
-        parts = urlsplit(url)
-        request = HttpRequest(
-            method="POST",
-            origin=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}",
-            path=parts.path,
-            query=parts.query,
-            headers=headers,
-            body=body,
-        )
-        return self._exchange.call_for(request, OwnQuestion(self._sender, url, request).send)
+        url, request = vendor.question(model, plain(messages), plain(params))
+        return self._exchange.call_for(request, partial(self._sender.post, url, request))
 
-    @contextmanager
-    def _failures_told(self, model: str) -> Iterator[None]:
+    def _failure(self, model: str, exc: HttpFailed | NetworkFailed) -> ProviderFailed:
         """Say of which model a failure is, and what the vendor says of it."""
-        name = f"{self._vendor.provider}/{model}"
-        try:
-            yield
-        except HttpFailed as exc:
-            message = f"{name} gave no reply: {_status(exc.reply, key=self._vendor.key())}"
-            raise ProviderFailed(message, lost=exc.lost, lost_for=exc.lost_for) from exc
-        except NetworkFailed as exc:
-            message = f"{name} gave no reply: {exc}"
-            raise ProviderFailed(message, lost=exc.lost, lost_for=exc.lost_for) from exc
+        told: object = exc
+        if isinstance(exc, HttpFailed):
+            told = _status(exc.reply, key=self._vendor.key())
+        message = f"{self._vendor.provider}/{model} gave no reply: {told}"
+        return ProviderFailed(message, lost=exc.lost, lost_for=exc.lost_for)
 
     def _reply(self, stored: StoredReply, expected: Expected) -> Reply:
-        vendor, parsed, facts = self._vendor, expected.plain(stored), sensible(stored.facts)
+        vendor, (body, parsed), model = self._vendor, expected.last, stored.facts.get("model")
+        parsed = parsed if body is stored.body else json.loads(stored.body)
         return Reply(
             text=vendor.text(parsed),
             parse=partial(vendor.sdk_object, parsed),
-            model=facts.get("model"),
-            usage=usage_of(facts),
+            model=str(model) if model else None,
+            usage=stored.usage,
             cached=stored.replayed,
         )
 
@@ -125,9 +109,12 @@ class ChatProvider:
 def plain(value: Any) -> Any:
     """Write a value as JSON has it; what an SDK gave may be sent back as it is."""
     if isinstance(value, Mapping):
-        return {name: plain(item) for name, item in value.items()}
+        told = {}
+        for name, item in value.items():
+            told[name] = item if type(item) is str else plain(item)
+        return told
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return list(map(plain, value))
     dump = None if isinstance(value, type) else getattr(value, "model_dump", None)
     return value if dump is None else dump(mode="json", exclude_unset=True)
 

@@ -65,6 +65,8 @@ class OpenCall:
 
     Attributes:
         place: key and slot; see ``Steps``.
+        slot: its place among the draws of its request.
+        draw_place: key and slot alone.
         begun: when, on the clock of the course.
         expired: how many waits of the trial had run out by then.
         recorded: the courses of the trial in which there was this call.
@@ -76,6 +78,8 @@ class OpenCall:
     """
 
     place: str
+    slot: Slot
+    draw_place: str
     begun: float
     expired: int
     recorded: Sequence[Steps]
@@ -139,11 +143,12 @@ class Course:
         if self._recorded is None:
             self._recorded, self._most = replies.courses(self.trial), replies.patience
         with self._lock:
-            place = f"{key}/{slot}"
+            place = draw = f"{key}/{slot}"
             while place in self._begun:
                 place += "~"
-            recorded = self._courses_of(place, f"{key}/{slot}", replies) if self._recorded else ()
-            call = OpenCall(place, self._now(), self.expired, recorded, leave)
+            recorded = self._courses_of(place, draw, replies) if self._recorded else ()
+            begun = monotonic() - self._started
+            call = OpenCall(place, slot, draw, begun, self.expired, recorded, leave)
             for steps in recorded:
                 if call.given_up is None and steps[place].given_up:
                     call.given_up = steps[place]
@@ -286,7 +291,7 @@ class Course:
         self._ended[call.place] = TimedCall(draw, call.begun, self._last, expired, given_up)
 
     def _happen(self) -> None:
-        self._last = self._now()
+        self._last = monotonic() - self._started
         self.events += 1
         if self._changed is not None:
             self._changed.notify_all()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -57,13 +57,35 @@ class Message:
         return f"{self.role}{_VERBS.get(self.kind, '')}"
 
 
-def said_in(reply: Mapping[str, Any]) -> Iterator[object]:
+def said_in(reply: Mapping[str, Any]) -> Sequence[object]:
     """List what a reply says: messages, parts of one, or texts."""
-    if isinstance(reply.get("text"), str):
-        yield reply["text"]
-    for choice in objects(reply.get("choices")):
-        yield choice.get("message", choice.get("text"))
-    yield from (reply[name] for name in _ANSWERS if name in reply)
+    said = [reply["text"]] if isinstance(reply.get("text"), str) else []
+    for choice in _listed(reply.get("choices")):
+        if isinstance(choice, dict):
+            said.append(choice.get("message", choice.get("text")))
+    for name in _ANSWERS:
+        if name in reply:
+            said.append(reply[name])
+    return said
+
+
+def as_it_is(value: Any) -> Any:
+    """Change nothing: the words are those of most vendors."""
+    return value
+
+
+def text_of(content: object) -> str:
+    """Read the text of a message: one text, or the parts of which it consists."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(map(_text_of_part, content))
+    return "" if content is None else as_json(content)
+
+
+def _text_of_part(part: object) -> str:
+    text = part.get("text") if isinstance(part, Mapping) else part
+    return text if isinstance(text, str) else ""
 
 
 def messages_in(value: Any, role: str) -> Iterator[Message]:
@@ -167,4 +189,4 @@ def as_json(value: object) -> str:
 
 def objects(value: object) -> list[dict[str, Any]]:
     """Return the objects in what may be a list of them."""
-    return [one for one in _listed(value) if isinstance(one, dict)]
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

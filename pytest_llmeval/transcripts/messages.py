@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pytest_llmeval.cache.key import parse_json
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.cache.requests import Parts, flat_fields
-from pytest_llmeval.models.facts import sensible
 from pytest_llmeval.models.http.dialect import Dialect
 from pytest_llmeval.models.http.stream import JsonObject, stream_pieces
 from pytest_llmeval.models.message import (
@@ -27,7 +26,7 @@ from pytest_llmeval.models.vendors.vendor import vendor_named
 from pytest_llmeval.vendors import VENDORS
 
 # The dialect of a function model, and of a vendor that is not known any more.
-_PLAIN = Dialect(provider="function", paths=(), key_variable="", read_facts=sensible)
+_PLAIN = Dialect(provider="function", paths=(), key_variable="", read_facts=dict)
 
 
 @dataclass(frozen=True, slots=True)

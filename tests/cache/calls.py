@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
+from pytest_llmeval.cache.process_locks import ProcessLocks
 from pytest_llmeval.cache.replies import Replies, StoredReply
 from pytest_llmeval.cache.reply import KeptRequest, paid_reply
 from pytest_llmeval.records import Slot
@@ -28,6 +30,14 @@ def overtaken(first: Callable[[], object], text: str) -> Callable[[], StoredRepl
         return paid_reply(text.encode())
 
     return call
+
+
+@contextmanager
+def locked(locks: ProcessLocks, name: str) -> Iterator[None]:
+    """Lock a draw in here, as whoever pays for it does."""
+    release = locks.take(name)
+    yield
+    release()
 
 
 def never() -> StoredReply:

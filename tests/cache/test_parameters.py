@@ -94,7 +94,7 @@ def test_a_cache_that_cannot_be_written_costs_no_trial(
     def full(*_: object, **__: object) -> bool:
         raise CacheUnusable("full")
 
-    monkeypatch.setattr(Store, "add", full)
+    monkeypatch.setattr(Store, "_write", full)
     replies = Replies(tmp_path, mode="auto", session="s", warn=print)
     replies.keep_parameters({"a": {"x": 1}})
     assert replies.lookup(wanted(KEY), SLOT) is None

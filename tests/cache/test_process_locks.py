@@ -15,6 +15,7 @@ from pytest_llmeval.cache import process_locks
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.process_locks import FILE, ProcessLocks, file_lock, lack_of_locks
 from pytest_llmeval.errors import CacheUnusable
+from tests.cache.calls import locked
 
 
 def test_where_the_system_has_no_such_locks_nothing_is_claimed(
@@ -28,7 +29,7 @@ def test_where_the_system_has_no_such_locks_nothing_is_claimed(
     monkeypatch.setitem(sys.modules, spec.name, elsewhere)  # as dataclasses want it
     spec.loader.exec_module(elsewhere)
 
-    with elsewhere.ProcessLocks(tmp_path, patience=1, warn=print).locked("draw"):
+    with locked(elsewhere.ProcessLocks(tmp_path, patience=1, warn=print), "draw"):
         assert not (tmp_path / FILE).exists()
 
 
@@ -49,7 +50,7 @@ def test_what_another_process_claims_is_tried_again(
     monkeypatch.setattr(process_locks.fcntl, "lockf", refuse_twice)
     own = make_locks(tmp_path)
 
-    with own.locked("draw"):
+    with locked(own, "draw"):
         assert refusals == []
     own.close()
 
@@ -67,7 +68,7 @@ def test_who_has_waited_too_long_for_somebody_unknown_goes_on_without(
         monkeypatch.setattr(process_locks.sys, "platform", "elsewhere")
     own = ProcessLocks(tmp_path, patience=0.01, warn=warned.append)
 
-    with own.locked("draw"):
+    with locked(own, "draw"):
         pass
     own.close()
 
@@ -78,7 +79,7 @@ def test_a_file_that_another_thread_has_opened_or_replaced_is_not_opened_again(
     tmp_path: Path,
 ) -> None:
     own = make_locks(tmp_path)
-    with own.locked("draw"):
+    with locked(own, "draw"):
         before = own._opened
         assert before is not None
         own._retire(before._replace(descriptor=-1))
@@ -92,7 +93,7 @@ def no_room(*_arguments: object) -> int:
 
 
 def lock(own: ProcessLocks) -> None:
-    with own.locked("draw"):
+    with locked(own, "draw"):
         pass
 
 
@@ -105,7 +106,7 @@ def test_a_file_that_was_removed_is_made_anew(tmp_path: Path, is_there_again: bo
     if is_there_again:
         lock(other)
 
-    with own.locked("draw"):
+    with locked(own, "draw"):
         assert own._opened is not before
         assert (tmp_path / FILE).stat().st_ino == own._opened.identity.st_ino
     other.close()

@@ -20,7 +20,7 @@ from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.errors import CallAbandoned
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, answered, never, says, wanted
+from tests.cache.calls import KEY, SLOT, answered, locked, never, says, wanted
 
 Make = Callable[..., Replies]
 Start = Callable[..., subprocess.Popen[str]]
@@ -340,9 +340,9 @@ def test_who_waits_for_a_process_that_is_stopped_pays_after_a_while_and_names_it
 
 def test_a_claim_outlives_the_removal_of_the_file(home: Path, start: Start) -> None:
     holder = ProcessLocks(home, patience=PATIENCE, warn=sys.exit)
-    with holder.locked("first"):
+    with locked(holder, "first"):
         (home / process_locks.FILE).unlink()
-        with holder.locked("second"):
+        with locked(holder, "second"):
             assert (home / process_locks.FILE).exists()
     holder.close()
     assert not (home / process_locks.FILE).exists()
@@ -354,7 +354,7 @@ def test_a_file_in_which_another_process_has_a_claim_is_left(home: Path, start: 
     assert other.stdout is not None
     assert other.stdout.readline() == "paid 0\n"
     mine = ProcessLocks(home, patience=PATIENCE, warn=sys.exit)
-    with mine.locked("mine"):
+    with locked(mine, "mine"):
         pass
     mine.close()
     assert (home / process_locks.FILE).exists()
@@ -406,7 +406,7 @@ def test_where_no_file_can_be_locked_calls_are_made_and_one_warning_is_given(
 
     (line,) = warned
     assert "no file can be locked in" in line
-    with ProcessLocks(home, patience=PATIENCE, warn=sys.exit).locked("draw"):
+    with locked(ProcessLocks(home, patience=PATIENCE, warn=sys.exit), "draw"):
         pass
 
 

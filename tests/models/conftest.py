@@ -94,7 +94,13 @@ class CountingTrial:
 def attempted(send: Send, services: Services) -> HttpReply:
     """Attempt a call of OpenAI's until there is a last reply."""
     request = HttpRequest(
-        method="POST", origin=ORIGIN, path="/v1/chat/completions", query="", headers={}, body={}
+        method="POST",
+        origin=ORIGIN,
+        path="/v1/chat/completions",
+        query="",
+        headers={},
+        body={},
+        asked=VENDOR.read_request("", {}),
     )
     limit = services.limit
     attempt = Attempt(

@@ -41,6 +41,7 @@ def key(dialect: Dialect, sent: bytes) -> str:
         query="",
         headers={},
         body=body,
+        asked=dialect.read_request(path, body),
     )
     return dialect.canonical(request, ()).key()
 

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner
 
+from pytest_llmeval.cache.reply_facts import Facts
 from pytest_llmeval.cli import main
 from pytest_llmeval.errors import ProviderFailed, SettingsError
-from pytest_llmeval.models.facts import Facts
 from pytest_llmeval.models.llm import parse_model_name
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.models.prices import Prices

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_llmeval.models.facts import Facts, sensible
-from pytest_llmeval.models.http.masking import key_of_environment
+from pytest_llmeval.cache.reply_facts import Facts, sensible
 from pytest_llmeval.models.message import USER
 from pytest_llmeval.models.vendors.vendor import Vendor, from_environment
 from pytest_llmeval.vendors import VendorLine
@@ -37,7 +36,7 @@ VENDOR = Vendor(
     requirement="toy>=1",
     base_url=from_environment("TOY_URL", "https://api.toy.example"),
     chat_path="/toy/completions",
-    headers=lambda: {"authorization": key_of_environment("TOY_KEY")},
+    headers=lambda key: {"authorization": key},
     body=lambda model, messages, params: {"model": model, "asked": messages, **params},
     rebuild=dict[str, Any],
     client_options=lambda transport: {"transport": transport},

@@ -160,7 +160,7 @@ class Ledger:
         """
         with self._lock:
             self._calls[call.key, call.slot] = call
-            if call.failure is not None:
+            if call.lost is not None:
                 self.had_trouble = True
                 self._given_back[call.key].append(call.slot.occurrence)
 

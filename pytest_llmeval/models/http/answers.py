@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, cast
+from typing import cast
 
 from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.cache.reply import SUCCESS, StoredReply
@@ -50,12 +50,13 @@ class Expected:
         is_stream: the request wanted a stream; some servers send one unasked, and some call it
             by another content type.
         answers: tells whether a reply of a model is an answer; None where no model was asked.
+        last: the body in one piece that was read last, and its JSON.
     """
 
     dialect: Dialect
     is_stream: bool
     answers: AnswerCheck | None = None
-    _last: tuple[bytes, JsonObject] = b"", {}
+    last: tuple[bytes, JsonObject] = b"", {}
 
     def accepts(self, stored: StoredReply) -> bool:
         """Return whether a stored reply is an answer: earlier versions kept others, too."""
@@ -63,11 +64,6 @@ class Expected:
             return self.answers is None or bool(self.read(stored.body, stored.headers))
         except NoAnswer:
             return False
-
-    def plain(self, stored: StoredReply) -> Any:
-        """Return the JSON that an accepted reply in one piece is."""
-        body, reply = self._last
-        return reply if body is stored.body else json.loads(stored.body)
 
     def read(self, body: bytes, headers: Mapping[str, str]) -> tuple[JsonObject, bool]:
         """Read the body of a success.
@@ -92,7 +88,7 @@ class Expected:
                 code="llmeval_no_answer",
             )
         if not is_stream:
-            self._last = body, reply
+            self.last = body, reply
         return reply, is_stream
 
 
@@ -213,14 +209,14 @@ def _read_plain(body: bytes, fields: AnswerFields) -> JsonObject:
     ):
         words = error if isinstance(error, dict | str) and error else reply
         raise _vendor_error(words, where="an error in place of a reply")
-    rooms = [name for name, kind in fields.items() if isinstance(reply.get(name), kind)]
-    if reply.get("choices") == [] or not rooms:
-        raise _own_error(
-            f"the reply holds none of {', '.join(fields)}, so it answers nothing; "
-            "nothing was stored",
-            code="llmeval_no_answer",
-        )
-    return cast("JsonObject", reply)
+    if reply.get("choices") != []:
+        for name, kind in fields.items():
+            if isinstance(reply.get(name), kind):
+                return cast("JsonObject", reply)
+    raise _own_error(
+        f"the reply holds none of {', '.join(fields)}, so it answers nothing; nothing was stored",
+        code="llmeval_no_answer",
+    )
 
 
 def _answers(reply: JsonObject, fields: AnswerFields) -> bool:

@@ -18,10 +18,10 @@ from functools import cache
 from http import HTTPStatus
 
 from pytest_llmeval.cache.reply import SUCCESS
+from pytest_llmeval.cache.reply_facts import sensible, usage_of
 from pytest_llmeval.errors import CallAbandoned, Lost, ProviderFailed
 from pytest_llmeval.models.budget import Bill, Budget, HighestCost, Reservation
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit, Watched
-from pytest_llmeval.models.facts import usage_of
 from pytest_llmeval.models.http.answers import Expected, settled
 from pytest_llmeval.models.http.dialect import HttpRequest
 from pytest_llmeval.models.http.http_reply import (
@@ -261,7 +261,7 @@ def last_reply(attempt: Attempt) -> HttpReply:
 def _bill(reply: HttpReply) -> Bill:
     """Tell the budget what an attempt took."""
     if reply.facts is not None:
-        return Bill(usage=usage_of(reply.facts))
+        return Bill(usage=usage_of(sensible(reply.facts)))
     # A reply that we found unusable came all the same, and may be charged for.
     is_free = OWN_TYPE not in reply.error.names
     return Bill(counts=not is_throttled(reply), is_free=is_free)

@@ -9,11 +9,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
+from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.models.budget import OwnLimit, no_own_limit
-from pytest_llmeval.models.facts import Facts
 from pytest_llmeval.models.http.stream import JsonObject, joined
 from pytest_llmeval.models.http.uploads import FORM
-from pytest_llmeval.models.message import ASKING, said_in
+from pytest_llmeval.models.message import ASKING, as_it_is, said_in
 
 AnswerCheck = Callable[[JsonObject], bool]
 AnswerFields = Mapping[str, type | tuple[type, ...]]
@@ -70,11 +70,6 @@ def read_body(_path: str, body: JsonObject) -> RequestFacts:
     return RequestFacts(model=body.get("model"), is_stream=bool(body.get("stream")), sampling=body)
 
 
-def as_it_is(value: Any) -> Any:
-    """Change nothing."""
-    return value
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """The language of one vendor: its paths, its headers and its replies.
@@ -106,7 +101,7 @@ class Dialect:
     paths: tuple[str, ...]
     uploads: tuple[str, ...] = ()
     key_variable: str
-    read_facts: Callable[[JsonObject], Facts]
+    read_facts: Callable[[JsonObject], Told]
     base_variable: str = ""
     beta_header: str = ""
     read_request: Callable[[str, JsonObject], RequestFacts] = read_body
@@ -134,7 +129,10 @@ class Dialect:
 
     def check_of(self, path: str) -> AnswerCheck | None:
         """Find what tells whether a reply to a request to a path is an answer."""
-        return self.answers.get(next(filter(path.endswith, self.answers), ""))
+        for end in self.answers:
+            if path.endswith(end):
+                return self.answers[end]
+        return None
 
     def join(self, chunks: Iterable[JsonObject]) -> JsonObject:
         """Put the chunks of a stream together to the reply that they would be in one piece."""
@@ -168,6 +166,7 @@ class HttpRequest:
         path: as sent; ``query`` likewise, "" for none.
         headers: by lower-case name. They hold the key, so none is kept and nothing shows them.
         body: the JSON object that is sent.
+        asked: what path and body tell.
     """
 
     method: str
@@ -176,3 +175,4 @@ class HttpRequest:
     query: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False, compare=False)
     body: JsonObject = field(repr=False)
+    asked: RequestFacts = field(repr=False)

@@ -69,12 +69,12 @@ class Exchange:
             patience: seconds for which its client waits, None where that is not known.
         """
         dialect = self.dialect
-        canonical = dialect.canonical(request, self.calls.aliases)
-        asked = dialect.read_request(request.path, request.body)
+        asked = request.asked
         name, sampling = asked.model, asked.sampling
         expected = Expected(
             dialect=dialect, is_stream=asked.is_stream, answers=dialect.check_of(request.path)
         )
+        canonical = dialect.canonical(request, self.calls.aliases)
         # Read here and not where the call is made: the environment may be another trial's there.
         has_no_key = PLACEHOLDER_KEY in " ".join((*request.headers.values(), request.query))
         unset = _unset_variables(dialect) if has_no_key else ()
@@ -117,20 +117,18 @@ class Exchange:
             deadline=Deadline(services.limit.seconds, services.limit.worker),
             services=services,
             expected=expected,
-            most=services.budget.most(model, request.body, self.dialect.reply_limit),
+            most=None
+            if not services.budget.is_limited
+            else services.budget.most(model, request.body, self.dialect.reply_limit),
             patience=patience,
             note=partial(self.calls.trial.note_setback, key, slot),
         )
         reply = last_reply(attempt)
         # The keys are in no variable: pytest shows those of a call that fails.
         if reply.facts is None:
-            raise HttpFailed(
-                masked(reply, secrets_of(request.headers.items(), query=request.query))
-            )
+            raise HttpFailed(masked(reply, secrets_of(request.headers, query=request.query)))
         return paid_reply(
-            body=masked_success(
-                reply, secrets_of(request.headers.items(), query=request.query)
-            ).body,
+            body=masked_success(reply, secrets_of(request.headers, query=request.query)).body,
             status=reply.status,
             headers={"content-type": reply.headers.get("content-type", "application/json")},
             facts=reply.facts,
@@ -154,7 +152,9 @@ def _check_key(request: HttpRequest, variable: str, *, unset: Sequence[str]) -> 
     """
     if unset:
         message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
-    elif not "".join(secrets_of(request.headers.items(), query=request.query)).isprintable():
+    elif (request.query or not "".join(request.headers.values()).isprintable()) and not "".join(
+        secrets_of(request.headers, query=request.query)
+    ).isprintable():
         message = (
             f"the key that goes with the request cannot be sent: it holds a line end, or another "
             f"character that no HTTP header can have. See {variable}, and what else sets it"

@@ -16,8 +16,8 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property
 from http import HTTPStatus
 
+from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.errors import Failure
-from pytest_llmeval.models.facts import Facts
 from pytest_llmeval.originals import Clock
 
 OVERLOADED = 529
@@ -196,7 +196,7 @@ class HttpReply:
     body: bytes = b""
     seconds: float = 0.0
     first_chunk_seconds: float | None = None
-    facts: Facts | None = None
+    facts: Told | None = None
 
     @cached_property
     def error(self) -> ReplyError:
@@ -287,22 +287,29 @@ class ReplyTooLarge(Exception):
         self.reply = replace(own, headers={**own.headers, "x-should-retry": "false"})
 
 
+def headers_by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return headers by lower-case name; several of one name are one list."""
+    by_name: dict[str, str] = {}
+    for raw, text in headers:
+        name, value = raw.decode("ascii").lower(), text.decode("latin-1")
+        by_name[name] = f"{by_name[name]}, {value}" if name in by_name else value
+    return by_name
+
+
+@dataclass(slots=True)
 class Reading:
     """A reply that is read chunk by chunk, up to a bound.
 
-    Args:
-        most: so many bytes may come.
-
     Attributes:
         started: when the reply was asked for, on ``Clock.seconds``.
+        most: so many bytes may come.
         first: after how many seconds the first chunk came; None if none did.
     """
 
-    def __init__(self, *, most: int = MAX_REPLY_BYTES) -> None:
-        self.started = Clock.seconds()
-        self.first: float | None = None
-        self.most = most
-        self._body = bytearray()
+    started: float
+    most: int = MAX_REPLY_BYTES
+    first: float | None = None
+    _body: bytearray = field(default_factory=bytearray)
 
     def add(self, chunk: bytes) -> None:
         """Take the next chunk.
@@ -326,3 +333,14 @@ class Reading:
     def body(self) -> bytes:
         """All chunks that came."""
         return bytes(self._body)
+
+    def reply(self, status: int, body: bytes, headers: Mapping[str, str]) -> HttpReply:
+        """Describe the reply, which was read to its end."""
+        seconds = Clock.seconds() - self.started
+        return HttpReply(
+            status=status,
+            headers=headers,
+            body=body,
+            seconds=seconds,
+            first_chunk_seconds=self.first,
+        )

@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
@@ -36,22 +36,21 @@ _VARIABLES = ("KEY", "TOKEN", "SECRET", "PASSWORD")  # how the names of keys end
 _LONGEST_WORD = 20
 
 
-def secrets_of(headers: Iterable[tuple[str, str]], *, query: str) -> tuple[str, ...]:
+def secrets_of(headers: Mapping[str, str], *, query: str) -> Sequence[str]:
     """Pick the keys out of a request, the longest first.
 
     Args:
-        headers: names and values, as sent.
+        headers: as sent.
         query: of the URL.
     """
-    secrets: set[str] = set()
-    for name, text in parse_qsl(query):
-        if is_secret_name(name):
-            secrets.add(text)
-    for name, text in headers:
+    found = [text for name, text in parse_qsl(query) if is_secret_name(name)] if query else []
+    for name, text in headers.items():
         if name.lower().endswith(_ENDINGS):
-            secrets.update((text, text.rpartition(" ")[2]))  # also without "Bearer"
-    long = [text for text in sorted(secrets) if len(text) >= SHORTEST]
-    return tuple(sorted(long, key=len, reverse=True))
+            found += text, text.rpartition(" ")[2]  # also without "Bearer"
+    secrets = sorted(sorted({*found}), key=len, reverse=True)
+    while secrets and len(secrets[-1]) < SHORTEST:
+        secrets.pop()
+    return secrets
 
 
 def masked(reply: HttpReply, secrets: Iterable[str]) -> HttpReply:
@@ -68,13 +67,12 @@ def masked_success(reply: HttpReply, secrets: Iterable[str]) -> HttpReply:
 
     A secret that may be a word (not-needed, anything) stays: masked, it would change an answer.
     """
-    body = reply.body
+    body, quoted = reply.body, []
     may_be_spelled = b"\\u00" in body
-    quoted = [
-        secret
-        for secret in filter(_is_no_word, secrets)
-        if may_be_spelled or max(_PIECES.findall(secret), key=len, default="").encode() in body
-    ]
+    for secret in secrets:
+        piece = max(_PIECES.findall(secret), key=len, default="")
+        if (may_be_spelled or piece.encode() in body) and _is_no_word(secret):
+            quoted.append(secret)
     return masked(reply, quoted) if quoted else reply
 
 

@@ -139,8 +139,9 @@ class Question:
             origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
             path=path,
             query=query,
-            headers=self.request.headers,
+            headers={name.lower(): text for name, text in self.request.headers.items()},
             body=self.body,
+            asked=self.exchange.dialect.read_request(path, self.body),
         )
         # None where its client waits for ever or does not say.
         patience = self.request.extensions.get("timeout", {}).get("read")
@@ -221,7 +222,7 @@ def send_once(library: Any, send: Callable[[Any], Any], request: Any, *, most: i
         NetworkFailed: there was no reply, or it broke off.
         TimeIsUp: it was not complete in time.
     """
-    reading = Reading(most=most)
+    reading = Reading(Clock.seconds(), most=most)
     try:
         with sending():
             response = send(request)
@@ -242,7 +243,7 @@ async def send_once_async(
     library: Any, send: Callable[[Any], Awaitable[Any]], request: Any, *, most: int
 ) -> HttpReply:
     """Send a request once and read the whole reply, as ``send_once``, on this event loop."""
-    reading = Reading(most=most)
+    reading = Reading(Clock.seconds(), most=most)
     try:
         with sending():
             response = await send(request)
@@ -337,17 +338,11 @@ def unpacked(library: Any, reply: HttpReply, *, most: int) -> HttpReply:
     for packing in reversed(reply.headers[PACKING].split(",")):
         pieces = (body[start : start + PIECE] for start in range(0, len(body), PIECE))
         again = library.Response(200, headers={PACKING: packing}, content=pieces)
-        body = Reading(most=most).add_all(again.iter_bytes())
+        body = Reading(0.0, most).add_all(again.iter_bytes())
     return replace(reply, body=body)
 
 
 def _http_reply(library: Any, response: Any, reading: Reading, packed: bytes) -> HttpReply:
     """Describe a reply that was read to its end; raises as ``unpacked``."""
-    reply = HttpReply(
-        status=response.status_code,
-        headers=dict(response.headers),
-        body=packed,
-        seconds=Clock.seconds() - reading.started,
-        first_chunk_seconds=reading.first,
-    )
+    reply = reading.reply(response.status_code, packed, dict(response.headers))
     return unpacked(library, reply, most=reading.most) if PACKING in reply.headers else reply

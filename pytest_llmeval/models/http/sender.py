@@ -14,7 +14,6 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from errno import EPROTO
 from functools import cache, partial
 from importlib import import_module
@@ -29,7 +28,12 @@ from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp
 from pytest_llmeval.models.http.attempt import NetworkFailed, Send
 from pytest_llmeval.models.http.dialect import HttpRequest
-from pytest_llmeval.models.http.http_reply import HttpReply, Reading, ReplyTooLarge
+from pytest_llmeval.models.http.http_reply import (
+    HttpReply,
+    Reading,
+    ReplyTooLarge,
+    headers_by_name,
+)
 from pytest_llmeval.models.http.seam import PACKING, send_once, unpacked
 from pytest_llmeval.originals import Clock
 from pytest_llmeval.safe_text import printable
@@ -127,7 +131,7 @@ class Sender:
         self._most = most
         self._connections: WeakKeyDictionary[Any, Connections | None] = WeakKeyDictionary()
         self._clients: dict[Any, Any] = {}  # of ours, by library
-        self._ways: dict[str, tuple[Any, Any]] = {}  # of our questions, by URL
+        self._ways: dict[str, _Way] = {}  # of our questions, by URL
         self._opening = fork_safe_lock()
         self._tls: ssl.SSLContext | None = None
 
@@ -171,15 +175,12 @@ class Sender:
                 self._clients[library] = library.Client(verify=self._tls)
         return self._clients[library]._transport_for_url(url)
 
-    def post(
-        self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
-    ) -> HttpReply:
+    def post(self, url: str, question: HttpRequest, deadline: Deadline) -> HttpReply:
         """Post a question of our own once and read the whole reply, past the SDKs.
 
         Args:
             url: http or https, without user and password.
-            headers: besides our own.
-            content: the body.
+            question: what is asked; its headers come besides our own.
             deadline: of the call.
 
         Raises:
@@ -187,23 +188,24 @@ class Sender:
             TimeIsUp: it was not complete in time.
         """
         library = newest()
+        body = json.dumps(question.body, separators=(",", ":"), ensure_ascii=False).encode()
         try:
-            parsed, transport = self._ways.get(url) or self._way(library, url)
+            parsed, transport, connections = self._ways.get(url) or self._way(library, url)
             every = {
                 "host": parsed.netloc.decode("ascii"),
                 **HEADERS,
-                "content-length": str(len(content)),
-                **headers,
+                "content-length": str(len(body)),
+                **question.headers,
             }
-            raw = [(name.encode("ascii"), text.encode("latin-1")) for name, text in every.items()]
-            connections = self._of(library, transport)
+            raw = []
+            for name, text in every.items():
+                raw.append((name.encode("ascii"), text.encode("latin-1")))
             if connections is None:  # a version of the library that is not known
-                request = library.Request("POST", parsed, headers=raw, content=content)
+                request = library.Request("POST", parsed, headers=raw, content=body)
                 reply = self.attempt(library, transport, request)(deadline)
             else:
-                reply = connections.send(
-                    OwnRequest(parsed, SimpleNamespace(raw=raw), content), deadline
-                )
+                sent = OwnRequest(parsed, SimpleNamespace(raw=raw), body)
+                reply = connections.send(sent, deadline)
         except (library.InvalidURL, ValueError) as exc:
             raise NetworkFailed(exc) from exc
         except NetworkFailed as exc:
@@ -225,10 +227,11 @@ class Sender:
             if connections is not None:
                 connections.close()
 
-    def _way(self, library: Any, url: str) -> tuple[Any, Any]:
-        """Find the transport by which a question of ours goes to a URL, which is parsed."""
+    def _way(self, library: Any, url: str) -> _Way:
+        """Find the way of a question of ours to a URL."""
         parsed = library.URL(url)
-        self._ways[url] = parsed, self.own(library, parsed)
+        transport = self.own(library, parsed)
+        self._ways[url] = parsed, transport, self._of(library, transport)
         return self._ways[url]
 
     def _of(self, library: Any, transport: Any) -> Connections | None:
@@ -294,24 +297,8 @@ def _options(pool: Any) -> dict[str, Any]:
     return {name: kept[f"_{name}"] for name in names if f"_{name}" in kept or name not in NOT_KEPT}
 
 
-@dataclass(frozen=True, slots=True, repr=False)  # pytest would show the key in tracebacks
-class OwnQuestion:
-    """A question of ours, on its way.
-
-    Attributes:
-        sender: sends it.
-        url: where it goes.
-        request: what is asked.
-    """
-
-    sender: Sender
-    url: str
-    request: HttpRequest
-
-    def send(self, deadline: Deadline) -> HttpReply:
-        """Send it once, and read the whole reply; raises as ``Sender.post``."""
-        body = json.dumps(self.request.body, separators=(",", ":"), ensure_ascii=False)
-        return self.sender.post(self.url, self.request.headers, body.encode(), deadline)
+# A URL that was parsed, the transport that leads there, and what keeps its connections.
+_Way = tuple[Any, Any, "Connections | None"]
 
 
 class OwnRequest(NamedTuple):
@@ -386,7 +373,7 @@ class Connections:
         )
         idle = self._idle[tuple(where.values())]
         connection = self._taken(idle, sent.url.origin)
-        sockets, reading = connection.sockets, Reading(most=self._most)
+        sockets, reading = connection.sockets, Reading(Clock.seconds(), most=self._most)
         sockets.begin(deadline)
         try:
             response = connection.core.handle_request(sent)
@@ -394,19 +381,18 @@ class Connections:
             response.close()
         except BaseException as exc:
             connection.core.close()
-            if isinstance(exc, core.TimeoutException) and sockets.left <= 0:
+            if isinstance(exc, core.TimeoutException) and sockets.end <= Clock.seconds():
                 raise TimeIsUp from exc
             raise
         finally:
-            deadline.left = sockets.left
-        self._keep(connection, idle)
-        return HttpReply(
-            status=response.status,
-            headers=_by_name(response.headers),
-            body=body,
-            seconds=Clock.seconds() - reading.started,
-            first_chunk_seconds=reading.first,
-        )
+            deadline.left = sockets.end - Clock.seconds()
+        if self._options["max_keepalive_connections"] and connection.core.is_idle():
+            idle.append(connection)
+        else:
+            connection.core.close()
+        if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
+            self.close()
+        return reading.reply(response.status, body, headers_by_name(response.headers))
 
     def close(self) -> None:
         """Close every connection; one that is in use when its reply is there."""
@@ -422,23 +408,6 @@ class Connections:
                 return connection
             connection.core.close()
         return _Connection(self._kind, self._options, origin)
-
-    def _keep(self, connection: _Connection, idle: list[_Connection]) -> None:
-        if self._options["max_keepalive_connections"] and connection.core.is_idle():
-            idle.append(connection)
-        else:
-            connection.core.close()
-        if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
-            self.close()
-
-
-def _by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return headers by lower-case name; several of one name are one list."""
-    by_name: dict[str, str] = {}
-    for raw, text in headers:
-        name, value = raw.decode("ascii").lower(), text.decode("latin-1")
-        by_name[name] = f"{by_name[name]}, {value}" if name in by_name else value
-    return by_name
 
 
 class _Connection:
@@ -461,25 +430,23 @@ class PunctualSockets:
 
     Args:
         plain: the library's own way to connect.
+
+    Attributes:
+        end: when the time of the call is over, on ``Clock.seconds``.
     """
 
     def __init__(self, plain: Any) -> None:
         self._plain = plain
-        self._end = 0.0
+        self.end = 0.0
         self._deadline: Deadline | None = None
 
     def begin(self, deadline: Deadline) -> None:
         """Let the next call begin."""
-        self._deadline, self._end = deadline, Clock.seconds() + deadline.left
-
-    @property
-    def left(self) -> float:
-        """Seconds that the call has left."""
-        return self._end - Clock.seconds()
+        self._deadline, self.end = deadline, Clock.seconds() + deadline.left
 
     def bound(self, silence: float | None) -> float | None:
         """Bound the seconds that a socket waits; None for any number. Raises TimeIsUp."""
-        left = self._end - Clock.seconds()
+        left = self.end - Clock.seconds()
         if left <= 0:
             raise TimeIsUp
         if silence is not None and silence < left:
@@ -509,7 +476,7 @@ class PunctualSockets:
             return opened[0]
 
         assert self._deadline is not None  # noqa: S101 - a call has begun
-        self._deadline.left = self.left
+        self._deadline.left = self.end - Clock.seconds()
         try:
             return PunctualStream(self._deadline.run(run), self.bound)
         except BaseException:

@@ -70,7 +70,7 @@ class _Transport:
             came(sent, sent.read())
             sent.close()
         told = HttpReply(status=sent.status_code, headers=dict(sent.headers), body=sent.content)
-        secrets = secrets_of(request.headers.items(), query=request.url.query.decode("ascii"))
+        secrets = secrets_of(request.headers, query=request.url.query.decode("ascii"))
         return response(library, without_connection_headers(masked(told, secrets)))
 
 

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, RequestFacts, read_body
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.stream import JsonObject
+from pytest_llmeval.models.message import text_of
 from pytest_llmeval.models.vendors.vendor import (
     Headers,
     Transport,
@@ -17,7 +18,6 @@ from pytest_llmeval.models.vendors.vendor import (
     from_environment,
     stainless_options,
     system_apart,
-    text_of,
 )
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -76,20 +76,16 @@ def _client_options(transport: Transport) -> dict[str, Any]:
     Not left to the SDK, which would look for a profile on the disk and fetch a token for
     it: a replay makes no call.
     """
-    token = None if _api_key() else VENDOR.key() or None
-    api_key = None if token else _api_key() or PLACEHOLDER_KEY
+    own = key_of_environment(KEY_VARIABLE)
+    token = None if own else VENDOR.key() or None
+    api_key = None if token else own or PLACEHOLDER_KEY
     return {"api_key": api_key, "auth_token": token, **stainless_options("anthropic", transport)}
 
 
-def _headers() -> Headers:
-    version = {"anthropic-version": VERSION}
-    if _api_key():
-        return {"x-api-key": _api_key(), **version}
-    return {"authorization": f"Bearer {VENDOR.key()}", **version}
-
-
-def _api_key() -> str:
-    return key_of_environment(KEY_VARIABLE)
+def _headers(key: str) -> Headers:
+    is_token = not key_of_environment(KEY_VARIABLE)
+    header = {"authorization": f"Bearer {key}"} if is_token else {"x-api-key": key}
+    return {**header, "anthropic-version": VERSION}
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:

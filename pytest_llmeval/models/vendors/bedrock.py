@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.models.facts import Facts, sensible
+from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.models.http.dialect import ANSWER_FIELDS, RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.vendors.anthropic import part_of_message
@@ -45,14 +45,14 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
     )
 
 
-def _read_facts(reply: JsonObject) -> Facts:
+def _read_facts(reply: JsonObject) -> Told:
     """Pick out of a reply who answered and what it took, as Converse or as the model words it."""
     facts: dict[str, Any] = {**facts_of_usage(reply)}
     for place, ending in (("usage", "Tokens"), (_COUNTS, "TokenCount")):
         for side in ("input", "output"):
             count = value_at(reply, place, f"{side}{ending}")
             facts |= {} if count is None else {f"{side}_tokens": count}
-    return sensible(facts)
+    return facts
 
 
 def _part_of(chunk: JsonObject) -> JsonObject:

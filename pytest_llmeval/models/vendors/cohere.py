@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_llmeval.models.facts import Facts, sensible
+from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.models.http.dialect import RequestFacts, read_body
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import ASKING, USER
@@ -21,12 +21,11 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
     return asked._replace(sampling={**body, "top_p": body["p"]}) if "p" in body else asked
 
 
-def _read_facts(reply: JsonObject) -> Facts:
+def _read_facts(reply: JsonObject) -> Told:
     """Pick out of a reply what it took, and was billed for; version 1 has it in ``meta``."""
     usage = _object(reply.get("usage") or reply.get("meta"))
     tokens = _object(usage.get("billed_units") or usage.get("tokens"))
-    counts = {name: tokens.get(name) for name in ("input_tokens", "output_tokens")}
-    return sensible(counts)
+    return {name: tokens.get(name) for name in ("input_tokens", "output_tokens")}
 
 
 def _has_message(reply: JsonObject) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.models.facts import Facts, sensible
+from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.models.http.dialect import RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import SYSTEM, USER, as_json
@@ -41,7 +41,7 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
     )
 
 
-def _read_facts(reply: JsonObject) -> Facts:
+def _read_facts(reply: JsonObject) -> Told:
     """Pick out of a reply who answered and what it took; counts of 0 are left out on the wire."""
     facts: dict[str, Any] = {"model": reply.get("modelVersion")}
     usage = reply.get("usageMetadata")
@@ -49,7 +49,7 @@ def _read_facts(reply: JsonObject) -> Facts:
         facts["input_tokens"] = _sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
         facts["output_tokens"] = _sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
         facts["cached_input_tokens"] = usage.get("cachedContentTokenCount") or None
-    return sensible(facts)
+    return facts
 
 
 def _sum(usage: Mapping[str, Any], *names: str) -> int | None:
@@ -151,8 +151,8 @@ def _reply_limit(body: JsonObject) -> object:
     return limit * max(copies, 1) if isinstance(limit, int) and isinstance(copies, int) else limit
 
 
-def _headers() -> Headers:
-    return {"x-goog-api-key": VENDOR.key()}
+def _headers(key: str) -> Headers:
+    return {"x-goog-api-key": key}
 
 
 def _body(_model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:

@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
+from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
-from pytest_llmeval.models.facts import Facts, sensible
 from pytest_llmeval.models.http.dialect import RequestFacts, read_body
 from pytest_llmeval.models.http.sender import CONNECT_SECONDS
 from pytest_llmeval.models.http.stream import JsonObject
@@ -22,18 +22,17 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 11434
 
 
-def _read_facts(reply: JsonObject) -> Facts:
+def _read_facts(reply: JsonObject) -> Told:
     """Pick out of a reply who answered and what it took.
 
     Args:
         reply: of chat, generate or embed.
     """
-    facts = {
+    return {
         "model": reply.get("model"),
         "input_tokens": reply.get("prompt_eval_count"),
         "output_tokens": reply.get("eval_count"),
     }
-    return sensible(facts)
 
 
 def _read_request(path: str, body: JsonObject) -> RequestFacts:

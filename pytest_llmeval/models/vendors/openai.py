@@ -111,8 +111,8 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
     )
 
 
-def _headers() -> Headers:
-    headers = {"authorization": f"Bearer {VENDOR.key()}"}
+def _headers(key: str) -> Headers:
+    headers = {"authorization": f"Bearer {key}"}
     for name, variable in (
         ("openai-organization", "OPENAI_ORG_ID"),
         ("openai-project", "OPENAI_PROJECT_ID"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,14 +10,15 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Self, cast
-from urllib.parse import SplitResult, quote
+from urllib.parse import SplitResult, quote, urlsplit
 
 from pytest_llmeval.cache.key import value_at
+from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.errors import ProviderNotInstalled
-from pytest_llmeval.models.facts import Facts, sensible
-from pytest_llmeval.models.http.dialect import Dialect
+from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, Dialect, HttpRequest
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.stream import JsonObject
+from pytest_llmeval.models.message import text_of
 from pytest_llmeval.vendors import VENDORS, ServiceLine
 
 Headers = Mapping[str, str]
@@ -27,6 +27,11 @@ Transport = Any  # httpx and httpx2 have one each, blocking and awaitable
 
 def _never(*_: object) -> bool:
     return False
+
+
+def bearer(key: str) -> Headers:
+    """Word the header of a key as most vendors want it; none without a key."""
+    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def _no_options(_: Transport) -> dict[str, Any]:
@@ -45,8 +50,8 @@ class Vendor(Dialect):
         chat_path: what comes after that in the URL of a question of our own; ``{model}`` stands
             for the model's name.
         needs_key: without one nobody is answered.
-        headers: reads those of a question of our own, besides its content type; None for a
-            bearer's token.
+        headers: words those of a question of our own, given the key, "" for none; besides its
+            content type.
         body: words a question: name of the model, messages, parameters of the test.
         rebuild: makes the SDK's own object of a reply, once the SDK is imported; without an SDK
             the reply stays the object that its JSON is.
@@ -62,7 +67,7 @@ class Vendor(Dialect):
     base_url: Callable[[], str]
     chat_path: str
     needs_key: bool = True
-    headers: Callable[[], Headers] | None = None
+    headers: Callable[[str], Headers] = bearer
     body: Callable[[str, Sequence[Any], Mapping[str, Any]], JsonObject]
     rebuild: Callable[[dict[str, Any]], object] = dict
     client_options: Callable[[Transport], dict[str, Any]] = _no_options
@@ -81,11 +86,32 @@ class Vendor(Dialect):
         said = self.common(next(iter(self.said(reply)), None))
         return text_of(said.get("content") if isinstance(said, Mapping) else said)
 
-    def question_headers(self) -> Headers:
-        """Read the headers of a question of our own."""
-        if self.headers is not None:
-            return self.headers()
-        return {"authorization": f"Bearer {self.key()}"} if self.key() else {}
+    def question(
+        self, model: str, messages: Sequence[Any], params: Mapping[str, Any]
+    ) -> tuple[str, HttpRequest]:
+        """Word a question of our own: its URL, and the request.
+
+        Args:
+            model: its name.
+            messages: in the words that most vendors share.
+            params: of the test.
+        """
+        url, key = self.chat_url(model), self.key()
+        headers = {**self.headers(key), "content-type": "application/json"}
+        body = self.body(model, messages, params)
+        if self.needs_key and not key:
+            headers["authorization"] = PLACEHOLDER_KEY
+        parts = urlsplit(url)
+        request = HttpRequest(
+            method="POST",
+            origin=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}",
+            path=parts.path,
+            query=parts.query,
+            headers=headers,
+            body=body,
+            asked=self.read_request(parts.path, body),
+        )
+        return url, request
 
     def chat_url(self, model: str) -> str:
         """Read where a question of our own to a model goes."""
@@ -102,11 +128,11 @@ class Vendor(Dialect):
             base_variable="",
         )
 
-    def sdk_object(self, reply: dict[str, Any]) -> object:
+    def sdk_object(self, reply: JsonObject) -> object:
         """Make the SDK's own object of a reply; raises as ``import_sdk``."""
         if VENDORS[self.provider].sdk:
             self.import_sdk()
-        return self.rebuild(reply)
+        return self.rebuild(dict(reply))
 
     def import_sdk(self) -> ModuleType:
         """Import the vendor's SDK.
@@ -168,20 +194,20 @@ def _platform(sdk: str) -> object:
     return None
 
 
-def facts_of_usage(reply: JsonObject) -> Facts:
+def facts_of_usage(reply: JsonObject) -> Told:
     """Pick out of a reply that has a ``usage`` who answered and what it took."""
     usage = reply.get("usage") or value_at(reply, "x_groq", "usage")  # in a stream of Groq's
     tokens = usage if isinstance(usage, dict) else {}
     details = tokens.get("prompt_tokens_details", tokens.get("input_tokens_details"))
-    facts = {
+    details = details if isinstance(details, dict) else {}
+    return {
         "model": reply.get("model"),
         "fingerprint": reply.get("system_fingerprint"),
         "input_tokens": tokens.get("prompt_tokens", tokens.get("input_tokens")),
         "output_tokens": tokens.get("completion_tokens", tokens.get("output_tokens")),
-        "cached_input_tokens": value_at(details, "cached_tokens") or None,
+        "cached_input_tokens": details.get("cached_tokens") or None,
         "tier": reply.get("service_tier", tokens.get("service_tier")),
     }
-    return sensible(facts)
 
 
 def system_apart(messages: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -207,17 +233,3 @@ def text_parts(content: object) -> list[Any]:
     """Word what a message says as parts: a text, or what is in an API's own words already."""
     listed = content if isinstance(content, list) else [content]
     return [{"text": part} if isinstance(part, str) else part for part in listed]
-
-
-def text_of(content: object) -> str:
-    """Read the text of a message: one text, or the parts of which it consists."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "".join(map(_text_of_part, content))
-    return "" if content is None else json.dumps(content, ensure_ascii=False)
-
-
-def _text_of_part(part: object) -> str:
-    text = part.get("text") if isinstance(part, Mapping) else part
-    return text if isinstance(text, str) else ""

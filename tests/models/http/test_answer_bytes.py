@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_llmeval.cache.reply_facts import sensible
 from pytest_llmeval.models.http.answers import Expected, NoAnswer, read_stream
 from pytest_llmeval.models.http.answers import settled as settle
 from pytest_llmeval.models.http.dialect import AnswerCheck
@@ -16,6 +17,7 @@ from pytest_llmeval.models.http.http_reply import HttpReply, Reading
 from pytest_llmeval.models.http.stream import MOST_OPEN
 from pytest_llmeval.models.vendors import anthropic, ollama
 from pytest_llmeval.models.vendors.openai import VENDOR
+from pytest_llmeval.originals import Clock
 from tests.servers.openai_streams import (
     DONE,
     chat_stream,
@@ -100,7 +102,10 @@ def test_a_complete_stream_tells_who_answered_and_what_it_took(
 
     vendor = SPOKEN.get(kind, VENDOR)
 
-    assert vendor.read_facts(read_stream(b"".join(COMPLETE[kind]), vendor)) == {**facts, **tokens}
+    assert sensible(vendor.read_facts(read_stream(b"".join(COMPLETE[kind]), vendor))) == {
+        **facts,
+        **tokens,
+    }
 
 
 def test_what_only_the_first_chunk_knows_is_not_lost() -> None:
@@ -362,7 +367,7 @@ def test_where_chunks_are_cut_makes_no_difference(kind: str, data: st.DataObject
     places = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
     edges = zip([0, *places], [*places, len(whole)], strict=True)
 
-    body = Reading().add_all(whole[start:end] for start, end in edges)
+    body = Reading(0.0).add_all(whole[start:end] for start, end in edges)
     reply = settled(HttpReply(status=200, body=body), was_asked_for=True)
 
     assert reply.body == whole
@@ -473,8 +478,7 @@ def test_a_piece_is_looked_for_among_the_latest_items_alone() -> None:
 
 
 def test_the_time_of_the_first_chunk_is_noted() -> None:
-    reading = Reading()
-    reading.started -= 100
+    reading = Reading(Clock.seconds() - 100)
 
     assert reading.add_all([b"a", b"", b"b"]) == b"ab"
     assert reading.first is not None
@@ -482,7 +486,7 @@ def test_the_time_of_the_first_chunk_is_noted() -> None:
 
 
 def test_nothing_has_no_first_chunk() -> None:
-    reading = Reading()
+    reading = Reading(0.0)
 
     assert (reading.add_all([]), reading.first) == (b"", None)
 

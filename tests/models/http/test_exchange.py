@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.cache.reply_facts import sensible
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.attempt import NetworkFailed, Send, Services
@@ -31,7 +33,8 @@ def request(**changes: object) -> HttpRequest:
         "headers": {},
         "body": BODY,
     }
-    return HttpRequest(**{**fields, **changes})  # type: ignore[arg-type]  # by name
+    every: dict[str, Any] = {**fields, **changes}
+    return HttpRequest(**every, asked=VENDOR.read_request(every["path"], every["body"]))
 
 
 def answer(exchange: Exchange, sent: HttpRequest, send: Send) -> StoredReply:
@@ -316,7 +319,7 @@ def test_a_network_error_is_recorded_by_its_type(session: Session, trial: Counti
 def test_facts_are_read_from_every_kind_of_reply(
     reply: dict[str, object], facts: dict[str, object]
 ) -> None:
-    assert VENDOR.read_facts(reply) == facts
+    assert sensible(VENDOR.read_facts(reply)) == facts
 
 
 def test_a_reply_that_is_no_object_has_no_facts(session: Session, trial: CountingTrial) -> None:

@@ -16,6 +16,7 @@ from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.http import sender
 from pytest_llmeval.models.http.attempt import NetworkFailed
+from pytest_llmeval.models.http.dialect import HttpRequest, read_body
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
 from pytest_llmeval.models.http.sender import Sender, newest
 from tests.models.conftest import CountingTrial, Session, encrypted
@@ -35,13 +36,24 @@ def unhurried() -> Deadline:
     return Deadline(60, TimeLimit().worker)
 
 
+def asking(**headers: str) -> HttpRequest:
+    every = {"content-type": "application/json", **headers}
+    return HttpRequest(
+        method="POST",
+        origin="",
+        path="",
+        query="",
+        headers=every,
+        body=QUESTION,
+        asked=read_body("", QUESTION),
+    )
+
+
 def post(
     line: Sender, server: OpenAIServer, *, query: str = "", deadline: Deadline | None = None
 ) -> HttpReply:
     url = f"{server.url}/chat/completions{query}"
-    headers = {"content-type": "application/json"}
-    content = json.dumps(QUESTION).encode()
-    return line.post(url, headers=headers, content=content, deadline=deadline or unhurried())
+    return line.post(url, asking(), deadline or unhurried())
 
 
 def idle(line: Sender) -> list[Any]:
@@ -121,13 +133,13 @@ def test_a_reply_that_breaks_off_is_none(line: Sender, server: OpenAIServer, dro
 
 def test_a_server_that_is_not_there_is_a_network_failure(line: Sender) -> None:
     with pytest.raises(NetworkFailed, match="ConnectionRefusedError"):
-        line.post("http://127.0.0.1:9/v1", headers={}, content=b"{}", deadline=unhurried())
+        line.post("http://127.0.0.1:9/v1", asking(), unhurried())
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:999999/v1", "http://exa mple/v1"])
 def test_a_url_that_is_none_is_a_network_failure(line: Sender, url: str) -> None:
     with pytest.raises(NetworkFailed):
-        line.post(url, headers={}, content=b"{}", deadline=unhurried())
+        line.post(url, asking(), unhurried())
 
 
 @pytest.mark.parametrize("scripted", [Scripted(delay=NEVER), Scripted(trickle=0.05)])
@@ -163,7 +175,7 @@ def test_a_host_that_cannot_be_reached_in_time_is_given_up(
     monkeypatch.setattr(socket, "create_connection", lambda *_args, **_options: ended.wait(300))
 
     with pytest.raises(TimeIsUp):
-        line.post("http://127.0.0.1:9/v1", {}, b"{}", Deadline(0.05, TimeLimit().worker))
+        line.post("http://127.0.0.1:9/v1", asking(), Deadline(0.05, TimeLimit().worker))
     ended.set()
 
 
@@ -228,15 +240,10 @@ def test_a_certificate_must_be_trusted(
     url = f"{encrypted(server, certificate)}/v1/chat/completions"
     if is_trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert (
-            line.post(
-                url, headers={}, content=json.dumps(QUESTION).encode(), deadline=unhurried()
-            ).status
-            == 200
-        )
+        assert line.post(url, asking(), unhurried()).status == 200
         return
     with pytest.raises(NetworkFailed, match="SSLCertVerificationError"):
-        line.post(url, headers={}, content=b"{}", deadline=unhurried())
+        line.post(url, asking(), unhurried())
 
 
 @pytest.mark.parametrize(
@@ -255,7 +262,7 @@ def test_a_head_is_one_head(
 ) -> None:
     url = f"{server.url}/chat/completions{query}"
     with pytest.raises(NetworkFailed):
-        line.post(url, headers, b"{}", unhurried())
+        line.post(url, asking(**headers), unhurried())
 
     assert server.requests == []
 

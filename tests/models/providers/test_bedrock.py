@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.cache.reply_facts import usage_of
 from pytest_llmeval.models.http.answers import NoAnswer, read_stream
 from pytest_llmeval.models.vendors.bedrock import VENDOR
 from pytest_llmeval.transcripts.messages import read_reply
@@ -131,7 +132,7 @@ def test_a_failure_in_a_stream_is_that_of_a_plain_request(event: bytes, status: 
 def test_a_transcript_has_what_was_said(body: bytes) -> None:
     reply = StoredReply(
         draw="d", sha256="", body=body, status=200, headers={}, facts={}, session="", created="",
-        replayed=True,
+        replayed=True, usage=usage_of({}),
     )  # fmt: skip
 
     assert [message.text for message in read_reply(reply, VENDOR)] == ["Lima"]

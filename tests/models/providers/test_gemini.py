@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pytest_llmeval.cache.reply_facts import sensible
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss, SettingsError
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY
 from pytest_llmeval.models.prices import Prices, most_input_tokens
@@ -443,7 +444,7 @@ def test_under_replay_nothing_goes_out(begin: Callable[..., Session], server: Ge
     ],
 )
 def test_tokens_of_thoughts_and_tools_count(usage: object, tokens: tuple[int, int]) -> None:
-    facts = VENDOR.read_facts({"usageMetadata": usage})
+    facts = sensible(VENDOR.read_facts({"usageMetadata": usage}))
 
     assert (facts.get("input_tokens"), facts.get("output_tokens")) == tokens
 

@@ -1,7 +1,6 @@
 """Facts of a reply about its call: who answered, and what it took.
 
-A vendor's module finds the facts in the reply. They are read once, when the reply is paid for, and
-kept beside it.
+A vendor's module finds them in the reply when it is paid for. Those that make sense are kept.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ LARGEST_NUMBER = 2**53 - 1  # beyond it readers of JSON round
 LONGEST_NAME = 500  # characters of a model, a fingerprint or a tier
 _NAMES = ("model", "fingerprint", "tier")
 _NUMBERS: Mapping[str, tuple[type, ...]] = {
-    "input_tokens": (int,),
-    "output_tokens": (int,),
-    "cached_input_tokens": (int,),
-    "seconds": (int, float),
+    **dict.fromkeys(("input_tokens", "output_tokens", "cached_input_tokens"), (int,)),
+    **dict.fromkeys(("first_chunk_seconds", "seconds"), (int, float)),
 }
+_USAGE = tuple(field.name for field in fields(Usage))
 USUAL_TIERS = (None, "auto", "default", "on_demand", "standard")
 
-Facts = Mapping[str, Parameter]  # by name
+Told = Mapping[str, Any]  # by name, as a reply has them
+Facts = Mapping[str, Parameter]  # by name, those that make sense
 
 
-def sensible(facts: Mapping[str, Any]) -> dict[str, Any]:
+def sensible(facts: Told) -> dict[str, Any]:
     """Keep the facts that make sense: names, counts of tokens, and seconds.
 
     Args:
@@ -46,6 +45,7 @@ def sensible(facts: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def usage_of(facts: Mapping[str, Any]) -> Usage:
+def usage_of(facts: Facts) -> Usage:
     """Pick from sensible facts what the reply took."""
-    return Usage(**{field.name: facts.get(field.name) for field in fields(Usage)})
+    told: Any = facts.get
+    return Usage(**dict(zip(_USAGE, map(told, _USAGE), strict=True)))
