@@ -1,0 +1,96 @@
+"""Looks at a test before all repeats are made, by which its level is kept.
+
+A group-sequential test with a spending function: each planned look has a limit for z, and looks
+may end the test at any of them. The p-value of such a test is the least level at which it would
+have stopped so far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from pytest_llmeval.stats.multiplicity import spending_bounds
+
+FEWEST_REPEATS = 3  # of fewer there is one look, at the end
+_SHARES = (0.4, 0.6)  # of the repeats: the looks before the last one
+_LEAST = 2  # repeats at a look
+_SMALLEST, _LARGEST = 1e-12, 0.5  # levels between which a sequential p is looked for
+_TOLERANCE = 1e-7  # of such a level, as a share of it
+
+
+def planned_looks(repeats: int) -> tuple[int, ...]:
+    """Return after how many repeats of each case a function is looked at; the last are all.
+
+    Args:
+        repeats: of each case, at least 1.
+    """
+    if repeats < FEWEST_REPEATS:
+        return (repeats,)
+    # a product such as .6 x 5 may lie just above its value
+    early = {max(_LEAST, ceil(share * repeats - 1e-9)) for share in _SHARES}
+    return tuple(sorted({*early, repeats}))
+
+
+def information(baseline: float, looks: Sequence[int]) -> tuple[float, ...]:
+    """Return which share of the information there is at each look, ascending to 1.
+
+    Args:
+        baseline: the harmonic mean of the baseline's trials over the changed cases, > 0.
+        looks: repeats of each case at each look, ascending.
+
+    Source:
+        The variance of a case's difference is s^2 (1/n0 + 1/r) with equal spread on both sides.
+    """
+    last = 1 / baseline + 1 / looks[-1]
+    return tuple(last / (1 / baseline + 1 / repeats) for repeats in looks)
+
+
+@dataclass(frozen=True)
+class EarlyLooks:
+    """The planned looks at one comparison.
+
+    Attributes:
+        shares: of the information at each look, ascending, the last at most 1.
+    """
+
+    shares: tuple[float, ...]
+
+    def limits(self, alpha: float) -> tuple[float, ...]:
+        """Return the z above which each look may stop.
+
+        Args:
+            alpha: one-sided level over all looks, in (0, 0.5).
+        """
+        return spending_bounds(self.shares, alpha=alpha)
+
+    def sequential_p(self, z_values: Sequence[float]) -> tuple[float, ...]:
+        """Return after each look the least level at which the test would have stopped by then.
+
+        Args:
+            z_values: of the looks so far, at most as many as are planned.
+
+        Source:
+            Liu and Anderson (2008), JASA 103, 1621-1630: the stagewise p-value of a
+            group-sequential test is valid whenever it is stopped.
+        """
+        found: list[float] = []
+        for look, z in enumerate(z_values):
+            found.append(min([*found[-1:], self._level(look, z)]))
+        return tuple(found)
+
+    def _level(self, look: int, z: float) -> float:
+        """Return the level at which the limit of a look is ``z``; 1 above one half."""
+        from scipy import optimize
+
+        def excess(level: float) -> float:
+            return spending_bounds(self.shares[: look + 1], alpha=math.exp(level))[look] - z
+
+        low, high = math.log(_SMALLEST), math.log(_LARGEST)
+        if excess(high) > 0:
+            return 1.0
+        if excess(low) < 0:
+            return _SMALLEST
+        return math.exp(float(optimize.brentq(excess, low, high, xtol=_TOLERANCE)))

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_llmeval.stats.early_looks import EarlyLooks, information, planned_looks
+
+VECTORS = Path(__file__).parents[3] / "shared" / "seq_vectors.json"
+
+
+def vectors(kind: str) -> list[dict[str, Any]]:
+    """Read the limits, or the p-values, that were worked out elsewhere; none where they are not."""
+    found: list[dict[str, Any]] = json.loads(VECTORS.read_text())[kind] if VECTORS.exists() else []
+    return found
+
+
+@pytest.mark.parametrize(
+    ("repeats", "looks"),
+    [
+        (1, (1,)),
+        (2, (2,)),
+        (3, (2, 3)),
+        (4, (2, 3, 4)),
+        (5, (2, 3, 5)),
+        (6, (3, 4, 6)),
+        (10, (4, 6, 10)),
+    ],
+)
+def test_a_function_is_looked_at_when_two_and_three_fifths_of_its_repeats_are_made(
+    repeats: int, looks: tuple[int, ...]
+) -> None:
+    assert planned_looks(repeats) == looks
+
+
+def test_with_a_larger_baseline_early_repeats_are_a_smaller_share_of_the_information() -> None:
+    assert information(5, (2, 3, 5)) == pytest.approx((0.571429, 0.75, 1.0), abs=1e-6)
+    assert information(10, (2, 3, 5)) == pytest.approx((0.5, 0.692308, 1.0), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "alpha", "limits"),
+    [
+        (5, 0.05, (2.3447, 2.0376, 1.7222)),
+        (10, 0.05, (2.5380, 2.1250, 1.7041)),
+        (10, 0.00625, (3.6944, 3.0967, 2.5170)),
+        (20, 0.01, (3.6461, 2.9932, 2.3442)),
+    ],
+)
+def test_the_limits_are_those_of_a_multivariate_normal(
+    baseline: float, alpha: float, limits: tuple[float, ...]
+) -> None:
+    looks = EarlyLooks(information(baseline, (2, 3, 5)))
+    assert looks.limits(alpha) == pytest.approx(limits, abs=1e-4)
+
+
+@pytest.mark.parametrize("given", vectors("bounds"), ids=str)
+def test_all_limits_that_were_worked_out_elsewhere(given: dict[str, Any]) -> None:
+    looks = EarlyLooks(information(given["baseline_repeats"], given["looks"]))
+    assert looks.limits(given["alpha"]) == pytest.approx(given["z"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("z_values", "p_values"),
+    [
+        ((1.0, 1.5, 1.8), (0.3189, 0.1421, 0.0403)),
+        ((2.6, 1.0, 1.0), (0.0454, 0.0454, 0.0454)),
+        ((0.0, 0.0, 1.704), (1.0, 1.0, 0.0500)),
+        ((3.5, 3.5, 3.5), (0.009251, 0.002230, 0.000236)),
+        ((40.0,), (1e-12,)),
+        ((), ()),
+    ],
+)
+def test_the_p_of_several_looks_is_the_least_level_that_would_have_stopped(
+    z_values: tuple[float, ...], p_values: tuple[float, ...]
+) -> None:
+    looks = EarlyLooks(information(10, (2, 3, 5)))
+    assert looks.sequential_p(z_values) == pytest.approx(p_values, abs=1e-4)
+
+
+@pytest.mark.parametrize("given", vectors("sequential_p"), ids=str)
+def test_all_p_values_that_were_worked_out_elsewhere(given: dict[str, Any]) -> None:
+    looks = EarlyLooks(information(given["baseline_repeats"], given["looks"]))
+    assert looks.sequential_p(given["z"]) == pytest.approx(given["p"], abs=1e-4)
+
+
+def test_without_an_effect_the_p_of_all_looks_is_small_as_rarely_as_it_says() -> None:
+    shares = np.array(information(10, (2, 3, 5)))
+    steps = np.sqrt(np.diff(shares, prepend=0.0))
+    paths = np.cumsum(np.random.default_rng(3).normal(size=(200_000, 3)) * steps, axis=1)
+    limits = EarlyLooks(tuple(shares)).limits(0.05)
+    stopped = np.any(paths / np.sqrt(shares) > limits, axis=1)
+    assert np.mean(stopped) == pytest.approx(0.05, abs=0.003)
