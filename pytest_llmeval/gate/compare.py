@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from pytest_llmeval.gate.accepted import accept
-from pytest_llmeval.gate.changes import CallsOfBoth
-from pytest_llmeval.gate.conclusion import (
-    conclude,
-    conclude_gone,
-    conclude_new,
-    describe_ungated,
-    examine,
-)
-from pytest_llmeval.gate.edited import find_edits
+from pytest_llmeval.gate.both_runs import BothRuns, Entry
+from pytest_llmeval.gate.conclusion import conclude
 from pytest_llmeval.gate.family import Name, adjusted_together
 from pytest_llmeval.gate.gone import Missing
-from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Method, Verdict, Why
-from pytest_llmeval.gate.scoring import (
-    CostOf,
-    Side,
-    gated_metrics,
-    measured,
-    records,
-    sides_of,
-    ungated_metrics,
-)
-from pytest_llmeval.records import MEASURED_METRICS, Run, distinct_names, filters_of
-from pytest_llmeval.settings import AnyTest, GateRules
-from pytest_llmeval.stats.sample import CaseScores, SignificanceResult
-from pytest_llmeval.vendors import MODEL_FIXTURES
-
-Tested = tuple[Pairing, Method, SignificanceResult]
-Entry = FunctionComparison | Tested
+from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.scoring import CostOf, measured
+from pytest_llmeval.records import Run, distinct_names, filters_of
+from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.sample import CaseScores
 
 
 def compare(
@@ -64,7 +44,7 @@ def compare(
         A comparison for each test function and gated metric, and the verdict on all.
     """
     runs = measured(baseline, cost_of=cost_of), measured(run, cost_of=cost_of)
-    both = _BothRuns(*runs, rules, main=main)
+    both = BothRuns(*runs, rules, main=main)
     missing = Missing(
         both.sides,
         both.current,
@@ -79,9 +59,9 @@ def compare(
 
 
 def _overall(
-    both: _BothRuns, missing: Missing, in_part: Collection[str], rules: GateRules
+    both: BothRuns, missing: Missing, in_part: Collection[str], rules: GateRules
 ) -> Comparison:
-    concluded = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
+    concluded = _concluded([*both.collected(missing.given_up, in_part), *both.gone(missing)], rules)
     names = distinct_names([*both.sides, *both.current])
     noted = [replace(both.with_changes_of_test(one), name=names[one.function]) for one in concluded]
     functions = accept(noted, rules.accept, baseline=both.baseline)
@@ -110,132 +90,6 @@ def _in_part(baseline: Run, run: Run, *, typed: Sequence[str] | None) -> Collect
     return () if run.complete and not meant else run.partial
 
 
-class _BothRuns:
-    """The functions of both runs, and the calls of those that both have.
-
-    Attributes:
-        sides: the functions of the baseline; ``current`` those of this run.
-        baseline: the run that is compared with.
-    """
-
-    def __init__(self, baseline: Run, run: Run, rules: GateRules, *, main: Run | None) -> None:
-        self.sides, self.current = sides_of(baseline), sides_of(run)
-        self.baseline = baseline
-        self._rules = rules
-        self._tests = baseline.tests, run.tests
-        self._fixtures = baseline.fixtures, run.fixtures
-        self._calls = {
-            name: CallsOfBoth(self.sides[name].trials, side.trials)
-            for name, side in self.current.items()
-            if name in self.sides
-        }
-        of_main = {} if main is None else sides_of(main)
-        self._edits = {
-            name: find_edits(
-                self.sides[name], self.current[name], rule=rules.edited, main=of_main.get(name)
-            )
-            for name in self._calls
-        }
-
-    def collected(self, missing: Missing, in_part: Collection[str]) -> Iterator[Entry]:
-        """Examine every gated metric of every function that this run came to."""
-        for function, side in self.current.items():
-            if not side.every_trial():
-                continue  # the session was stopped before it came to this function
-            baseline, in_full = self.sides.get(function), function not in in_part
-            main_gates = () if baseline is None else gated_metrics(baseline)
-            for metric in dict.fromkeys((*gated_metrics(side), *main_gates)):
-                if (function, metric) in missing.given_up:
-                    continue
-                kept = metric in main_gates
-                if baseline is None or not (kept or records(baseline.every_trial(), metric)):
-                    partial = not (in_full and side.ran_in_full)
-                    yield conclude_new(side, metric, partial=partial, rules=self._rules)
-                    continue
-                pairing = Pairing(
-                    baseline,
-                    side,
-                    metric,
-                    calls=self._calls[function],
-                    better=(baseline if kept else side).better(metric),
-                    test=_test_of(metric, self._rules.test),
-                    in_full=in_full,
-                    edits=self._edits[function],
-                    replaced=self._replaced(function),
-                )
-                found = examine(pairing, self._rules)
-                yield found if isinstance(found, FunctionComparison) else (pairing, *found)
-
-    def gone(self, missing: Missing) -> Iterator[FunctionComparison]:
-        """Write down the functions that only the baseline has."""
-        for function in missing.functions:
-            for metric in gated_metrics(self.sides[function]):
-                yield conclude_gone(self.sides[function], metric, why=missing.why(function))
-
-    def ungated(self, functions: Sequence[FunctionComparison]) -> Iterator[FunctionComparison]:
-        """Describe whatever else the functions of both runs have."""
-        for function, calls in self._calls.items():
-            baseline, side = self.sides[function], self.current[function]
-            gated = [one.metric for one in functions if one.function == function]
-            trials = [*baseline.every_trial(), *side.every_trial()]
-            for metric in ungated_metrics(trials, gated):
-                better, test = side.better(metric), _test_of(metric, "paired-t")
-                pairing = Pairing(
-                    baseline,
-                    side,
-                    metric,
-                    calls=calls,
-                    better=better,
-                    test=test,
-                    edits=self._edits[function],
-                )
-                if pairing.pairs:
-                    yield describe_ungated(pairing, alpha=self._rules.alpha)
-
-    def with_changes_of_test(self, one: FunctionComparison) -> FunctionComparison:
-        """Note whether the code of the test, or of one of its fixtures, has changed."""
-        name = one.function
-        if name not in self._calls:
-            return one
-        digests = {tests.get(name) for tests in self._tests}
-        old, new = (fixtures.get(name, {}) for fixtures in self._fixtures)
-        return replace(
-            one,
-            test_changed=len(digests - {None}) > 1,
-            fixtures_changed=tuple(
-                sorted(one for one in old.keys() & new.keys() if old[one] != new[one])
-            ),
-        )
-
-    def _replaced(self, function: str) -> Collection[str]:
-        """Name the fixtures of ours that the project replaces here, and not in the baseline."""
-        old, new = (fixtures.get(function, {}) for fixtures in self._fixtures)
-        return MODEL_FIXTURES & (new.keys() - old.keys())
-
-    def notes_on_fixtures(self) -> Iterator[Fact]:
-        """Tell where a fixture that asks a model was replaced by one of the project."""
-        for function in self._calls:
-            if replaced := self._replaced(function):
-                yield Fact(Why.FIXTURE_REPLACED, (function, ", ".join(sorted(replaced))))
-
-    def notes_on_markers(self) -> Iterator[Fact]:
-        """Tell where the markers of the two runs disagree."""
-        names = [name for name in self.sides if name in self.current]
-        both = [(self.sides[name], self.current[name]) for name in names]
-        for side, other in both:
-            for metric in gated_metrics(side):
-                better, wanted = side.better(metric), other.better(metric)
-                if better != wanted:
-                    yield Fact(Why.OTHER_DIRECTION, (f"{side.function}:{metric}", better, wanted))
-        for side, other in both:
-            if _tied_otherwise(side, other):
-                yield Fact(Why.TIED_OTHERWISE, (side.function,))
-
-
-def _test_of(metric: str, chosen: AnyTest) -> AnyTest:
-    return "log-ratio" if metric in MEASURED_METRICS else chosen
-
-
 def _concluded(entries: Sequence[Entry], rules: GateRules) -> tuple[FunctionComparison, ...]:
     """Adjust the p-values of all tests together, then give each its verdict."""
     tested = [entry for entry in entries if not isinstance(entry, FunctionComparison)]
@@ -244,15 +98,6 @@ def _concluded(entries: Sequence[Entry], rules: GateRules) -> tuple[FunctionComp
     return tuple(
         entry if isinstance(entry, FunctionComparison) else conclude(*entry, family, rules)
         for entry in entries
-    )
-
-
-def _tied_otherwise(baseline: Side, current: Side) -> bool:
-    """Tell whether the markers of the two runs put common cases into unlike units."""
-    return any(
-        (one.cluster, one.wording, one.topic) != (other.cluster, other.wording, other.topic)
-        for name, one in baseline.cases.items()
-        if (other := current.cases.get(name)) is not None
     )
 
 

@@ -6,7 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Literal
+from typing import (
+    Literal,
+    NamedTuple,
+)
 
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.scoring import NO_TRIALS, PassHat, Scale, Scored, TrialCounts, pass_hat
@@ -271,6 +274,22 @@ class Evidence:
     identical_repeats: bool = False
     settle_cases: int | None = None
     settle_repeats: int | None = None
+
+
+class Look(NamedTuple):
+    """A look at a comparison after so many repeats of each case.
+
+    Attributes:
+        p: of the drop, by the trials so far; ``z`` is its quantile.
+        limit: the z from which the look could have stopped, were nothing else compared.
+        sequential_p: of all looks so far.
+    """
+
+    repeats: int
+    p: float
+    z: float
+    limit: float
+    sequential_p: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.gate.early_stopping import (
+    Pair,
+    examined_after,
+    family_size,
+    is_settled,
+    looked,
+)
+from pytest_llmeval.records import Run
+from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.early_looks import EarlyLooks, information
+from tests.gate.builders import a_case, a_run
+
+EXAMPLES = Path(__file__).parents[3] / "shared" / "seq_examples.json"
+LOOKS = (2, 3, 5)
+DECISIONS = {"on": "", "end": "", "red": "red", "calm": "calm"}
+
+
+def examples() -> list[Any]:
+    """Read whole suites whose figures were worked out elsewhere; none where they are not."""
+    found: list[Any] = json.loads(EXAMPLES.read_text()) if EXAMPLES.exists() else []
+    return found
+
+
+def outcomes(hits: int, of: int) -> str:
+    return "p" * hits + "m" * (of - hits)
+
+
+def rounds(*hits: int) -> str:
+    """The trials of a case that has so many hits after each look."""
+    letters, before, ran = "", 0, 0
+    for now, repeats in zip(hits, LOOKS, strict=True):
+        letters += outcomes(now - before, repeats - ran)
+        before, ran = now, repeats
+    return letters
+
+
+def suite_of(given: dict[str, Any]) -> tuple[Run, Run]:
+    size = given["baseline_repeats"]
+    names = [f"c{number}" for number in range(len(given["baseline_hits"]))]
+    before = [
+        a_case(name, outcomes(hits, size))
+        for name, hits in zip(names, given["baseline_hits"], strict=True)
+    ]
+    after = [
+        a_case(name, rounds(*hits), request="v2")
+        for name, *hits in zip(names, *given["hits"], strict=True)
+    ]
+    same = [f"same{number}" for number in range(given["unchanged"])]
+    before += [a_case(name, "p" * size) for name in same]
+    after += [a_case(name, "ppppp") for name in same]
+    return a_run(*before), a_run(*after)
+
+
+@pytest.mark.parametrize("given", examples(), ids=lambda one: str(one["name"]))
+def test_a_suite_that_was_worked_out_elsewhere_is_decided_alike(given: dict[str, Any]) -> None:
+    """Figures and decisions, but for the exact test, which counts the observed outcome by half."""
+    baseline, run = suite_of(given)
+    rules = GateRules(alpha=given["alpha"], target=given["target"])
+    shares = EarlyLooks(information(given["baseline_repeats"], LOOKS))
+    elsewhere = shares.sequential_p([step["z"] for step in given["steps"]])
+    pairs: list[Pair] = []
+    for at, step in enumerate(given["steps"]):
+        (tested,) = examined_after(baseline, run, rules, repeats=step["repeats"]).values()
+        assert tested is not None
+        pairs.append(Pair(step["repeats"], tested))
+        found = looked(pairs, planned=LOOKS, rules=rules, family=given["functions"])
+        assert found is not None
+        exact, last = tested[0].exact, found.looks[-1]
+        assert exact is not None
+        assert exact.worse == pytest.approx(step["exact"], rel=1e-4)
+        assert last.p == pytest.approx(step["p"], rel=1e-4) or last.p >= exact.mid_p.worse
+        assert last.p <= step["p"] * (1 + 1e-4)
+        assert last.limit == pytest.approx(step["limit"], abs=1e-4)
+        assert elsewhere[at] == pytest.approx(step["sequential_p"], abs=1e-4)
+        assert found.settled == DECISIONS[step["decision"]]
+
+
+def test_a_comparison_without_a_look_is_not_settled() -> None:
+    assert looked([Pair(2, None)], planned=LOOKS, rules=GateRules(), family=1) is None
+
+
+def of_rates(before: str, after: str, *, cases: int = 12, function: str = "test_f") -> list[Any]:
+    return [
+        a_case(f"c{number}", letters, function=function, request=request)
+        for number in range(cases)
+        for letters, request in [(before, "v1")] * (after == "") + [(after, "v2")] * (after != "")
+    ]
+
+
+def test_a_function_is_settled_once_each_of_its_metrics_is() -> None:
+    baseline = a_run(*of_rates("pppppppppp", "", cases=60))
+    broken, same = (a_run(*of_rates("", letters, cases=60)) for letters in ("mmmmm", "ppppp"))
+    rules = GateRules()
+    assert family_size(baseline, broken, rules) == 1
+    for run in (broken, same):
+        assert is_settled(baseline, run, rules, repeats=(2,), family=1)
+    wobbled = [
+        a_case(f"c{number}", "mpppp" if number < 4 else "ppppp", request="v2")
+        for number in range(60)
+    ]
+    assert not is_settled(baseline, a_run(*wobbled), rules, repeats=(2,), family=1)
+
+
+def test_below_six_units_nothing_is_settled_early() -> None:
+    baseline = a_run(*of_rates("pppppppppp", "", cases=5))
+    assert not is_settled(
+        baseline, a_run(*of_rates("", "mmmmm", cases=5)), GateRules(), repeats=(2, 3), family=1
+    )
+
+
+def test_trials_of_later_rounds_enter_no_figure_of_a_look() -> None:
+    baseline = a_run(*of_rates("pppppppppp", ""))
+    ahead = a_run(*of_rates("", "ppmmm"))
+    whole = examined_after(baseline, ahead, GateRules(), repeats=2)
+    cut = replace(ahead, trials=tuple(one for one in ahead.trials if one.index < 2))
+    assert [one[2] for one in whole.values() if one] == [
+        one[2] for one in examined_after(baseline, cut, GateRules(), repeats=2).values() if one
+    ]
+
+
+def test_a_function_that_the_baseline_lacks_is_not_settled() -> None:
+    baseline = a_run(*of_rates("pppppppppp", "", function="test_other"))
+    new = a_run(*of_rates("", "ppppp"))
+    assert not is_settled(baseline, new, GateRules(), repeats=(2,), family=1)
