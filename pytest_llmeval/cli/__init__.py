@@ -94,4 +94,4 @@ def _message(exc: Exception) -> str:
 @click.group(cls=_Door, commands=cast("Any", _Commands()))
 @click.version_option(__version__, prog_name="llmeval")
 def main() -> None:
-    """Compare what pytest sessions with evals left behind, and look after it."""
+    """Compare the runs that your evals recorded, and look after them."""

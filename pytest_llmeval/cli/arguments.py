@@ -333,7 +333,7 @@ def settings_of(file: Path) -> Mapping[str, object] | None:
 
 existing_path = click.Path(path_type=Path, exists=True)
 function_option = click.option(
-    "--function", "name", metavar="NAME", help="Of this test function alone."
+    "--function", "name", metavar="NAME", help="Only this test function."
 )
 
 
@@ -352,9 +352,9 @@ def metric_options(command: Callable[..., None]) -> Callable[..., None]:
     """Declare the options for the metric of runs and score tables, and for its good direction."""
     better = click.option(
         "--better", multiple=True, metavar="[NAME=]higher|lower", callback=_directions,
-        help="Which direction is good: of the only metric, or of NAME; may be repeated.",
+        help="Whether higher or lower values are better; NAME= for one of several metrics.",
     )  # fmt: skip
-    metric = click.option("--metric", metavar="NAME", help="Of this metric alone.")
+    metric = click.option("--metric", metavar="NAME", help="Only this metric.")
     return metric(better(command))
 
 
@@ -363,7 +363,7 @@ home_option = click.option(
     "home",
     type=click.Path(path_type=Path, file_okay=False),
     callback=lambda _, __, named: Home(named),
-    help="The directory that sessions know as --llm-dir; else that of a session in this folder.",
+    help="Where runs and replies are kept (default: where pytest keeps them here).",
 )
 
 
@@ -379,7 +379,7 @@ store_option = click.option(
     "--store",
     metavar=f"{SCHEME}REMOTE",
     callback=_store_named,
-    help="The store of the team; else llm_store of the ini file.",
+    help="The team's store (default: llm_store in the ini file).",
 )
 
 
@@ -389,30 +389,37 @@ def run_files(place: Path) -> list[Path]:
 
 
 def ranged(
-    name: str, check: Callable[[object], object], default: float | str | None, text: str
+    usage: str, check: Callable[[object], object], default: float | str | None, text: str
 ) -> Callable[[Any], Any]:
     """Declare an option of a command whose value is checked.
 
     Args:
-        name: without dashes.
+        usage: the typed form without dashes, ``alpha=P``.
         check: one of ``settings``.
         default: the text that is checked where nothing is typed; None for None.
         text: for ``--help``, which shows a number that is the default.
     """
+    name, _, metavar = usage.partition("=")
 
     def read(_: click.Context, __: click.Parameter, value: str | None) -> object:
         return None if value is None else checked(f"--{name}", check, value)
 
     shown = f" (default: {default:g})" if isinstance(default, float) else ""
     return click.option(
-        f"--{name}", type=str, default=default, callback=read, help=f"{text}{shown}."
+        f"--{name}",
+        type=str,
+        default=default,
+        callback=read,
+        metavar=metavar,
+        help=f"{text}{shown}.",
     )
 
 
 def rule(name: str, text: str) -> Callable[[Any], Any]:
     """Declare a rule of the gate as an option of a command, with the check of the same table."""
     field = name.replace("-", "_")
-    return ranged(name, options_of(GateRules)[field].check, getattr(GateRules(), field), text)
+    option = options_of(GateRules)[field]
+    return ranged(f"{name}={option.metavar}", option.check, getattr(GateRules(), field), text)
 
 
 def chosen(run: Run, name: str | None) -> list[FunctionScores]:

@@ -33,7 +33,7 @@ AGE = re.compile(r"(0|[1-9][0-9]{0,4})d", re.ASCII)
 
 @click.group("cache")
 def cache_command() -> None:
-    """Look into the replies that were paid for, and carry, prune or clear them."""
+    """Count, explain, copy or delete the replies in the cache."""
 
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
@@ -45,7 +45,7 @@ file_argument = click.argument(
 @cache_command.command()
 @home_option
 def stats(home: Home) -> None:
-    """Count requests, draws, generations and bytes, by model and host."""
+    """Count requests, replies and bytes, by model and host."""
     with opened(home) as store:
         echo(listing.contents(count_contents(store), home.path / "cache"))
 
@@ -53,10 +53,10 @@ def stats(home: Home) -> None:
 @cache_command.command()
 @click.argument("nodeid")
 @click.option("--run", "reference", default="last", metavar="RUN", show_default=True,
-              help="What show takes.")  # fmt: skip
+              help="The run of that case, as for show.")  # fmt: skip
 @home_option
 def why(nodeid: str, reference: str, home: Home) -> None:
-    """Say which calls of a recorded case were replayed, and why others were asked anew.
+    """Say why calls of a case were paid for, or were not.
 
     NODEID is what show takes for CASE.
     """
@@ -72,15 +72,18 @@ def why(nodeid: str, reference: str, home: Home) -> None:
 
 
 @cache_command.command()
-@click.option("--older-than", "age", required=True, metavar="DAYS", help="Such as 90d.")
+@click.option("--older-than", "age", required=True, metavar="DAYS", help="An age, such as 90d.")
 @click.option(
     "--keep-baseline", "references", multiple=True, metavar="REF",
-    help="Keep the draws of these baselines alone; else those of every recorded run. Repeatable.",
+    help="Keep the replies of REF's run (default: of every recorded run); may be repeated.",
 )  # fmt: skip
 @yes_option
 @home_option
 def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> None:
-    """Delete replies that are old and that no run, or no named baseline, needs."""
+    """Delete old replies that no run needs.
+
+    With --keep-baseline, those go that no named run needs.
+    """
     before = datetime.now(UTC) - days(age, "--older-than")
     _check(home)
     if references:
@@ -116,7 +119,10 @@ def replies_to_go(home: Home, before: datetime, kept: frozenset[str]) -> Plan[Pr
 @file_argument
 @home_option
 def export_file(path: Path, home: Home) -> None:
-    """Write all replies to a new FILE.jsonl or FILE.jsonl.gz; it holds what was asked and said."""
+    """Write all replies to a file.
+
+    FILE is new and ends in .jsonl or .jsonl.gz. It has all requests and replies in plain text.
+    """
     with opened(home) as store:
         echo([listing.exported(export(store, path), path)])
 
@@ -125,9 +131,10 @@ def export_file(path: Path, home: Home) -> None:
 @click.argument("path", metavar="PATH", type=click.Path(path_type=Path))
 @home_option
 def import_file(path: Path, home: Home) -> None:
-    """Take in the replies of PATH; none that is here is changed.
+    """Add the replies of a file or folder.
 
-    PATH is a file that export wrote, or a folder such as .llmeval: one that is empty gives nothing.
+    PATH is a file that export wrote, or a folder such as .llmeval; an empty one has none. No reply
+    that is here already is changed.
     """
     is_folder = path.is_dir()
     foreign = read_folder(path, warn=_warn) if is_folder else read_export(path)
@@ -145,7 +152,10 @@ def import_file(path: Path, home: Home) -> None:
 @yes_option
 @home_option
 def clear(home: Home, *, yes: bool) -> None:
-    """Delete all replies; runs are kept, but can no longer be replayed."""
+    """Delete all replies, also those that recorded runs need.
+
+    The runs stay. To run them once more costs the full price.
+    """
     _check(home)
     folder = home.path / "cache"
     refuse_link(folder)

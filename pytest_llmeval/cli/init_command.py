@@ -33,10 +33,10 @@ next:
 
 @click.command("init")
 def init_command() -> None:
-    """Write an example eval, the ini lines for it, and the workflow for GitHub or GitLab.
+    """Write an example eval, its ini lines and a CI workflow.
 
-    Nothing is overwritten. The example asks a function that stands in for a model: no key is
-    needed, and nothing is paid.
+    The workflow is for GitHub or GitLab. Nothing is overwritten. In the example a Python function
+    takes the place of a model: it needs no key and costs nothing.
     """
     here = Path.cwd()
     git = read_state(here)

@@ -56,13 +56,13 @@ from pytest_llmeval.settings import (
 
 @click.command("merge")
 @click.argument("shards", metavar="DIR...", nargs=-1, required=True, type=existing_path)
-@click.option("--baseline", metavar="REF", help="Hold the merged run against this, as a session.")
-@click.option("--union", is_flag=True, help="The shards were given different paths.")
+@click.option("--baseline", metavar="REF", help="Compare the merged run with the run of REF.")
+@click.option("--union", is_flag=True, help="Each job ran other paths of the suite.")
 @click.option(
     "--report", "reports", multiple=True, metavar="PATH",
-    help="Write what --llm-report writes; repeatable.",
+    help="Write the result to PATH.html, PATH.md or PATH.json; may be repeated.",
 )  # fmt: skip
-@click.option("--fetch", is_flag=True, help="Fetch history that is missing, as CI does by itself.")
+@click.option("--fetch", is_flag=True, help="Fetch missing history of git; CI jobs always do.")
 @verbose_option
 @store_option
 @home_option
@@ -77,10 +77,11 @@ def merge_command(
     store: str | None,
     verbose: bool,
 ) -> None:
-    """Join the runs of the jobs that ran a part of the suite each, and judge them as one.
+    """Join the runs of parallel CI jobs and judge them as one.
 
-    Each DIR holds the run files of a shard, in whatever folders: the artifact that a job left, or
-    its .llmeval. The merged run is recorded here. Exit 1 if a case is missing, or the gate fails.
+    Each job ran a part of the suite. DIR has its run files at any depth: its artifact, or its
+    folder .llmeval. The merged run is recorded here. Exit 1 if a case is missing, or the gate
+    fails.
     """
     if baseline is not None:
         checked("--baseline", not_blank, baseline)

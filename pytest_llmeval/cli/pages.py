@@ -13,7 +13,7 @@ from pytest_llmeval.reports.formats import Line
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.safe_text import printable
 
-verbose_option = click.option("-v", "--verbose", is_flag=True, help="Tell what few ask for, too.")
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show more lines.")
 
 
 def page_of_output(*, verbose: bool = False, full: bool = False) -> Page:

@@ -81,21 +81,21 @@ class _Wanted:
 
 @click.command("plan")
 @click.argument("reference", metavar="[RUN]", required=False)
-@ranged("drop", positive, 0.05, "The drop of the mean that is to be found")
-@ranged("power", chance, 0.80, "The chance to find it that is wanted")
-@rule("alpha", "One-sided level of the test")
-@click.option("--cases", type=whole, help="How many cases, if not those of the run.")
-@click.option("--repeats", type=whole, help="Of each case here, if not those of the run.")
-@click.option("--baseline-repeats", type=whole, help="Of the baseline, if it has others.")
+@ranged("drop=D", positive, 0.05, "The drop of the mean to find")
+@ranged("power=SHARE", chance, 0.80, "How often it should be found")
+@rule("alpha", "How often a build may fail by bad luck")
+@click.option("--cases", type=whole, metavar="N", help="How many cases (default: as the run).")
+@click.option("--repeats", type=whole, metavar="N", help="Of each case (default: as the run).")
+@click.option("--baseline-repeats", type=whole, metavar="N", help="On the baseline's side.")
 @click.option(
     "--rates", metavar="P,P,...",
-    help="Before the first run: assumed pass rates, each of an equal share of the cases.",
+    help="Without a run: pass rates that you expect, each in an equal share of the cases.",
 )  # fmt: skip
 @click.option(
     "--like", metavar="BRANCH",
-    help="A run that changed: its changes act as unlike on cases as those to be found.",
+    help="A changed run: plan for changes that help some cases and hurt others, as it did.",
 )  # fmt: skip
-@click.option("--html", "as_html", is_flag=True, help="Write a page with plots instead.")
+@click.option("--html", "as_html", is_flag=True, help="Write a page with plots to standard output.")
 @function_option
 @metric_options
 @home_option
@@ -114,12 +114,11 @@ def plan_command(
     as_html: bool,
     **typed: Any,
 ) -> None:
-    """Say what a suite finds, and what more cases or more repeats would buy.
+    """Say how many cases and repeats it takes to find a drop.
 
-    From a recorded RUN (what compare takes for B; last if not given), or from --rates before
-    there is one. A single run does not tell how unlike a change acts on its cases: then the
-    plan is one for changes that act alike. With --like BRANCH, RUN and BRANCH are the A and B
-    of compare.
+    The figures are those of RUN (what compare takes for B; last if not given), or of --rates before
+    there is a run. One run cannot show whether a change helps some cases and hurts others: the plan
+    takes all to change alike. With --like BRANCH, RUN and BRANCH are the A and B of compare.
     """
     is_typed = context.get_parameter_source("drop") is ParameterSource.COMMANDLINE
     wanted = _Wanted(is_typed=is_typed, **typed)

@@ -22,14 +22,14 @@ from pytest_llmeval.runs.store import StoredRun, refuse_tracked
 
 @click.command("prune")
 @click.option("--older-than", "age", default="90d", metavar="DAYS", show_default=True,
-              help="Runs that are older than this go.")  # fmt: skip
+              help="Delete runs that are older.")  # fmt: skip
 @click.option("--dirty-older-than", "dirty", default="7d", metavar="DAYS", show_default=True,
-              help="Dirty and incomplete ones, which are no baseline, go sooner.")  # fmt: skip
+              help="Runs that can be no baseline: dirty or incomplete.")  # fmt: skip
 @click.option("--keep", "reference", metavar="REF",
-              help="Whose baselines stay (default: origin's default branch, or main).")  # fmt: skip
+              help="Keep what REF needs (default: origin's default branch, or main).")  # fmt: skip
 @click.option("--replies", is_flag=True,
-              help="Replies as old go too, if no run that stays needs them.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Say what would go, and delete nothing.")
+              help="Delete replies, too, if as old and no kept run needs them.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would be deleted, and stop.")
 @yes_option
 @home_option
 def prune_command(
@@ -45,8 +45,8 @@ def prune_command(
     """Delete old runs; those that can be no baseline go first.
 
     The newest run stays, and so does each run that a comparison with main may need, however old.
-    Replies are touched by --replies alone: those that are as old as the runs that go, and that no
-    run which stays needs, whoever recorded it.
+    Replies stay, too, unless you type --replies. Then those go that are as old as the deleted runs
+    and that no kept run needs, whoever recorded it.
     """
     refuse_tracked(home.path, git=home.refs.git)
     now, whole = datetime.now(UTC), days(age, "--older-than")

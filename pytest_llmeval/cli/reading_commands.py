@@ -46,7 +46,7 @@ _MARKUP: dict[str, dict[str, Any]] = {
     **{colour: {"fg": colour} for colour in ("red", "green")},
 }
 
-full_option = click.option("--full", is_flag=True, help="Cut no text, however long.")
+full_option = click.option("--full", is_flag=True, help="Show long texts whole.")
 
 
 class _Pair(NamedTuple):
@@ -62,11 +62,11 @@ class _Pair(NamedTuple):
 @full_option
 @home_option
 def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
-    """Show what a case asked and was answered in two runs, and where they part.
+    """Show what changed in the requests and replies of a case.
 
-    CASE is a node id or a part of one that no other has. Of a test function, and where nothing is
-    named, it is the case that fell most. A and B are recorded runs, as for compare; else the last
-    run and its baseline.
+    CASE is a node id or a part of one that no other case has. Without it, or with the name of a
+    test function, it is the case that fell most. A and B are recorded runs, as for compare; without
+    them, the last run is compared with its baseline.
     """
     if len(names) > 3:  # noqa: PLR2004 - CASE A B
         raise click.UsageError("name a case, two runs, or a case and two runs: [CASE] [A B]")

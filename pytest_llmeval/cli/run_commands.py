@@ -101,10 +101,11 @@ def list_command(
 def show_command(
     reference: str, case: str | None, home: Home, *, verbose: bool, full: bool, **typed: Any
 ) -> None:
-    """Show the means, intervals and worst cases of a run: what compare takes, else the last one.
+    """Show the means and worst cases of a run, or one case's replies.
 
-    With CASE, a node id or a part of one that no other has, show what that case asked and was
-    answered; of a test function it is the worst case.
+    RUN is what compare takes; without it, the last run. With CASE, a node id or a part of one that
+    no other case has, show the requests and replies of that case. Of a test function, show its
+    worst case.
     """
     if case is not None:
         show_case(reference, case, home, full=full)
@@ -122,9 +123,9 @@ def show_command(
 @click.option("--branch", metavar="NAME", help="Only the runs of this branch.")
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", default=20, show_default=True,
-    help="The N newest commits.",
+    help="Only the N newest commits.",
 )  # fmt: skip
-@rule("alpha", "What may lie beyond each end of an interval")
+@rule("alpha", "The share of means that may lie beyond each end of an interval")
 @click.option("--json", "form", flag_value="json", help="Write a JSON list.")
 @click.option("--html", "form", flag_value="html", help="Write a page with plots.")
 @home_option
@@ -137,11 +138,12 @@ def history_command(
     alpha: float,
     form: str | None,
 ) -> None:
-    """Show the means of test functions over commits, with their intervals, oldest first.
+    """Show the means of test functions over commits.
 
-    Of each commit the newest run counts that has all cases of a function, and that of changes to
-    it (*). FUNCTION is a part of a name, or of a case's, after llm_renamed of the ini file. Cases
-    are not paired here: whether a change made it worse compare says.
+    The oldest commit comes first. Of each commit, the newest run that has all cases of a
+    function counts, and the newest one with uncommitted changes, which has a star. FUNCTION is
+    a part of the name of a function or case, after llm_renamed of the ini file. Cases are not
+    paired here: to learn whether a change made them worse, type llmeval compare.
     """
     history = _history(function, home, branch=branch, limit=limit, alpha=alpha)
     level = percent(1 - 2 * alpha)
@@ -197,14 +199,14 @@ def _test(value: object) -> AnyTest:
 @click.option("--json", "form", flag_value=JSON, help="Write what --llm-report writes.")
 @click.option("--markdown", "form", flag_value=MARKDOWN, help="Write the same as Markdown.")
 @click.option("--html", "form", flag_value=HTML, help="Write a page with the replies.")
-@rule("alpha", "One-sided level of the test")
-@rule("margin", "Fail only on a drop of more than this")
-@rule("target", "The drop that must be ruled out or caught")
-@rule("max-gone", "Share of A's cases that B may lack")
-@ranged("max-errored", share, None, "Of tables: share of trials without a score")
-@click.option("--strict", is_flag=True, help="Inconclusive, not judged and partial fail too.")
+@rule("alpha", "How often it may fail by bad luck")
+@rule("margin", "Ignore drops up to this")
+@rule("target", "The smallest drop that you care about")
+@rule("max-gone", "Which share of A's cases B may lack")
+@ranged("max-errored=SHARE", share, None, "Tables: which share of trials may have no score")
+@click.option("--strict", is_flag=True, help="Fail also if it is inconclusive or not judged.")
 @metric_options
-@ranged("test", _test, "auto", "Another test of docs/statistics.md (default: auto, paired-t)")
+@ranged("test=NAME", _test, "auto", "A test of docs/statistics.md (default: auto, paired-t)")
 @verbose_option
 @home_option
 @click.pass_context
@@ -222,11 +224,12 @@ def compare_command(
     verbose: bool,
     **typed: Any,
 ) -> None:
-    """Hold B against the baseline A, and exit as a session would: 1 if B is worse.
+    """Compare two recorded runs.
 
-    A and B are recorded runs (last, a run id, a run file, a branch, tag or commit), two
-    conditions of runs (RUN::test[a] RUN::test[b]), or score tables (.csv or .jsonl, also
-    .gz, with case_id, repeat and score; FILE::CONDITION picks rows by the column condition).
+    A is the baseline. Exit 1 if B is worse, as a session would. A and B are runs (last, a run id,
+    a run file, a branch, tag or commit), two conditions of runs (RUN::test[a] RUN::test[b]), or
+    score tables (.csv or .jsonl, also .gz, with case_id, repeat and score; FILE::CONDITION picks
+    rows by the column condition).
     """
     source = context.get_parameter_source("target")
     rules = GateRules(**typed)
@@ -259,18 +262,18 @@ def _own_rules(run: Run) -> dict[str, Any]:
 
 @click.command("selfcheck")
 @click.argument("reference", metavar="RUN")
-@rule("alpha", "One-sided level of the test")
+@rule("alpha", "How often it may fail by bad luck")
 @function_option
 @metric_options
 @home_option
 def selfcheck_command(
     reference: str, home: Home, *, alpha: float, name: str | None, **typed: Any
 ) -> None:
-    """Hold a run against itself: how often is a suite called worse that did not change?
+    """Compare a run with itself to count false alarms.
 
-    Two runs are dealt at random from the repeats of each case, again and again, and the
-    first half of them is held against the second. Exit 1 if alarms are more frequent than
-    the level says, or if the repeats drift. RUN is what compare takes for B.
+    The trials of each case are dealt at random to two runs, again and again, and the two are
+    compared. The first half of the trials is compared with the second, too. Exit 1 if there are
+    more false alarms than --alpha allows, or if the scores drift. RUN is what compare takes for B.
     """
     found = home.find_run(reference, **typed)
     warn(found.notes)

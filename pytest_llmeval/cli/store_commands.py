@@ -26,17 +26,18 @@ ORIGIN = f"{SCHEME}origin"
 
 @click.command("push")
 @click.argument("places", metavar="[DIR]...", nargs=-1, type=existing_path)
-@click.option(FROM_LAPTOP, is_flag=True, help="Outside of CI: you vouch for these runs yourself.")
+@click.option(FROM_LAPTOP, is_flag=True, help="Outside of CI: you vouch for these runs.")
 @store_option
 @home_option
 def push_command(
     places: tuple[Path, ...], home: Home, *, from_laptop: bool, store: str | None
 ) -> None:
-    """Send the runs of the commit that is checked out to the store of the team.
+    """Send the runs of this commit to the team's store.
 
-    Those that lie in each DIR, else those recorded here. Nothing but refs/llmeval/* is sent. A run
-    is refused that is of another commit, of a pull or merge request, dirty, incomplete, or more
-    than 5 % errored; it stays where it is. Exit 1 if no run could be sent, or one of a DIR.
+    They are those of each DIR, else those recorded here. Nothing but refs/llmeval/* is sent. A
+    run is refused, and stays where it is, if it is of another commit or of a pull or merge
+    request, if it is dirty or incomplete, or if more than 5 % of it errored. Exit 1 if no run
+    could be sent, or one of a DIR.
     """
     git, ci = home.refs.git, read_ci(os.environ)
     check_job(git, ci=ci, from_laptop=from_laptop)
@@ -77,10 +78,10 @@ def _send(path: Path, refs: RefStore, *, git: GitState, ci: CiFacts, named: str)
 @store_option
 @home_option
 def fetch_command(references: tuple[str, ...], home: Home, *, store: str | None) -> None:
-    """Bring the runs of the team's store home, so that each command finds them.
+    """Copy runs from the team's store, so that commands find them.
 
-    All of them, or those of each REF: a branch, tag or commit, or a run id. A run that is here
-    already stays as it is.
+    All runs, or those of each REF: a branch, tag or commit, or a run id. A run that is here already
+    stays as it is.
     """
     named, git = store or ORIGIN, home.refs.git
     refuse_tracked(home.path, git=git)

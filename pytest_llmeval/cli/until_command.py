@@ -31,15 +31,15 @@ ANEW = ("off", "refresh")
 
 
 @click.command("until")
-@ranged("width", positive, None, "The width that the interval of the mean must not exceed")
+@ranged("width=D", positive, None, "How wide the range of the mean may be")
 @click.option(
     "--max-repeats", "most", type=click.IntRange(min=FIRST), default=30, show_default=True,
-    help="Stop there, narrow enough or not.",
+    metavar="N", help="Stop at N repeats, narrow enough or not.",
 )  # fmt: skip
-@ranged("confidence", chance, 0.95, "Of the interval, two-sided")
+@ranged("confidence=SHARE", chance, 0.95, "How often such a range is right")
 @click.option(
     "--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
-    help="Write a page that plots the looks, too.",
+    help="Write a page that plots the ranges, too.",
 )  # fmt: skip
 @function_option
 @home_option
@@ -54,11 +54,12 @@ def until_command(
     page: Path | None,
     arguments: tuple[str, ...],
 ) -> None:
-    """Run pytest with 3 repeats, then with more, until the mean is known to --width.
+    """Run pytest with more and more repeats until the mean is known.
 
-    The interval is where the mean of a later run of the same cases, with as many repeats,
-    is expected. Earlier draws are replayed, so a further look pays for the new ones only.
-    Exit 0 if every function is narrow enough, 1 if not, else as pytest does.
+    It begins with 3 repeats and ends once the range of the mean is no wider than --width: a later
+    run of the same cases, with as many repeats, is expected to have its mean there. Earlier replies
+    come from the cache, so each further run pays for its new trials only. Exit 0 if the range of
+    every function is narrow enough, 1 if not, else as pytest does.
     """
     if width is None:
         raise click.UsageError("--width is missing: say how narrow, as in --width=0.05")

@@ -226,7 +226,7 @@ def test_a_gate_that_breaks_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch)
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by hand")
 
-    monkeypatch.setattr("pytest_llmeval.gate.compare.compare", broken)
+    monkeypatch.setattr("pytest_llmeval.judging.compare", broken)
     table = write_table("a.csv", 1)
     result = compare(table, table)
 

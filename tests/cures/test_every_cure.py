@@ -144,8 +144,6 @@ REASONS = {
     "has a draw under way": "names the option that set the limit",
     "make room there": "takes a full disk",
     "gh pr comment NUMBER": "takes GitHub; tests/ci/test_comments.py plays the step",
-    "The directory that sessions know": "is a text of --help",
-    "Write what --llm-report writes": "is a text of --help",
     "pytest-llm-baseline": "takes the index",
     "[pytest]\npythonpath": "is a file",
     "pip install": "takes the index",
