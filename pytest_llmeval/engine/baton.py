@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
 from queue import SimpleQueue
 from time import monotonic  # by name: a test may mock that of the module
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pytest_llmeval.engine.holder import Holder
 from pytest_llmeval.engine.stall import StallWatch
 from pytest_llmeval.engine.threads import PooledThread, Threads
 from pytest_llmeval.originals import Clock
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
 
 H = TypeVar("H", bound=Holder)
 
@@ -157,33 +154,6 @@ class Baton(Generic[H]):
                 holder = self._holder  # it has just passed it on
 
 
-class Loop(Protocol):
-    """The loop of async trials, to those who wait for its trials."""
-
-    @property
-    def loop(self) -> AbstractEventLoop:
-        """The loop."""
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the loop is to run between two turns."""
-
-    def run(self, timeout: float | None) -> None:
-        """Run it until a trial is ready, or for so many seconds."""
-
-    def breathe(self) -> None:
-        """Let it do what is due, without waiting."""
-
-    def stop(self) -> None:
-        """End ``run``, from any thread, after a trial was put where it looks."""
-
-    def open_gates(self) -> None:
-        """Let the steps of all trials go on."""
-
-    def withdraw(self, trials: Collection[Any]) -> None:
-        """Cancel the coroutines that trials wait for, and give them a moment to end."""
-
-
 class Ready(Generic[H]):
     """A queue of trial threads; to wait for the next one is to run the event loop.
 
@@ -194,11 +164,12 @@ class Ready(Generic[H]):
 
     Attributes:
         threads: where trials run, and where their calls wait.
-        pump: runs the loop; None before the first async eval.
+        pump: runs the loop (``trial/event_loop.py``); None before the first async eval.
         alone: the async trial under whose swapped places no other may run, None if there is none.
         blocking: test functions of which a trial blocked without telling; whether it was its body
             that did, or a fixture.
         held_back: trials that can go on once none runs beside the baton any more.
+        put_off: trials that can go on once none is alone any more.
         is_behind: trials wait for their turn for more than a few percent of their calls.
     """
 
@@ -210,17 +181,16 @@ class Ready(Generic[H]):
         is_plain: Callable[[], bool],
     ) -> None:
         self.threads = Threads()
-        self.pump: Loop | None = None
+        self.pump: Any = None
         self.blocking: set[tuple[str, bool]] = set()
         self.held_back: deque[H] = deque()
+        self.put_off: list[H] = []
         self.is_behind = False
         self.turn = turn
         self.is_plain = is_plain
         self.baton = baton
         self.alone: H | None = None
         self._queue: SimpleQueue[H] = SimpleQueue()
-        self._put_off: list[H] = []  # came back while another trial was alone
-        self._lock = threading.Lock()
 
     @property
     def is_empty(self) -> bool:
@@ -235,11 +205,7 @@ class Ready(Generic[H]):
     def put(self, thread: H) -> None:
         """Note, from any thread, that a trial can be resumed."""
         thread.ready_since = Clock.seconds()
-        with self._lock:
-            if self.alone is not None and self.alone is not thread:
-                self._put_off.append(thread)
-                return
-            self._queue.put(thread)
+        self._queue.put(thread)
         if self.pump is not None:
             self.pump.stop()
 
@@ -249,16 +215,14 @@ class Ready(Generic[H]):
         self.is_behind = waited > _FEW * (thread.ready_since - thread.waits_since)
 
     def let_alone(self, thread: H | None) -> None:
-        """Keep all but one trial from their turns, or None; called by whoever has the baton."""
-        with self._lock:
-            self.alone = thread
-            late, self._put_off = self._put_off, []
-            while not self._queue.empty():
-                late.append(self._queue.get())
-        for one in late:
-            self.put(one)
-        if self.pump is not None and thread is None:
-            self.pump.open_gates()
+        """Keep all but one trial from their turns, or none; called by whoever has the baton."""
+        self.alone = thread
+        if thread is None:
+            late, self.put_off = self.put_off, []
+            for one in late:
+                self.put(one)
+            if self.pump is not None:
+                self.pump.open_gates()
 
     def get(self, *, timeout: float) -> H:
         """Take the next trial, without running the loop.
@@ -282,5 +246,5 @@ class Ready(Generic[H]):
         """
         if self.pump is None:
             return self._queue.get(timeout=timeout)
-        self.pump.run(timeout)
+        self.pump.run(lambda: not self.is_empty, timeout)
         return self._queue.get_nowait()

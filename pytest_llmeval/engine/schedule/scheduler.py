@@ -200,6 +200,9 @@ class Scheduler:
         """
         if thread not in self._flight:
             return False  # it was cancelled, and its call came back only now
+        if self._ready.alone not in (None, thread):
+            self._ready.put_off.append(thread)
+            return False
         patches = thread.wants_alone or not thread.is_plain
         if patches and not thread.done and self._baton.beside - {thread}:
             self._ready.held_back.append(thread)

@@ -61,50 +61,48 @@ class Pump:
         if getattr(loop, "_default_executor", None) is None:  # it is asked nowhere else
             loop.set_default_executor(ThreadPoolExecutor(_MOST_THREADS, "asyncio"))
 
-    def run(self, timeout: float | None) -> None:
-        """Run the loop until a trial is ready, or for so many seconds."""
+    def run(self, until: Callable[[], bool], timeout: float | None = None) -> None:
+        """Run the loop until something holds, looked at when it is stopped, or for so long."""
+        is_over = False
+
+        def end() -> None:
+            nonlocal is_over
+            is_over = True
+            self.loop.stop()
+
+        alarm = None if timeout is None else self.loop.call_later(timeout, end)
         self._is_pumping = True
         self._thread = get_ident()
         try:
-            while self.ready.is_empty:  # looked at after the flag is up: see stop()
-                self._run_loop(timeout, stop=self._stop)
-                if timeout is not None:
-                    break
+            while not (until() or is_over):  # looked at after the flag is up: see stop()
+                self._run_loop()
         finally:
             self._is_pumping = False
+            if alarm is not None:
+                alarm.cancel()
 
-    def run_until(self, tasks: Collection[asyncio.Task[Any]], *, timeout: float | None) -> None:
+    def run_until_done(self, tasks: Collection[asyncio.Task[Any]], timeout: float | None) -> None:
         """Run the loop until tasks have ended, or for so many seconds.
 
         Not ``run_until_complete``, which would need a task of its own, to be seen by all.
         """
-        left = {task for task in tasks if not task.done()}
-        if not left:
-            return
-
-        def has_ended(task: asyncio.Task[Any]) -> None:
-            left.discard(task)
-            if not left:
-                self.loop.stop()
-
-        for task in left:
-            task.add_done_callback(has_ended)
+        if all(task.done() for task in tasks):
+            return  # there may be none, and the loop may be closed
+        for task in tasks:
+            task.add_done_callback(self._stop)
         try:
-            self._run_loop(timeout, stop=self.loop.stop)
+            self.run(lambda: all(task.done() for task in tasks), timeout)
         finally:
             for task in tasks:
-                task.remove_done_callback(has_ended)
+                task.remove_done_callback(self._stop)
 
-    def _run_loop(self, timeout: float | None, *, stop: Callable[[], None]) -> None:
+    def _run_loop(self) -> None:
         """Run the loop until it is stopped, with each trial seeing its own tasks alone."""
-        alarm = None if timeout is None else self.loop.call_later(timeout, stop)
         try:
             with own_tasks_alone():
                 self.loop.run_forever()
         finally:
             self._stopped = Clock.seconds()
-            if alarm is not None:
-                alarm.cancel()
 
     @property
     def is_due(self) -> bool:
@@ -119,7 +117,7 @@ class Pump:
         for _ in range(_MOST_PASSES):
             began = Clock.seconds()
             self.loop.call_soon(self.loop.stop)
-            self._run_loop(None, stop=self.loop.stop)
+            self._run_loop()
             if self._stopped - began < _LONGEST_STOP:
                 break
 
@@ -131,7 +129,7 @@ class Pump:
             with contextlib.suppress(RuntimeError):  # a call came back after the session
                 self.loop.call_soon_threadsafe(self._stop)
 
-    def _stop(self) -> None:
+    def _stop(self, *_: object) -> None:
         if self._is_pumping:  # a fixture may run the loop by now: it is not ours to stop
             self.loop.stop()
 
@@ -169,16 +167,15 @@ class Pump:
         tasks = [self._mains[trial] for trial in trials if trial in self._mains]
         for task in tasks:
             task.cancel()
-        self.run_until(tasks, timeout=GRACE)
+        self.run_until_done(tasks, GRACE)
 
 
 def runner_on(loop: asyncio.AbstractEventLoop, trial: TrialThread) -> TrialRunner:
     """Return a runner for the coroutines of a trial on a loop, pumped from now on."""
     ready = trial.ready
-    pump = ready.pump
-    if not isinstance(pump, Pump) or pump.loop is not loop:
-        pump = ready.pump = Pump(loop, ready)
-    return TrialRunner(trial, pump)
+    if ready.pump is None or ready.pump.loop is not loop:
+        ready.pump = Pump(loop, ready)
+    return TrialRunner(trial, ready.pump)
 
 
 class TrialRunner:
@@ -278,12 +275,12 @@ class TrialRunner:
     def _wait_here(self, task: asyncio.Task[None], *, timeout: float | None) -> None:
         """Run the loop in this thread, without giving up the baton."""
         try:
-            self._pump.run_until([task], timeout=timeout)
+            self._pump.run_until_done([task], timeout)
         finally:  # Ctrl-C too: what is cancelled must end before its fixtures do
             is_late = not task.done()
             if is_late:
                 task.cancel()
-                self._pump.run_until([task], timeout=GRACE)
+                self._pump.run_until_done([task], GRACE)
         if is_late:  # in teardown pytest leaves the other fixtures up at what is no Exception
             raise ProviderFailed("the trial was cancelled before this had ended")
 

@@ -1,0 +1,104 @@
+"""Trials without a pytest session: bodies that a scheduler runs, one of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+from pytest_llmeval.engine.baton import Ready
+from pytest_llmeval.engine.compat import Abilities
+from pytest_llmeval.engine.schedule.scheduler import Scheduler
+from pytest_llmeval.engine.trial_thread import TrialCancelled, TrialThread
+
+Body = Callable[[TrialThread], object]
+
+
+class Node:
+    """An item, or its clone."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.stash: dict[object, object] = {}
+        self._fixtureinfo = SimpleNamespace(name2fixturedefs={})
+
+    def listchain(self) -> list[Node]:
+        return [self]
+
+
+class Trial:
+    """A trial whose body is a function of its thread."""
+
+    def __init__(
+        self, case: Case, index: int, *, overlaps: bool, ready: Ready[TrialThread]
+    ) -> None:
+        self.item, self.index = case.item, index
+        self.clone = Node(f"{case.item.name} {index}")
+        self.ledger = SimpleNamespace()
+        self._body = case.bodies[index]
+        self.thread = TrialThread(
+            self.run, function=case.spec.case.function, overlaps=overlaps, ready=ready
+        )
+        self.is_released = False
+
+    def run(self) -> None:
+        with suppress(TrialCancelled):  # pytest reports it
+            self._body(self.thread)
+        self.thread.left_setup = self.thread.in_teardown = True
+
+    def release(self) -> None:
+        self.is_released = True
+
+
+class Case:
+    """As ``CaseTrials``, for the scheduler."""
+
+    def __init__(
+        self,
+        name: str,
+        *bodies: Body,
+        serial: str = "",
+        signature: object = "",
+        is_set_up: bool = True,
+    ) -> None:
+        self.item, self.bodies = Node(name), bodies
+        self.spec = SimpleNamespace(case=SimpleNamespace(function=name))
+        self.repeats, self.serial, self.signature = len(bodies), serial, signature
+        self.is_set_up = is_set_up
+        self.calls: dict[int, tuple[int, int]] = {}
+        self.unplanned: Iterator[int] = iter(range(len(bodies)))
+        self.running: dict[int, Trial] = {}
+
+    def begin(self, index: int, *, overlaps: bool, ready: Ready[TrialThread]) -> Trial:
+        self.running[index] = Trial(self, index, overlaps=overlaps, ready=ready)
+        return self.running[index]
+
+    def finished(self, trial: Trial) -> None:
+        self.calls[trial.index] = (1, 0)
+        del self.running[trial.index]
+        trial.release()
+
+    def have_ended(self) -> bool:
+        return len(self.calls) == self.repeats
+
+
+def bench(*cases: Case, limit: int = 64, **options: object) -> Scheduler:
+    """Return the scheduler of a session that has nothing but these cases."""
+    config: Any = SimpleNamespace(
+        pluginmanager=SimpleNamespace(getplugin=lambda _: None, get_plugins=list),
+        getoption=lambda name, default=None: options.get(name, default),
+        option=SimpleNamespace(llm_baseline=options.get("llm_baseline", "")),
+    )
+    nodes = SimpleNamespace(stack={}, teardown_exact=lambda _: nodes.stack.clear())
+    session: Any = SimpleNamespace(
+        config=config, items=[case.item for case in cases], _setupstate=nodes
+    )
+    of_items: Any = {case.item: case for case in cases}
+    return Scheduler(session, of_items, abilities=Abilities(swaps_logs=False), limit=limit)
+
+
+def run(scheduler: Scheduler, *cases: Any) -> None:
+    """Run cases as a session does: each in its turn, to its end."""
+    for case in cases:
+        scheduler.run(case, until=case.have_ended)
