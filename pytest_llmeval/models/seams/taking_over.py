@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from pytest_llmeval.models.interception import Interception
-from pytest_llmeval.models.seams.httpx_seam import sending, sending_awaitably
+from pytest_llmeval.models.seams.httpx_seam import sending_awaitably, sending_by_httpx
 from pytest_llmeval.models.seams.urllib3_seam import sending_by_botocore, sending_by_requests
 
 
@@ -54,7 +54,7 @@ def _connecting(
 Seam = tuple[str, str, int, Callable[..., Any]]
 # Class, method, how many arguments it takes, and what makes another of it, by module of ``SEEN``.
 _OF_HTTPX: tuple[Seam, ...] = (
-    ("HTTPTransport", "handle_request", 2, sending),
+    ("HTTPTransport", "handle_request", 2, sending_by_httpx),
     ("AsyncHTTPTransport", "handle_async_request", 2, sending_awaitably),
 )
 SEAMS: Mapping[str, tuple[Seam, ...]] = {
