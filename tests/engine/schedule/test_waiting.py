@@ -1,0 +1,270 @@
+"""What a trial does about the baton: it waits, keeps it, lets go of it, or takes it again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.engine.holder import check_in, running_beside, waiting
+from pytest_llmeval.engine.stall import StallWatch
+from pytest_llmeval.engine.threads import PooledThread, Result, Threads
+from pytest_llmeval.engine.trial.event_loop import runner_on
+from pytest_llmeval.engine.trial_thread import BLOCKING_IN_ASYNC, SERIAL_MODEL, TrialThread
+from tests.engine.schedule.bench import Body, Case, bench, run
+
+PATIENCE = 300.0  # seconds
+
+
+def alone(body: Body, *others: Body, **options: Any) -> None:
+    """Run a trial, and others beside it."""
+    case = Case("test_it", body, *others, **options)
+    run(bench(case), case)
+    assert case.have_ended()
+
+
+# --- waiting -----------------------------------------------------------------------------------
+
+
+def test_waiting_lets_others_run() -> None:
+    barrier = threading.Barrier(2)
+    alone(*[lambda _: waiting(barrier.wait, timeout=PATIENCE)] * 2)
+
+
+def test_waiting_is_a_plain_call_where_no_trial_runs() -> None:
+    assert waiting(int, "7", base=8) == 7
+    assert running_beside() is None
+    check_in(alone=True)
+
+
+def test_waiting_is_a_plain_call_for_a_trial_that_has_patched_something() -> None:
+    def body(thread: TrialThread) -> None:
+        thread.patches = SimpleNamespace(are_in_use=True, held_for="", places={})  # type: ignore[assignment]
+        assert waiting(threading.current_thread) is threading.current_thread()
+        thread.patches = None
+
+    alone(body)
+
+
+def test_a_call_that_needs_what_was_patched_keeps_the_baton() -> None:
+    def body(thread: TrialThread) -> None:
+        thread.patches = SimpleNamespace(held_for="a clock", places={})  # type: ignore[assignment]
+        assert thread.wait(threading.current_thread) is threading.current_thread()
+        assert (thread.held_for, thread.swapped) == ("a clock", "a clock")
+        assert not thread.may_be_detached
+        thread.patches = None
+
+    alone(body)
+
+
+def test_a_model_that_is_serial_keeps_the_baton() -> None:
+    def body(thread: TrialThread) -> None:
+        assert thread.wait(threading.current_thread, serial=True) is threading.current_thread()
+        assert thread.held_for == SERIAL_MODEL
+
+    alone(body)
+
+
+def test_a_call_within_one_that_keeps_the_baton_keeps_it_too() -> None:
+    def body(thread: TrialThread) -> None:
+        def outer() -> object:
+            assert not thread.may_be_detached
+            return thread.wait(threading.current_thread)
+
+        assert thread.wait(outer, serial=True) is threading.current_thread()
+
+    alone(body)
+
+
+def test_a_thread_of_the_test_does_not_give_the_baton_of_its_trial_away() -> None:
+    def body(thread: TrialThread) -> None:
+        asked = []
+        own = threading.Thread(target=lambda: asked.append(thread.wait(lambda: "yes")))
+        own.start()
+        own.join()
+        assert asked == ["yes"]
+
+    alone(body)
+
+
+def test_a_call_that_blocks_on_the_loop_is_told() -> None:
+    def body(thread: TrialThread) -> None:
+        async def asks() -> None:
+            thread.wait(lambda: None)
+
+        runner_on(loop, thread).run(asks())
+        assert thread.held_for == BLOCKING_IN_ASYNC
+
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        loop = runner.get_loop()
+        alone(body)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_in_a_forked_child_nobody_takes_the_baton() -> None:
+    def body(thread: TrialThread) -> None:
+        child = os.fork()
+        if not child:
+            thread.wait(lambda: None)
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+    alone(body)
+
+
+def test_a_trial_tells_how_long_it_has_waited_for_its_turn() -> None:
+    def body(thread: TrialThread) -> None:
+        assert not thread.waits_for_turn()
+        seen = []
+
+        def ready_and_look() -> None:
+            thread.ready.put(thread)
+            seen.append(thread.waits_for_turn())
+
+        thread.suspend(ready_and_look)
+        assert seen == [True]
+
+    alone(body)
+
+
+def test_a_trial_of_a_function_that_blocks_runs_free_again_after_a_call() -> None:
+    def body(thread: TrialThread) -> None:
+        thread.left_setup = True
+        thread.ready.blocking.add(("test_it", True))
+        thread.enter_test()
+        for _ in range(2):
+            assert thread.detached
+            assert running_beside() is thread
+            thread.wait(lambda: None)
+        check_in()
+        assert not thread.detached
+        thread.leave_test()
+
+    alone(body)
+
+
+def test_a_trial_in_teardown_does_not_run_free() -> None:
+    def body(thread: TrialThread) -> None:
+        thread.left_setup = thread.in_teardown = True
+        thread.ready.blocking.add(("test_it", True))
+        thread.enter_test()
+        assert not thread.detached
+
+    alone(body)
+
+
+def test_a_trial_that_ran_with_the_patches_of_others_may_be_detached() -> None:
+    def body(thread: TrialThread) -> None:
+        thread.saw_others = True
+        assert thread.may_be_detached
+
+    alone(body)
+
+
+# --- stalls and threads --------------------------------------------------------------------------
+
+
+class Clocks:
+    """The clocks of a thread, and what the system says of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.passed = self.busy = 0.0
+        self.wants_core: bool | None = False
+        monkeypatch.setattr("pytest_llmeval.engine.stall.monotonic", lambda: self.passed)
+        monkeypatch.setattr("pytest_llmeval.engine.stall.clock_gettime", lambda _: self.busy)
+        thread: Any = SimpleNamespace(clock=1, native_id=1)
+        self.watch = StallWatch(thread)
+        self.watch._wants_core = lambda: self.wants_core  # type: ignore[method-assign]
+
+    def looks(self, count: int, *, passed: float = StallWatch.PERIOD, busy: float = 0.0) -> bool:
+        is_stalled = False
+        for _ in range(count):
+            self.passed += passed
+            self.busy += busy
+            is_stalled = self.watch.is_stalled()
+        return is_stalled
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    return Clocks(monkeypatch)
+
+
+def test_a_clock_that_stands_still_for_five_looks_is_stalled(clocks: Clocks) -> None:
+    assert not clocks.looks(StallWatch.CHECKS)  # the first has nothing to compare with
+    assert clocks.looks(1)
+    assert clocks.watch.seconds == pytest.approx(StallWatch.CHECKS * StallWatch.PERIOD)
+
+
+def test_a_body_that_polls_is_stalled_and_one_that_works_is_not(clocks: Clocks) -> None:
+    assert clocks.looks(9, busy=0.05 * StallWatch.PERIOD)
+    assert not clocks.looks(9, busy=0.5 * StallWatch.PERIOD)
+
+
+def test_a_thread_that_only_waits_for_a_core_is_not_stalled(clocks: Clocks) -> None:
+    clocks.wants_core = True
+    assert not clocks.looks(9)
+
+
+def test_where_the_system_does_not_say_a_late_look_does_not_count(clocks: Clocks) -> None:
+    clocks.wants_core = None
+    assert not clocks.looks(9, passed=3 * StallWatch.PERIOD)
+    assert clocks.looks(9)
+
+
+def test_a_thread_without_a_clock_or_that_has_ended_is_never_stalled() -> None:
+    thread: Any = SimpleNamespace(clock=None, native_id=-1)
+    watch = StallWatch(thread)
+
+    assert not any(watch.is_stalled() for _ in range(9))
+    assert watch._wants_core() is None
+
+
+def test_a_thread_that_has_just_ended_is_not_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_: int) -> float:
+        raise OSError
+
+    monkeypatch.setattr("pytest_llmeval.engine.stall.clock_gettime", gone)
+    thread: Any = SimpleNamespace(clock=1, native_id=-1)
+
+    assert not StallWatch(thread).is_stalled()
+
+
+def test_threads_are_used_again() -> None:
+    threads, used = Threads(), []
+    for _ in range(3):
+        done = threading.Event()
+
+        def job(done: threading.Event = done) -> None:
+            used.append(threading.current_thread())
+            done.set()
+
+        threads.run(job)
+        done.wait(PATIENCE)
+        while not threads._idle:  # it is put back after its job
+            os.sched_yield()
+
+    assert len(set(used)) == 1
+    assert isinstance(used[0], PooledThread)
+    assert used[0].holder is None
+
+
+@pytest.mark.parametrize("function", [lambda: 7, lambda: int("no")])
+def test_a_result_is_what_the_function_returned_or_raised(function: Callable[[], int]) -> None:
+    result: Result[int] = Result()
+    result.keep(function)
+
+    try:
+        expected = function()
+    except ValueError:
+        with pytest.raises(ValueError, match="no"):
+            result.get()
+        assert result.lay == 0
+    else:
+        assert result.get() == expected
+        assert result.lay >= 0
