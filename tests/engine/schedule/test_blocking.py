@@ -64,7 +64,7 @@ def test_it(llm, monkeypatch, n):
     result = run_forked(project, "-p", "no:cacheprovider")
 
     assert len(bodies(project)) == 4
-    result.stdout.fnmatch_lines(["test_it * 2 * 4 * 0 *"])
+    result.stdout.fnmatch_lines(["test_it * 2 * 0 *"])
 
 
 @pytest.mark.parametrize("place", ["body", "fixture", "after a call", "polling"])
@@ -105,7 +105,7 @@ def test_it(llm, blocking):
 
     result = run_forked(project, "-p", "no:cacheprovider")
 
-    result.stdout.fnmatch_lines(["*test_it *1 * 4 * 0 *", "note: *blocked outside a model call*"])
+    result.stdout.fnmatch_lines(["test_it *1 * 0*", "note: *blocked outside a model call*"])
     assert "BrokenBarrier" not in str(result.stdout)
 
 
