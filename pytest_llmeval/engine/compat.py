@@ -17,7 +17,6 @@ import os
 import platform
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -83,12 +82,10 @@ class Abilities:
 
     Attributes:
         missing: parts without which no trial may overlap another.
-        swaps_patches: ``MonkeyPatch`` is as we know it.
         swaps_logs: the handlers of the logging plugin are.
     """
 
     missing: tuple[str, ...] = ()
-    swaps_patches: bool = True
     swaps_logs: bool = True
 
     @property
@@ -99,8 +96,7 @@ class Abilities:
     @property
     def exclusive(self) -> tuple[str, ...]:
         """Fixtures whose cases must run alone for the lack of a part."""
-        lacking = {"monkeypatch": not self.swaps_patches, "caplog": not self.swaps_logs}
-        return tuple(name for name, lacks in lacking.items() if lacks)
+        return () if self.swaps_logs else ("caplog",)
 
     @property
     def note(self) -> str:
@@ -125,7 +121,6 @@ def find_abilities(session: pytest.Session) -> Abilities:
     }
     return Abilities(
         missing=tuple(name for name, found in checks.items() if not found),
-        swaps_patches=_remembers_patches(),
         swaps_logs=_has_handlers(manager.getplugin("logging-plugin")),
     )
 
@@ -206,13 +201,6 @@ def _records_warnings() -> bool:
     return len(recorded) == 1
 
 
-def _remembers_patches() -> bool:
-    with suppress(AttributeError, LookupError, TypeError, ValueError):
-        remembered_absence()
-        return True
-    return False
-
-
 def _has_handlers(plugin: Any) -> bool:
     if plugin is None:
         return True
@@ -227,17 +215,3 @@ def tell_of_new_filters() -> None:
     else:  # Python 3.14
         with warnings._lock:  # type: ignore[attr-defined]
             warnings._filters_mutated_lock_held()  # type: ignore[attr-defined]
-
-
-def remembered_absence() -> object:
-    """Learn what a ``MonkeyPatch`` remembers of a place where there was nothing.
-
-    Raises:
-        AttributeError, LookupError, TypeError, ValueError: its private parts have moved.
-    """
-    patcher: Any = pytest.MonkeyPatch()
-    patcher.setitem({}, "place", "value")
-    (_, _, unset), *_ = patcher._setitem
-    list(patcher._setattr)
-    vars(patcher)["_savesyspath"]
-    return unset

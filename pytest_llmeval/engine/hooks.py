@@ -30,7 +30,6 @@ from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.case_results import CaseResults
 from pytest_llmeval.engine.case_trials import SET_UP_FOR
 from pytest_llmeval.engine.holder import check_in
-from pytest_llmeval.engine.isolation.patches import adopt_caplog
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.schedule.turns import capturing_throughout
 from pytest_llmeval.engine.trial.clone import is_own, quick_requests
@@ -85,11 +84,10 @@ class EngineHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Wrapper:
         """Leave no trial in flight, however the session ends."""
-        switch = self._scheduler.turns.switch
         with (
             _rare_garbage_collections(),
             capturing_throughout(session.config),
-            switch.watching(),
+            self._scheduler.turns.process.watching(),
             quick_requests(),
             inherited_by_threads(),
             self._intercepting(),
@@ -145,8 +143,6 @@ class EngineHooks:
                 value = yield
             finally:
                 thread.leave_test()
-            if isinstance(value, pytest.LogCaptureFixture) and thread.patches is not None:
-                adopt_caplog(value, thread.patches)
             if fixturedef.argname == SUBTESTS:
                 is_debugged = trial.item.config.getoption("usepdb", False)
                 take_over_subtests(value, trial.note_subtest, is_debugged=is_debugged)

@@ -11,16 +11,14 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from contextvars import copy_context
 from functools import partial
 from os import getpid  # by name: a test may mock that of the module
 from typing import TypeVar, cast
 
 from pytest_llmeval.engine.baton import Ready
-from pytest_llmeval.engine.isolation.output import CallOutput
+from pytest_llmeval.engine.isolation.call_output import CallOutput
 from pytest_llmeval.engine.isolation.patches import Patches
-from pytest_llmeval.engine.isolation.process_state import Context
+from pytest_llmeval.engine.isolation.process_state import State
 from pytest_llmeval.engine.threads import PooledThread, Result
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.originals import Clock
@@ -76,6 +74,7 @@ class TrialThread:
         is_plain: others see no difference when they run beside it: nothing is patched.
         wants_alone: it is about to patch, so that it waits for those that run beside it.
         saw_others: it ran without what it patched, or with what another one did.
+        failure: of a part of its state that could not be put on or taken off, None if all could.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class TrialThread:
         self.escaped: BaseException | None = None
         self.pooled: PooledThread | None = None
         self.handing_over = threading.Lock()
-        self.context: Context | None = None
+        self.context: State | None = None
         self.patches: Patches | None = None
         self.call_output = CallOutput()
         self.warned: list[warnings.WarningMessage] = []
@@ -109,6 +108,7 @@ class TrialThread:
         self.is_plain = True
         self.wants_alone = False
         self.saw_others = False
+        self.failure: Exception | None = None
         self._run_trial = run
         self._function = function
         self._pid = getpid()
@@ -195,8 +195,9 @@ class TrialThread:
 
     def wait_for_own(self, function: Callable[[], T]) -> T:
         """Run a function that the test itself waits for, with the patches of the trial."""
-        is_patching = self.patches is not None and self.patches.are_in_use
-        return self._hold(function) if is_patching else self._give_way(function)
+        patches = self.patches
+        is_plain = patches is None or (self.ready.is_plain() and not patches.held_for)
+        return self._give_way(function) if is_plain else self._hold(function)
 
     def must_hold(self, serial: bool) -> bool:
         """Whether the baton stays here in a call, of a model that is serial or not."""
@@ -228,16 +229,11 @@ class TrialThread:
             return function()  # a thread of the test's own never held the baton
         result: Result[T] = Result()
 
-        def job(around_call: AbstractContextManager[None]) -> None:
-            with around_call:
-                result.keep(function)
+        def job() -> None:
+            result.keep(function)
             self.ready.put(self)
 
-        def begin() -> None:
-            around_call = self.call_output.around_call()
-            self.ready.threads.run(partial(copy_context().run, job, around_call))
-
-        self.suspend(begin)
+        self.suspend(lambda: self.ready.threads.run(partial(self.call_output.context().run, job)))
         return result.get()
 
     def suspend(self, begin: Callable[[], object]) -> None:

@@ -201,7 +201,7 @@ def test_git_is_run_and_files_are_opened_where_the_table_says() -> None:
 
 CHANGES = {"append", "add", "update", "setdefault", "pop", "clear", "remove", "extend", "insert"}
 # the environment of the process, whose items a turn swaps; it is not ours
-NOT_OURS = ("engine/isolation/process_state.py", "_ENVIRON")
+NOT_OURS = ("engine/isolation/environment.py", "_ENVIRON")
 
 
 def test_a_module_has_no_state_but_the_locks_that_a_fork_frees() -> None:

@@ -149,17 +149,6 @@ def test_without_the_inside_of_the_handlers_only_caplog_runs_alone(
     )
 
 
-def test_without_the_inside_of_monkeypatch_only_its_cases_run_alone(
-    pytester: pytest.Pytester,
-) -> None:
-    result = run(pytester, 'hide_in_class(pytest.MonkeyPatch, "_setitem")')
-
-    assert outcomes(result) == OUTCOMES
-    result.stdout.fnmatch_lines(
-        ["3 cases ran serially: monkeypatch (3)", "note: cases with monkeypatch ran serially*"]
-    )
-
-
 def test_an_exclusive_fixture_is_refused_to_a_body_that_asks_for_it(
     pytester: pytest.Pytester,
 ) -> None:
@@ -167,11 +156,12 @@ def test_an_exclusive_fixture_is_refused_to_a_body_that_asks_for_it(
     @llm_eval(repeats=2)
     def test_it(llm, request):
         llm.ask("first")
-        request.getfixturevalue("monkeypatch")
+        request.getfixturevalue("caplog")
     """
-    result = run(pytester, 'hide_in_class(pytest.MonkeyPatch, "_setitem")', suite=dedent(test))
+    hidden = 'hide(get("logging-plugin"), "report_handler")'
+    result = run(pytester, hidden, suite=dedent(test))
 
-    result.stdout.fnmatch_lines(["*monkeypatch was asked for by getfixturevalue*"])
+    result.stdout.fnmatch_lines(["*caplog was asked for by getfixturevalue*"])
 
 
 def test_what_is_missing_is_not_told_where_nothing_would_overlap(

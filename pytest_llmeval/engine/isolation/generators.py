@@ -11,10 +11,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_llmeval.engine.holder import check_in
-from pytest_llmeval.engine.isolation.places import replaced
+from pytest_llmeval.engine.isolation.part import Part
+from pytest_llmeval.engine.isolation.places import noted
 
 # By module: the functions that seed, that which reads the state, and that which puts it back.
 _KNOWN = {
@@ -22,24 +23,20 @@ _KNOWN = {
     "numpy.random": (("seed", "set_state"), "get_state", "set_state"),
     "torch": (("manual_seed", "set_rng_state"), "get_rng_state", "set_rng_state"),
 }
-T = TypeVar("T")
 
 States = dict[str, object]  # by module
 
 
-class Generators:
+class Generators(Part[States]):
     """Swap the generators that the trial in turn has seeded.
 
     Args:
         is_in_trial: whether a trial has its turn, and what it does is its own.
-
-    Attributes:
-        of_all: states of those that the trial in turn has seeded, as the others know them.
     """
 
     def __init__(self, is_in_trial: Callable[[], bool]) -> None:
         self._is_in_trial = is_in_trial
-        self.of_all: States = {}
+        self._of_all: States = {}  # of those that the trial has seeded, as the others know them
         self._watched: dict[str, tuple[Callable[[], object], Callable[[Any], object]]] = {}
         self._stack = ExitStack()
 
@@ -57,27 +54,31 @@ class Generators:
             if name not in self._watched and hasattr(module, write):
                 self._watched[name] = getattr(module, read), getattr(module, write)
                 for function in seeding:
-                    noted = partial(self._seed, name, getattr(module, function))
-                    self._stack.enter_context(replaced(module, function, noted))
+                    self._stack.enter_context(noted(module, function, partial(self._seed, name)))
 
-    def leave(self) -> States:
-        """Put back those of all; return the states that the trial in turn had."""
-        own = {name: self._watched[name][0]() for name in self.of_all}
-        while self.of_all:
-            name, state = self.of_all.popitem()
+    def take_off(self) -> States:
+        """Put back those of all; return the states that the trial had."""
+        own = {name: self._watched[name][0]() for name in self._of_all}
+        while self._of_all:
+            name, state = self._of_all.popitem()
             self._watched[name][1](state)
         return own
 
-    def enter(self, own: States) -> None:
+    def put_on(self, saved: States) -> None:
         """Put in place what a trial had."""
-        for name, state in own.items():
-            self.of_all[name] = self._watched[name][0]()
+        for name, state in saved.items():
+            self._of_all[name] = self._watched[name][0]()
             self._watched[name][1](state)
 
-    def _seed(
-        self, name: str, seed: Callable[..., object], *args: object, **more: object
-    ) -> object:
+    def fork(self, saved: States) -> States:
+        """Begin with those of all."""
+        return {}
+
+    def is_as(self, saved: States) -> bool:
+        """Whether the trial has seeded none."""
+        return not self._of_all
+
+    def _seed(self, name: str, *_: object, **__: object) -> None:
         check_in(alone=True)
-        if name not in self.of_all and self._is_in_trial():
-            self.of_all[name] = self._watched[name][0]()
-        return seed(*args, **more)
+        if name not in self._of_all and self._is_in_trial():
+            self._of_all[name] = self._watched[name][0]()

@@ -12,8 +12,9 @@ import sys
 from _locale import LC_ALL, setlocale  # below Python's own function, which may be replaced
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 from pytest_llmeval.engine.isolation.places import replaced
@@ -68,7 +69,8 @@ _PLACES = (
 )
 _LARGEST_DRIFT = 1.0  # seconds; a clock that jumps is frozen, or was set
 
-Group = tuple[Any, Callable[[Any], object], object, str]
+# Reads some places; gives what was there; their name as shown.
+Look = tuple[Callable[[], object], object, str]
 
 
 class Guard:
@@ -76,9 +78,7 @@ class Guard:
 
     def __init__(self) -> None:
         self._modules = 0
-        self._groups: list[Group] = []
-        self._limit = self._drift = 0.0
-        self._locale = ""
+        self._looks: list[Look] = []
         self._umasks: tuple[int, int] | None = None  # before the first change, and now
         self.take()
 
@@ -98,49 +98,47 @@ class Guard:
     def take(self) -> None:
         """Take what is there now for what all trials are to find."""
         if len(sys.modules) != self._modules or self._changed():
-            self._modules = _count_modules()
-            self._groups = list(_groups())
-            self._umasks = None
-            self._limit = sys.getrecursionlimit()
-            self._locale = setlocale(LC_ALL)
+            self._modules, self._umasks = _count_modules(), None
+            locale = partial(setlocale, LC_ALL)
+            self._looks = [
+                *_looks(),
+                (self._is_clock_off, False, "time"),
+                (sys.getrecursionlimit, sys.getrecursionlimit(), "sys.setrecursionlimit"),
+                (self._is_umask_off, False, "os.umask"),
+                (locale, locale(), "locale"),
+            ]
         self._drift = Clock.wall() - Clock.seconds()
 
     def changed(self) -> str:
         """Name a place that is not as it was; "" if all are."""
-        if len(sys.modules) != self._modules:
-            self._look_at_imports()
+        if len(sys.modules) != self._modules:  # what was imported since is looked at, too
+            self._modules = _count_modules()
+            known = {shown for _, _, shown in self._looks}
+            self._looks += [look for look in _looks() if look[-1] not in known]
         return self._changed()
 
     def _changed(self) -> str:
+        shown = ""
         try:
-            for names, read, before, shown in self._groups:
-                if read(names) != before:
+            for read, before, shown in self._looks:
+                if read() != before:
                     return shown
         except Exception:  # it is gone, or has an equality of its own
             return shown
-        # A library may swap the clock below Python, where all names for it stay what they are.
-        if abs(Clock.wall() - Clock.seconds() - self._drift) > _LARGEST_DRIFT:
-            return "time"
-        if sys.getrecursionlimit() != self._limit:
-            return "sys.setrecursionlimit"
-        if self._umasks is not None and self._umasks[0] != self._umasks[1]:
-            return "os.umask"
-        return "locale" if setlocale(LC_ALL) != self._locale else ""
+        return ""
 
-    def _look_at_imports(self) -> None:
-        """Add the places of what was imported since."""
-        self._modules = _count_modules()
-        known = {id(names) for names, *_ in self._groups}
-        self._groups += [group for group in _groups() if id(group[0]) not in known]
+    def _is_clock_off(self) -> bool:
+        """Whether it was swapped below Python, where all names for it stay what they are."""
+        return abs(Clock.wall() - Clock.seconds() - self._drift) > _LARGEST_DRIFT
+
+    def _is_umask_off(self) -> bool:
+        return self._umasks is not None and self._umasks[0] != self._umasks[1]
 
 
 def _count_modules() -> int:
     """Count the modules, to see later whether there are more; 0 to look again in any case."""
-    return (
-        0
-        if any(_is_under_way(name) for one in _PLACES for name in one[0].split())
-        else len(sys.modules)
-    )
+    names = (name for modules, _, _ in _PLACES for name in modules.split())
+    return 0 if any(map(_is_under_way, names)) else len(sys.modules)
 
 
 def _is_under_way(name: str) -> bool:
@@ -149,26 +147,15 @@ def _is_under_way(name: str) -> bool:
     return bool(getattr(spec, "_initializing", False))
 
 
-def _groups() -> Iterator[Group]:
+def _looks() -> Iterator[Look]:
+    """Look at the places that are there."""
     for modules, owners, names in _PLACES:
         for module, owner in product(modules.split(), owners.split() or [""]):
-            if (group := _group(module, owner, names)) is not None:
-                yield group
-
-
-def _group(module: str, owner: str, names: str) -> Group | None:
-    """Look at places of one owner that are there; None if there are none."""
-    found: Any = None if _is_under_way(module) else sys.modules.get(module)
-    if found is not None and owner:
-        found = getattr(found, owner, None)
-    if found is None:
-        return None
-    there: Any = dir(found) if owner else vars(found)
-    present = [name for name in names.split() if name in there]
-    if not present:
-        return None
-    kept: Any = found
-    read: Any = attrgetter(*present)  # of a class also what it inherits
-    if not owner:
-        kept, read = there, itemgetter(*present)  # which is quicker
-    return kept, read, read(kept), ".".join(filter(None, (module, owner)))
+            found: Any = None if _is_under_way(module) else sys.modules.get(module)
+            if found is not None and owner:
+                found = getattr(found, owner, None)
+            there = dir(found) if owner else getattr(found, "__dict__", ())
+            present = [name for name in names.split() if name in there]
+            if found is not None and present:
+                read = partial(attrgetter(*present), found)  # of a class also what it inherits
+                yield read, read(), ".".join(filter(None, (module, owner)))

@@ -6,10 +6,14 @@ it had when it goes on, also what it changed again by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import wraps
+from inspect import getattr_static
 from types import ModuleType
 from typing import Any
+
+from pytest_llmeval.engine.isolation.logs import set_level
 
 ABSENT = object()
 _PLAIN_SETTERS: tuple[object, ...] = (object.__setattr__, ModuleType.__setattr__)
@@ -27,6 +31,23 @@ def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
+
+
+def told(note: Callable[..., object], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that tells another of each call before it is made."""
+
+    @wraps(plain)
+    def telling(*args: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
+        note(*args, **named)
+        return plain(*args, **named)
+
+    return telling
+
+
+def noted(owner: Any, name: str, note: Callable[..., object]) -> AbstractContextManager[None]:
+    """Have each call of a function told for a while."""
+    return replaced(owner, name, told(note, getattr(owner, name)))
 
 
 class Place:
@@ -91,13 +112,13 @@ class Attribute(Place):
 
     def read(self) -> object:
         """Look into the owner's own ``__dict__`` unless a descriptor stands before it."""
-        kind, kept = type(self._target), getattr(self._target, "__dict__", None)
-        if isinstance(self._target, type):
-            return self._target.__dict__.get(self._name, ABSENT)
-        if isinstance(kept, Mapping) and not _is_data_descriptor(kind, self._name):
-            is_plain = kind.__setattr__ in _PLAIN_SETTERS  # others may keep it elsewhere
-            if is_plain or self._name in kept:
-                return kept.get(self._name, ABSENT)
+        kind, own = type(self._target), getattr(self._target, "__dict__", None)
+        inherited = getattr_static(kind, self._name, None)
+        if isinstance(self._target, type) or not hasattr(type(inherited), "__set__"):
+            # Others may keep it elsewhere.
+            is_plain = isinstance(self._target, type) or kind.__setattr__ in _PLAIN_SETTERS
+            if own is not None and (is_plain or self._name in own):
+                return own.get(self._name, ABSENT)
         return getattr(self._target, self._name, ABSENT)
 
     def write(self, value: object) -> None:
@@ -144,13 +165,4 @@ class Level(Place):
 
     def write(self, value: Any) -> None:
         """Set the level, which also clears what loggers remember of it."""
-        self._target.setLevel(value)
-
-
-def _is_data_descriptor(owner: type, name: str) -> bool:
-    """Whether the class decides where an attribute of its instances is kept."""
-    for base in owner.__mro__:
-        if name in base.__dict__:
-            kind = type(base.__dict__[name])
-            return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
-    return False
+        set_level(self._target, value)

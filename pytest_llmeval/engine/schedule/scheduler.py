@@ -340,7 +340,7 @@ class Scheduler:
         trials.finished(trial)
         del self._flight[thread]
         if thread.swapped:
-            self.turns.switch.guard.take()  # it may have left something for good
+            self.turns.process.guard.take()  # it may have left something for good
             self.hold_serial(trials.spec.case.function, thread.swapped)
         return True
 

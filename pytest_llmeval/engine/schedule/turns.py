@@ -13,7 +13,7 @@ import pytest
 
 from pytest_llmeval.engine.compat import Abilities
 from pytest_llmeval.engine.isolation.places import replaced
-from pytest_llmeval.engine.isolation.process_state import Context, Stack, Switch
+from pytest_llmeval.engine.isolation.process_state import Nodes, ProcessState, State
 from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.engine.trial_thread import TrialThread
 
@@ -30,27 +30,32 @@ class Turns:
     def __init__(
         self, session: pytest.Session, *, abilities: Abilities, in_flight: Collection[TrialThread]
     ) -> None:
-        self.switch = Switch(session, abilities)
         self._state = session._setupstate
+        manager = session.config.pluginmanager
+        logs: Any = manager.getplugin("logging-plugin") if abilities.swaps_logs else None
+        self.process = ProcessState(
+            nodes=self._state,
+            capture=manager.getplugin("capturemanager"),
+            handlers=() if logs is None else (logs.caplog_handler, logs.report_handler),
+        )
         self._in_flight = in_flight
         self._taken: list[_Turn] = []  # one inside the other
         self._in_turn: TrialThread | None = None
         self._is_row = False
-        self._away: Context | None = None  # the state beneath, between two turns in a row
+        self._away: State | None = None  # the state beneath, between two turns in a row
         self._unsaved: _Turn | None = None  # the last step on the loop, if its state still stands
 
     def prepare(self, thread: TrialThread, item: pytest.Function) -> None:
         """Make the state in which a new trial begins, from the session's own."""
         self._save_last_step()
-        session = self._away = self._away or self.switch.save()
-        self.switch.look_around()
-        thread.context = self.switch.fork(
+        session = self._away = self._away or self._taken_off()
+        thread.context = self.process.fork(
             session,
-            stack=self._stack_for(item, session.stack),
-            output=thread.call_output,
-            warned=thread.warned,
+            nodes=self._nodes_of(item, session[self.process.nodes]),
+            calls=thread.call_output,
+            show=thread.warned.append,
         )
-        thread.patches = thread.context.patches
+        thread.patches = thread.context[self.process.patches]
 
     @contextmanager
     def in_a_row(self) -> Iterator[None]:
@@ -70,8 +75,7 @@ class Turns:
         """Put the session's state back, which a turn in a row had left away for the next one."""
         self._save_last_step()
         if self._away is not None:
-            self.switch.load(self._away)
-            self.switch.give_back(self._away)
+            self.process.put_on(self._away)
             self._away = None  # not before: Ctrl-C may come at any line
 
     @contextmanager
@@ -98,13 +102,16 @@ class Turns:
         if last is not None and last.thread is thread:
             self._taken.append(last)
             self._in_turn, self._unsaved, self._away = thread, None, None
-            self.switch.show_calls()
+            self.process.calls.show()
             return
         self._save_last_step()
-        beneath = self._away = self._away or self.switch.save()
+        beneath = self._away = self._away or self._taken_off()
         self._taken.append(_Turn(thread, beneath))
         self._away = None
-        self.switch.load(thread.context)
+        try:
+            self.process.put_on(thread.context)
+        except Exception as exc:
+            thread.failure = thread.failure or exc
         self._in_turn = thread
 
     def end(self, depth: int = 0, *, is_step: bool = False) -> None:
@@ -121,13 +128,12 @@ class Turns:
         is_alike = False
         try:
             if self._in_turn is turn.thread:  # else Ctrl-C broke into its beginning
-                if is_step and in_row and self.switch.looks_like(turn.beneath):
-                    self._unsaved, is_alike = turn, True
+                turn.thread.is_plain = self.process.is_as(turn.beneath)
+                is_alike = in_row and turn.thread.is_plain
+                if is_step and is_alike:
+                    self._unsaved = turn
                 else:
-                    kept = self._keep(turn)
-                    looks_alike = kept.looks_like(turn.beneath)
-                    is_alike = in_row and looks_alike
-                    turn.thread.is_plain = kept.is_plain_beside(turn.beneath, alike=looks_alike)
+                    self._keep(turn)
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
             self._away = turn.beneath
             del self._taken[depth:]
@@ -137,7 +143,7 @@ class Turns:
 
     def is_plain(self) -> bool:
         """Whether the trial in turn has left the state of the process as all others have it."""
-        return bool(self._taken) and self.switch.is_plain_beside(self._taken[-1].beneath)
+        return bool(self._taken) and self.process.is_as(self._taken[-1].beneath)
 
     def _save_last_step(self) -> None:
         if self._unsaved is not None:
@@ -150,36 +156,31 @@ class Turns:
         if thread.context is None:  # nothing is swapped
             yield
             return
-        before, guard = self.switch.surroundings(), self.switch.guard
-        is_as_for_all = not guard.changed()
         thread.holding += 1
         try:
-            with self.switch.lasting():
+            with self.process.lasting(self._states):
                 yield
         finally:
             thread.holding -= 1
-            if is_as_for_all:
-                guard.take()
-            after = self.switch.surroundings()
-            contexts = (each.context for each in self._in_flight)
-            beneath = (turn.beneath for turn in self._taken)
-            for context in filter(None, (*beneath, *contexts)):
-                context.follow(before, after)
+
+    def _states(self) -> Iterator[State]:
+        yield from (turn.beneath for turn in self._taken)
+        yield from filter(None, (thread.context for thread in self._in_flight))
 
     def tear_down(self, thread: TrialThread, item: pytest.Function, clone: pytest.Function) -> None:
         """End the fixtures of a trial that was left in the middle."""
         assert thread.context is not None  # noqa: S101 - it has had its turn
         self.put_back()
-        session = self.switch.save()
+        session = self._taken_off()
         try:
-            self.switch.load(thread.context)
+            self.process.put_on(thread.context)
             try:
                 if clone in self._state.stack:
                     self._state.teardown_exact(item)
             finally:
-                self.switch.save()
+                self.process.take_off(thread.context)
         finally:
-            self.switch.load(session)
+            self.process.put_on(session)
 
     @contextmanager
     def inline(self, item: pytest.Function, clone: pytest.Function) -> Iterator[None]:
@@ -192,7 +193,7 @@ class Turns:
         stack = self._state.stack
         self._state.stack = {node: e for node, e in stack.items() if node is not item}
         try:
-            with self.switch.logs_apart():
+            with self.process.handlers.apart():
                 yield
         finally:
             try:
@@ -201,26 +202,30 @@ class Turns:
             finally:
                 self._state.stack = stack
 
-    def _stack_for(self, item: pytest.Function, active: Stack) -> Stack:
+    def _nodes_of(self, item: pytest.Function, active: Nodes) -> Nodes:
         """Return the active nodes of a new trial, which it shares with the session."""
-        stack: Stack = {}
+        stack: Nodes = {}
         for node in item.listchain()[:-1]:
             if node not in active:
                 break
             stack[node] = active[node]
         return stack
 
-    def _keep(self, turn: _Turn) -> Context:
-        """Save the state of a trial that hands the baton back, and return it."""
+    def _keep(self, turn: _Turn) -> None:
+        """Take off the state of a trial that hands the baton back."""
         thread, beneath = turn
-        assert thread.context is not None  # noqa: S101 - it was loaded
-        drained = thread.context.out
-        context = thread.context = self.switch.save()
-        for kind, text in drained.items():
-            context.out[kind] = text + context.out[kind]
-            if thread.done:  # hooks printed it after the last phase: it is the case's
-                beneath.out[kind] += context.out[kind]
-        return context
+        assert thread.context is not None  # noqa: S101 - it was put on
+        try:
+            self.process.take_off(thread.context)
+        except Exception as exc:
+            thread.failure = thread.failure or exc
+        if thread.done:  # hooks printed it after the last phase: it is the case's
+            self.process.capture.hand_over(thread.context, to=beneath)
+
+    def _taken_off(self) -> State:
+        state: State = {}
+        self.process.take_off(state)
+        return state
 
 
 class _Turn(NamedTuple):
@@ -232,7 +237,7 @@ class _Turn(NamedTuple):
     """
 
     thread: TrialThread
-    beneath: Context
+    beneath: State
 
 
 def capturing_throughout(config: pytest.Config) -> AbstractContextManager[None]:
@@ -260,11 +265,6 @@ def capturing_throughout(config: pytest.Config) -> AbstractContextManager[None]:
         finally:
             manager.deactivate_fixture()
             out, err = manager.read_global_capture()
-            context = trial.thread.context
-            if context is not None:  # what was drained while the trial waited comes first
-                drained = context.out
-                out, err = drained["stdout"] + out, drained["stderr"] + err
-                drained["stdout"] = drained["stderr"] = ""
             item.add_report_section(when, "stdout", out)
             item.add_report_section(when, "stderr", err)
 

@@ -289,7 +289,7 @@ async def wait_in_thread(
     function: Callable[[], T],
     *,
     begin: Callable[[Callable[[], None]], None],
-    around_call: AbstractContextManager[None] | None = None,
+    context: Context | None = None,
     came_late: Callable[[], object] = bool,
 ) -> T:
     """Await a function that blocks.
@@ -299,7 +299,7 @@ async def wait_in_thread(
     Args:
         function: blocks.
         begin: begins a thread for it.
-        around_call: its context there.
+        context: in which it runs; None is a copy of this one.
         came_late: called where the awaiting task is cancelled though a result has lain there.
     """
     loop = asyncio.get_running_loop()
@@ -311,12 +311,11 @@ async def wait_in_thread(
             ended.set_result(None)
 
     def job() -> None:
-        with around_call or contextlib.nullcontext():
-            result.keep(function)
+        result.keep(function)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle)
 
-    begin(partial(copy_context().run, job))
+    begin(partial((context or copy_context()).run, job))
     try:
         await ended
     except asyncio.CancelledError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from decimal import getcontext, setcontext
 from typing import Any, Literal, TypeVar
 
@@ -110,7 +109,13 @@ class RunningTrial:
             self._failed_subtest = failure, self.clone.repr_failure(failure)
 
     def _failure(self) -> tuple[Failure | None, Any]:
-        """Return what failed, and its rendering; the body's own failure before a subtest's."""
+        """Return what failed, and its rendering; the body's own failure before a subtest's.
+
+        A trial that did not have all that was its own has failed by that, whatever it ended with.
+        """
+        if self.thread.failure is not None:
+            failed = pytest.ExceptionInfo.from_exception(self.thread.failure)
+            return failed, self.clone.repr_failure(failed)
         failure = self._raised.get("setup") or self._raised.get("call")
         if self._failed_subtest is not None and (failure is None or is_skip(failure.value)):
             return self._failed_subtest
@@ -199,8 +204,7 @@ class RunningTrial:
         if not awaits and self.thread.must_hold(serial):
             return function()
         thread = self.thread
-        around_call = thread.call_output.around_call() if thread.overlaps else nullcontext()
-
+        context = thread.call_output.context() if thread.overlaps else None
         course = self.ledger.course
         expired = course.expired
 
@@ -211,7 +215,7 @@ class RunningTrial:
         return await wait_in_thread(
             function,
             begin=thread.ready.threads.run,
-            around_call=around_call,
+            context=context,
             came_late=came_late,
         )
 

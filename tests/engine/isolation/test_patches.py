@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable
@@ -13,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmeval.engine.compat import remembered_absence
+from pytest_llmeval.engine.isolation.changes import noted_changes
 from pytest_llmeval.engine.isolation.guard import Guard
-from pytest_llmeval.engine.isolation.patches import Patches, watched_mocks, watched_patchers
+from pytest_llmeval.engine.isolation.patches import Patches, PatchesInTurn
 from pytest_llmeval.engine.isolation.places import ABSENT, Attribute, Item
 
 NAMES = ("there", "absent")
@@ -50,12 +52,28 @@ def adopted(patches: Patches) -> pytest.MonkeyPatch:
 
 
 def patches() -> Patches:
-    return Patches(remembered_absence(), Guard())
+    return Patches(Guard())
+
+
+def leave(patches: Patches) -> None:
+    in_turn = PatchesInTurn(Guard())
+    in_turn.current = patches
+    assert in_turn.take_off() is patches
+
+
+def enter(patches: Patches) -> None:
+    PatchesInTurn(Guard()).put_on(patches)
 
 
 def away_and_back(patches: Patches) -> None:
-    patches.leave()
-    patches.enter()
+    leave(patches)
+    enter(patches)
+
+
+def is_in_use(patches: Patches) -> bool:
+    in_turn = PatchesInTurn(Guard())
+    in_turn.current = patches
+    return not in_turn.is_as(None)
 
 
 steps = st.lists(
@@ -100,9 +118,9 @@ def test_a_trial_finds_what_it_left_and_others_what_was_there_before(
             continue  # nobody knows of a change that was never patched
         take(step, world, by=patchers)
         left = world.state()
-        own.leave()
+        leave(own)
         assert world.state() == at_first
-        own.enter()
+        enter(own)
         assert world.state() == left
 
 
@@ -114,49 +132,38 @@ def test_two_trials_patch_the_same() -> None:
     world = World()
     one, other = patches(), patches()
     adopted(one).setattr(world.module, "there", "one")
-    one.leave()
+    leave(one)
     adopted(other).setattr(world.module, "there", "other")
-    other.leave()
+    leave(other)
 
     for own, wanted in ((one, "one"), (other, "other"), (one, "one")):
-        own.enter()
+        enter(own)
         assert world.module.there == wanted
-        own.leave()
+        leave(own)
     assert world.module.there == "module"
 
 
 def test_what_became_different_meanwhile_is_what_is_put_back() -> None:
     world, own = World(), patches()
     adopted(own).setattr(world.module, "there", "mine")
-    own.leave()
+    leave(own)
     world.module.there = "a wider fixture was set up"
 
     away_and_back(own)
-    own.enter()
+    enter(own)
     assert world.module.there == "mine"
-    own.leave()
+    leave(own)
 
     assert world.module.there == "a wider fixture was set up"
-
-
-def test_what_changes_while_it_spreads_is_for_all() -> None:
-    world, own = World(), patches()
-    adopted(own).setattr(world.module, "there", "mine")
-
-    with own.spreading():
-        world.module.there = "for all"
-    own.leave()
-
-    assert world.module.there == "for all"
 
 
 def test_a_deleted_item_comes_back() -> None:
     entries, own = {"first": 1, "second": 2}, patches()
     adopted(own).delitem(entries, "first")
 
-    own.leave()
+    leave(own)
     assert entries == {"first": 1, "second": 2}
-    own.enter()
+    enter(own)
     assert entries == {"second": 2}
 
 
@@ -172,9 +179,9 @@ def test_sys_path_keeps_its_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     patcher = adopted(own)
     patcher.syspath_prepend("mine")
 
-    own.leave()
+    leave(own)
     assert sys.path == before
-    own.enter()
+    enter(own)
     assert (sys.path[0], sys.path is path) == ("mine", True)
     patcher.undo()
     assert sys.path == before
@@ -225,7 +232,7 @@ def test_what_cannot_be_written_back_does_not_stop_the_others() -> None:
 
     away_and_back(own)
     assert (world.module.there, world.entries["there"]) == ("mine", "mine")
-    own.leave()
+    leave(own)
     assert (world.module.there, world.entries["there"]) == ("module", "entry")
 
 
@@ -235,9 +242,8 @@ def test_the_environment_is_left_to_the_swap_of_the_whole() -> None:
 
     patcher.setenv("LLMEVAL_PATCHED", "1")
 
-    assert (own.places, own.are_in_use) == ({}, True)
+    assert (own.places, is_in_use(own)) == ({}, False)
     patcher.undo()
-    assert not own.are_in_use
 
 
 @pytest.mark.parametrize(
@@ -254,32 +260,55 @@ def test_a_package_outside_the_project_is_named(target: object, package: str) ->
     assert own.outside == package
 
 
-def test_patchers_are_told_of_only_while_they_are_watched() -> None:
-    made: list[pytest.MonkeyPatch] = []
+def test_patchers_are_adopted_only_while_changes_are_noted() -> None:
+    own, place = patches(), SimpleNamespace(value=1)
 
-    with watched_patchers(made.append), pytest.MonkeyPatch.context() as within:
-        pass
-    pytest.MonkeyPatch()
+    with noted_changes(lambda: own), pytest.MonkeyPatch.context() as within:
+        within.setattr(place, "value", 2)
+    with pytest.MonkeyPatch.context() as after:
+        after.setitem({}, "value", 2)
 
-    assert made == [within]
+    assert [*own.places] == [Attribute(place, "value").key]
 
 
 def test_a_mock_is_away_while_its_trial_waits() -> None:
     mine, place = patches(), SimpleNamespace(value="real")
 
-    with watched_mocks(lambda: mine), mock.patch.object(place, "value", "mock"):
-        mine.leave()
+    with noted_changes(lambda: mine), mock.patch.object(place, "value", "mock"):
+        leave(mine)
         assert place.value == "real"
-        mine.enter()
+        enter(mine)
         assert place.value == "mock"
 
     assert place.value == "real"
-    assert not mine.are_in_use
+    assert not is_in_use(mine)
 
 
 def test_a_mock_of_what_is_not_there_tells_so_itself() -> None:
     mine = patches()
     missing = mock.patch.object(SimpleNamespace(), "value", 1)
 
-    with watched_mocks(lambda: mine), pytest.raises(AttributeError, match="value"):
+    with noted_changes(lambda: mine), pytest.raises(AttributeError, match="value"):
         missing.__enter__()
+
+
+def test_arguments_may_be_named() -> None:
+    own, world = patches(), World()
+    patcher = adopted(own)
+
+    with noted_changes(lambda: own):
+        patcher.setattr(target=world.module, name="there", value=1)
+        patcher.delattr(target=world.instance, name="absent", raising=False)
+        patcher.setitem(dic=world.entries, name="there", value=1)
+        patcher.syspath_prepend(path="mine")
+        patcher.setenv(name="LLMEVAL_PATCHED", value="1")
+        patcher.chdir(path=".")
+        os.chdir(path=".")
+        logging.getLogger("test_patches").setLevel(level=logging.DEBUG)
+
+    assert len(own.places) == 5
+    leave(own)
+    assert (world.module.there, world.entries["there"]) == ("module", "entry")
+    enter(own)
+    patcher.undo()
+    leave(own)

@@ -155,29 +155,33 @@ def test_what_a_trial_does_to_the_process_reaches_no_other(bodies: Path, body: s
     assert log[-1] == "down wide"
 
 
-def test_the_session_gets_its_state_back_if_that_of_a_trial_cannot_be_saved(
+def test_a_state_that_cannot_be_taken_off_is_the_error_of_its_trial_alone(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(bot=MODEL, test_it=SUITE.replace("{trial}", ""))
     pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
     pytester.makeconftest(
         """
-        from pytest_llmeval.engine.isolation.process_state import Switch
+        from pytest_llmeval.engine.isolation.environment import Environment
+        from pytest_llmeval.engine.isolation.process_state import ProcessState
 
-        SAVE, SAVES = Switch.save, []
+        TAKE_OFF, OF_ENVIRONMENT, TAKEN = ProcessState.take_off, Environment.take_off, []
 
-        def save(switch):
-            SAVES.append(1)
-            if len(SAVES) == 4:
-                raise RuntimeError
-            return SAVE(switch)
+        def fail(environment):
+            raise RuntimeError("it cannot be taken off")
 
-        Switch.save = save
+        def take_off(process, state):
+            TAKEN.append(bool(state))  # that of the session is yet empty
+            Environment.take_off = fail if TAKEN.count(True) == 2 and state else OF_ENVIRONMENT
+            TAKE_OFF(process, state)
+
+        ProcessState.take_off = take_off
         """
     )
 
     result = run_forked(pytester, "-p", "no:cacheprovider")
 
+    result.stdout.fnmatch_lines(["*RuntimeError: it cannot be taken off*"])
     outcomes = result.parseoutcomes()
     assert outcomes.pop("passed") == 3
     assert outcomes in ({"failed": 1}, {"errors": 1})  # it may end the setup of the first case
@@ -333,22 +337,22 @@ def test_the_state_of_a_trial_is_saved_once_where_its_steps_follow_one_another(
         """
         import asyncio
         from pytest_llmeval import llm_eval
-        from pytest_llmeval.engine.isolation.process_state import Switch
+        from pytest_llmeval.engine.isolation.process_state import ProcessState
 
-        SAVE, SAVES = Switch.save, []
+        TAKE_OFF, TAKEN = ProcessState.take_off, []
 
-        def save(switch):
-            SAVES.append(1)
-            return SAVE(switch)
+        def take_off(process, state):
+            TAKEN.append(1)
+            TAKE_OFF(process, state)
 
-        Switch.save = save
+        ProcessState.take_off = take_off
 
         @llm_eval(repeats=1, min_score=1)
         async def test_alone():
-            before = len(SAVES)
+            before = len(TAKEN)
             for _ in range(100):
                 await asyncio.sleep(0)
-            assert len(SAVES) - before < 10
+            assert len(TAKEN) - before < 10
         """
     )
 

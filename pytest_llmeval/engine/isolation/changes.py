@@ -1,0 +1,80 @@
+"""Changes that are noticed when they are made: patches of Python and pytest see to that.
+
+A trial that changes anything waits for those that run beside the baton, or takes the baton again if
+it runs beside itself. Then the change is its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.engine.holder import check_in
+from pytest_llmeval.engine.isolation.patches import Patches
+from pytest_llmeval.engine.isolation.places import noted
+
+_CURRENT_TEST = os.environ.encodekey("PYTEST_CURRENT_TEST")  # which pytest sets at each phase
+
+
+@contextmanager
+def noted_changes(current: Callable[[], Patches | None]) -> Iterator[None]:
+    """Give patches to the trial that makes them.
+
+    Args:
+        current: gives what the trial in turn patches.
+    """
+    redirection: Any = contextlib._RedirectStream
+    # Owner, function, which of its calls change something, and how a trial takes note of them.
+    places: list[tuple[Any, str, Callable[..., bool], Callable[..., object] | None]] = [
+        (os, "putenv", _is_of_trial, None),
+        (os, "unsetenv", _is_of_trial, None),
+        (os, "chdir", _always, None),
+        (redirection, "__enter__", _always, None),
+        # Without a record libraries do it, for a moment.
+        (warnings.catch_warnings, "__enter__", attrgetter("_record"), None),
+        (
+            logging.Logger,
+            "setLevel",
+            lambda logger, level: logger.level != level,
+            Patches.add_level,
+        ),
+        (pytest.MonkeyPatch, "__init__", _always, Patches.adopt),
+    ]
+    mock: Any = sys.modules.get("unittest.mock")
+    for kind in () if mock is None else (mock._patch, mock._patch_dict):
+        places.append((kind, "__enter__", _always, Patches.add_mock))
+        places.append((kind, "__exit__", _always, Patches.end_mock))
+
+    def note(changes: Callable[..., bool], by: Any, /, *args: Any, **named: Any) -> None:
+        if changes(*args, **named):
+            check_in(alone=True)
+        patches = current()
+        if by is not None and patches is not None:
+            by(patches, *args, **named)
+
+    with ExitStack() as stack:
+        for owner, name, changes, by in places:
+            stack.enter_context(noted(owner, name, partial(note, changes, by)))
+        yield
+
+
+def _always(*_: object, **__: object) -> bool:
+    return True
+
+
+def _is_of_trial(name: object, *_: object) -> bool:
+    return name != _CURRENT_TEST
+
+
+def _is_other_level(logger: logging.Logger, level: int | str) -> bool:
+    return logger.level != level
