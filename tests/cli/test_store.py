@@ -13,7 +13,7 @@ from click.testing import Result
 
 from pytest_llmeval.engine import earlier_runs
 from pytest_llmeval.runs.run_file import read_run, write_run
-from tests.project import Project, made_once
+from tests.project import EVALS, Project, made_once
 from tests.test_cli import assert_refused, llmeval
 
 STORE = "git+refs://origin"
@@ -23,6 +23,12 @@ STORE = "git+refs://origin"
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the project lies that was made first."""
     return tmp_path_factory.mktemp("store") / "project"
+
+
+def record(project: Project) -> None:
+    project.write(test_evals=EVALS.replace("repeats=5", "repeats=1"))
+    project.commit()
+    project.run()
 
 
 @pytest.fixture
@@ -35,7 +41,7 @@ def project(
     recorded: Path, origin: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> Project:
     """A project with a run of main, and a bare repository as its origin."""
-    project = made_once(recorded, pytester, lambda made: made.run() and None)
+    project = made_once(recorded, pytester, record)
     project.git("clone", "-q", "--bare", str(project.path), str(origin))
     project.git("remote", "add", "origin", str(origin))
     monkeypatch.chdir(project.path)

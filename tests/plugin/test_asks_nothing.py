@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.plugin.test_gating import only_function, record_main
-from tests.project import Project, make_project
+from tests.project import Project, made_once, make_project
 
 
 @pytest.fixture
-def main(pytester: pytest.Pytester) -> Project:
-    project = make_project(pytester)
-    record_main(project)
-    return project
+def main(pytester: pytest.Pytester, originals: Path) -> Project:
+    return made_once(originals / "main", pytester, record_main)
 
 
 STUB = """

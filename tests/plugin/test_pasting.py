@@ -6,7 +6,14 @@ import re
 
 import pytest
 
-from tests.project import Project
+from tests.project import EVALS, Project, make_project
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    project = make_project(pytester)
+    project.write(test_evals=EVALS.replace("repeats=5", "repeats=1"))
+    return project
 
 
 @pytest.mark.parametrize(
