@@ -18,6 +18,7 @@ import pytest
 
 from tests.report_schema import check_report
 
+GIT_CONFIG = Path(__file__).with_name("gitconfig")
 MODEL = '''
 from pathlib import Path
 
@@ -75,7 +76,7 @@ class Project:
     def git(self, *arguments: str) -> str:
         """Run git in the project."""
         environment = os.environ | {
-            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_GLOBAL": str(GIT_CONFIG),
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_AUTHOR_NAME": "T",
             "GIT_AUTHOR_EMAIL": "t@example.com",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.project import APP, EVALS, INI, MODEL
+from tests.project import APP, EVALS, GIT_CONFIG, INI, MODEL
 
 PROJECT = {
     "app.py": APP,
@@ -32,7 +32,8 @@ def git_environ() -> dict[str, str]:
         for role in ("AUTHOR", "COMMITTER")
         for what, value in (("NAME", "Ada"), ("EMAIL", "ada@example.org"))
     }
-    return {**others, **people, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    config = {"GIT_CONFIG_GLOBAL": str(GIT_CONFIG), "GIT_CONFIG_NOSYSTEM": "1"}
+    return {**others, **people, **config}
 
 
 def run_git(

@@ -11,6 +11,7 @@ from pytest_llmeval.runs.ci import ON_LAPTOP
 from pytest_llmeval.runs.git import GitState, read_state
 from pytest_llmeval.runs.lookup.refs import Refs
 from pytest_llmeval.runs.store import RunStore
+from tests.project import GIT_CONFIG
 from tests.runs.builders import make_run
 
 
@@ -72,7 +73,7 @@ def _own_git(monkeypatch, tmp_path):
     """Git as it is out of the box, and no repository but those of the test."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(GIT_CONFIG))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     for role in ("AUTHOR", "COMMITTER"):
