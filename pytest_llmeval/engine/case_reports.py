@@ -82,12 +82,11 @@ def grouped(texts: Iterable[tuple[int, str]]) -> list[tuple[list[int], str]]:
     groups: dict[str, list[tuple[int, str]]] = {}
     for index, text in texts:
         groups.setdefault(_common(text), []).append((index, text))
-    return [([index for index, _ in alike], _of_all(alike)) for alike in groups.values()]
-
-
-def _of_all(alike: Sequence[tuple[int, str]]) -> str:
-    draws = [found[0] for _, text in alike for found in [_DRAW.search(text)] if found]
-    return _DRAW.sub(", ".join(draws), alike[0][1], count=1)
+    found = []
+    for alike in groups.values():
+        draws = ", ".join(draw for _, text in alike for draw in _DRAW.findall(text)[:1])
+        found.append(([index for index, _ in alike], _DRAW.sub(draws, alike[0][1], count=1)))
+    return found
 
 
 def _trial_of(title: str) -> int:

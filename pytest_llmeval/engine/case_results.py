@@ -28,11 +28,7 @@ class CaseResults:
     """
 
     def __init__(
-        self,
-        opening: Run,
-        runners: Sequence[CaseRunner],
-        models: ModelSession,
-        shared: SharedCalls,
+        self, opening: Run, runners: Sequence[CaseRunner], models: ModelSession, shared: SharedCalls
     ) -> None:
         self._opening = opening
         self._runners = runners
@@ -71,7 +67,7 @@ class CaseResults:
             self._reported.add(item)
             self._in_report = None
         for runner in self._runners:
-            if runner.item not in self._reported and runner.trials.has_news:
+            if runner.item not in self._reported and runner.trials.ended:
                 results.append(self._result(runner))
                 self._reported.add(runner.item)
         if self._reported:  # without a trial that ended there is no run

@@ -49,14 +49,7 @@ class CaseTrials:
         has_run_again: another plugin had the case run again after its report.
     """
 
-    def __init__(
-        self,
-        spec: Eval,
-        *,
-        serial: str,
-        signature: Hashable,
-        hooks: TrialHooks,
-    ) -> None:
+    def __init__(self, spec: Eval, *, serial: str, signature: Hashable, hooks: TrialHooks) -> None:
         self.spec = spec
         self.item = spec.item
         self.repeats = spec.case.repeats
@@ -142,11 +135,6 @@ class CaseTrials:
             ended.record.index < index and hasattr(ended.longrepr, "addsection")
             for ended in self._ended.values()
         )
-
-    @property
-    def has_news(self) -> bool:
-        """Whether some trial has ended here."""
-        return bool(self._ended)
 
     @property
     def all_ended(self) -> bool:

@@ -65,7 +65,9 @@ def install(
     _require_parts(session, items)
     models.check_settings()
     _keep_from_fakes()
-    _mask_logs(config)
+    masking = ExitStack()
+    masking.enter_context(masked_logs())
+    config.add_cleanup(masking.close)
     evals = _read_evals(items, settings)
     opening = _opening(config, evals, settings=settings, choice=choice)
     given = {one.case.parameters: one.item.callspec.params for one in evals if one.case.parameters}
@@ -197,12 +199,6 @@ def _places_of_tests(functions: Tests) -> dict[str, str]:
         for path, line, _ in [item.location]
         if line is not None
     }
-
-
-def _mask_logs(config: pytest.Config) -> None:
-    masking = ExitStack()
-    masking.enter_context(masked_logs())
-    config.add_cleanup(masking.close)
 
 
 def _require_parts(session: pytest.Session, items: Iterable[pytest.Item]) -> None:

@@ -45,11 +45,7 @@ class BaseArguments:
 
 
 def base_arguments(
-    config: pytest.Config,
-    parser: pytest.Parser | None,
-    relocation: Relocation,
-    *,
-    directory: Path,
+    config: pytest.Config, parser: pytest.Parser | None, relocation: Relocation, *, directory: Path
 ) -> BaseArguments:
     """Return the arguments of this session as they are to be in the worktree.
 

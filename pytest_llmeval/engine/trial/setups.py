@@ -58,10 +58,6 @@ def refused_if_made_once(ended: Sequence[Ended]) -> list[Ended]:
         'in conftest.py; if it can be made one at a time, use concurrency="serial"'
     )
     return [
-        replace(
-            one,
-            headline=line,
-            record=replace(one.record, outcome=Outcome.ERRORED, scores={}),
-        )
+        replace(one, headline=line, record=replace(one.record, outcome=Outcome.ERRORED, scores={}))
         for one in ended
     ]

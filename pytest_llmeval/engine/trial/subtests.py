@@ -48,10 +48,7 @@ class _Subtest:
     """
 
     def __init__(
-        self,
-        note_failure: Callable[[Failure], None] | None,
-        msg: str | None = None,
-        **labels: Any,
+        self, note_failure: Callable[[Failure], None] | None, msg: str | None = None, **labels: Any
     ) -> None:
         self._note_failure = note_failure
         named = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in labels.items())

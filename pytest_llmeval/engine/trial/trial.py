@@ -165,7 +165,8 @@ class RunningTrial:
         del self.clone.stash[TRIAL]
         end_clone(self.clone, of=self.item)
         self.thread.context = self.thread.patches = None
-        vars(self).clear()
+        self._raised.clear()  # it holds each frame that an exception passed
+        del self.clone
 
     def run(self) -> None:
         """Run the trial, from its first fixture to its last."""
