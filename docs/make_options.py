@@ -35,7 +35,7 @@ GROUPS = (
     )),
     ("Your application and its replies", ("clients.md", "cost.md", "debug.md"), (
         "llm_cache", "llm_intercept", "llm_intercept_hosts", "llm_max_calls", "llm_concurrency",
-        "llm_timeout", "llm_fail_on_miss", "llm_prices",
+        "llm_timeout", "llm_fail_on_miss", "llm_missed", "llm_prices",
     )),
     ("Changes of your suite", ("gate.md",), (
         "llm_accept", "llm_accept_gone", "llm_renamed", "llm_max_gone", "llm_edited",

@@ -64,7 +64,6 @@ class Controller(EvalProcess):
     """The evals of a session: gathered, recorded and judged.
 
     Attributes:
-        forecast: what the session may cost, for the terminal.
         saw_collection_error: some file could not be collected, so the run is incomplete.
     """
 
@@ -74,7 +73,6 @@ class Controller(EvalProcess):
         self, config: pytest.Config, settings: Settings, brief: Brief | None, started: float
     ) -> None:
         super().__init__(config, settings, brief, started)
-        self.forecast: list[str] = []
         self.saw_collection_error = False
         self._made: BaseRun | None = None
         self._judgement: Judgement | None = None
@@ -132,7 +130,8 @@ class Controller(EvalProcess):
         if not self._asks_only:
             baseline = None if self._session is None else self._session.planned.baseline
             run, is_known = earlier_runs.source_of_forecast(self._settings, baseline)
-            self.forecast = forecast(opening, run, settings=self._settings, is_baseline=is_known)
+            told = forecast(opening, run, settings=self._settings, is_baseline=is_known)
+            self.forecast += told
             is_off = self._settings.cache == "off"
             if lack := "" if is_off else lack_of_locks(self._settings.directory):
                 self.forecast.append(printable(f"llm evals: {lack}"))

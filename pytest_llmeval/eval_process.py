@@ -14,6 +14,7 @@ import pytest
 
 from pytest_llmeval.engine.earlier_runs import (
     draws_to_replay,
+    missed_before,
     refuse_foreign_runs,
     refuse_untrusted_runs,
 )
@@ -36,9 +37,16 @@ from pytest_llmeval.settings import MARKER, Settings
 if TYPE_CHECKING:
     from pytest_llmeval.engine.rerun.child import Brief
 
+_MISSED = "the cases that missed a trial or moved when they last ran (--llm-missed)"
+_NONE_KNOWN = "no run of this branch is stored (--llm-missed)"
+_NONE_MISSED = "no case missed a trial or moved when it last ran (--llm-missed)"
+
 
 class EvalProcess:
     """The evals of a process.
+
+    Attributes:
+        forecast: what the session will run and may cost, for the terminal; a worker has none.
 
     Args:
         config: of the session.
@@ -54,6 +62,7 @@ class EvalProcess:
         self._settings = settings
         self._brief = brief
         self._started = started
+        self.forecast: list[str] = []
         self._reports = report_hooks(config, settings)
         self._asks_only = asks_only(config)
         if settings.baseline is not None and not self._asks_only:
@@ -95,6 +104,24 @@ class EvalProcess:
                 self._begin(session, items, choice)
         except SettingsError as exc:
             self._refuse(exc, items)
+
+    def leave_out(self, items: list[pytest.Item]) -> None:
+        """Leave out what neither missed nor moved when it last ran, as pytest does with ``--lf``.
+
+        Args:
+            items: what other plugins chose, which is changed in place.
+        """
+        last = missed_before(self._config, self._settings)
+        kept = [item for item in items if is_eval(item) and case_id(item) in (last or ())]
+        runs_all = not kept and self._config.getoption("last_failed_no_failures", "all") != "none"
+        none = _NONE_KNOWN if last is None else _NONE_MISSED
+        which = "all tests" if runs_all else f"{len(kept)} of {len(items)} tests"
+        self.forecast.append(f"llm evals: {which}: {_MISSED if kept else none}")
+        if runs_all:
+            return
+        chosen = set(kept)
+        self._config.hook.pytest_deselected(items=[one for one in items if one not in chosen])
+        items[:] = kept
 
     def _warn_of_ordinary(self, ordinary: Sequence[pytest.Item]) -> None:
         """Warn once a session of marked tests that are no evals; one worker warns."""

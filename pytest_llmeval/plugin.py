@@ -189,6 +189,8 @@ class SessionHooks:
         result = yield
         if self._brief is not None:
             items[:] = filter(self._brief.wants, items)
+        elif self._settings.missed and _marked(items):
+            self._load().leave_out(items)
         if _marked(items) and not self._config.getoption("collectonly", False):
             evals, left_out = self._load(), self._deselected
             evals.choose(session, items, collected=collected, deselected=left_out)

@@ -542,6 +542,10 @@ class Settings:
     fail_on_miss: bool = Option("--llm-fail-on-miss", boolean, default=False).says(
         "a case fails as soon as one of its answers is wrong, so that -x, --pdb and --lf stop at it"
     )
+    missed: bool = Option("--llm-missed", boolean, default=False).says(
+        "run only the cases that had a wrong answer when they last ran, or whose mean differed "
+        "from the baseline's; if there is none, run all"
+    )
     concurrency: int = Option("--llm-concurrency=N", whole, "32", ini="int").says(
         "how many trials may run at the same time, over all workers (default: {default})"
     )

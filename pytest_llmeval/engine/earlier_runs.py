@@ -15,6 +15,7 @@ from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import relative_root
+from pytest_llmeval.runs.lookup.missed import missed_last
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import MakeRun, find_baseline
 from pytest_llmeval.runs.lookup.standing import draws_of_line, draws_of_run
@@ -121,6 +122,20 @@ def draws_to_replay(
         return list(map(draws_of_run, runs))
     git = git_state(config)
     return [draws_of_line(Refs(store, git), root=relative_root(config.rootpath, top=git.top))]
+
+
+def missed_before(config: pytest.Config, settings: Settings) -> frozenset[str] | None:
+    """Return the ids of the cases that missed or moved when they last ran in this working tree.
+
+    None if no run of it is stored.
+    """
+    git = git_state(config)
+    return missed_last(
+        RunStore(settings.directory),
+        git=git,
+        root=relative_root(config.rootpath, top=git.top),
+        selection=selection(config),
+    )
 
 
 def may_defer(settings: Settings, ci: CiFacts, environ: Mapping[str, str]) -> bool:

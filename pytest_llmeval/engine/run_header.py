@@ -33,7 +33,11 @@ _NAMES_IN: Any = vars(ModuleType)["__dict__"]  # of a module; no subclass can ta
 INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
 _MOST_CHANGED = 20  # files that are named
 # What they leave out depends on the session before, so it is no selection to be had again.
-_BY_LAST_SESSION = ("lf", "stepwise", "stepwise_skip", "stepwise_reset")
+_BY_LAST_SESSION = {
+    "lf": "--lf",
+    "llm_missed": "--llm-missed",
+    **dict.fromkeys(("stepwise", "stepwise_skip", "stepwise_reset"), "--stepwise"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,9 +229,9 @@ def _selected(
 
 
 def _by_last(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return ``--lf`` and ``--stepwise`` if they are set, also by an option that implies them."""
-    set_here = (name for name in _BY_LAST_SESSION if getattr(options, name, None))
-    return tuple({f"--{name.partition('_')[0]}": None for name in set_here})
+    """Return those of ``_BY_LAST_SESSION`` that are set, also by an option that implies them."""
+    set_here = (flag for name, flag in _BY_LAST_SESSION.items() if getattr(options, name, None))
+    return tuple(dict.fromkeys(set_here))
 
 
 def _filters(config: pytest.Config, options: argparse.Namespace) -> Iterator[str]:

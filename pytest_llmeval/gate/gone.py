@@ -156,7 +156,7 @@ def _was_meant(function: str, *, baseline: Run, run: Run, typed: Sequence[str] |
         if not run.complete:
             return True
         typed = run.selection
-    if {"--lf", "--stepwise"}.intersection(typed):
+    if {"--lf", "--stepwise", "--llm-missed"}.intersection(typed):
         return True  # pytest does not tell which cases these options leave out
     if paths_of(typed) and not any(_reaches(path, function) for path in paths_of(run.selection)):
         return True

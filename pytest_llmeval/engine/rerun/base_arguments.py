@@ -16,7 +16,7 @@ _LEFT_OUT = frozenset(
     (
         *("--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first"),
         *("--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset"),
-        *("--pdb", "--trace"),
+        *("--pdb", "--trace", "--llm-missed"),
     )
 )
 # Options that name a file of this session, and what takes them back; by where argparse puts them.

@@ -92,7 +92,7 @@ def test_paths_of_other_options_are_moved_where_something_is(
 def test_what_goes_by_the_last_session_is_left_out(
     pytester: pytest.Pytester, trees: Relocation
 ) -> None:
-    assert kept(pytester, trees, "--lf", "--sw", "--ff", "--pdb", "-q") == ["-q"]
+    assert kept(pytester, trees, "--lf", "--sw", "--llm-missed", "--pdb", "-q") == ["-q"]
 
 
 def test_files_of_this_session_are_not_written_over(
