@@ -216,17 +216,14 @@ class TrialThread:
             self.holding -= 1
 
     def _give_way(self, function: Callable[[], T]) -> T:
+        """Hand the baton back, wait elsewhere, and go on with the baton."""
         if self.holding or not self.overlaps:
             return function()
-        asyncio = sys.modules.get("asyncio")
-        if not self._is_entered() and asyncio and asyncio._get_running_loop():
-            self.held_for = self.held_for or BLOCKING_IN_ASYNC
-        return self._block(function)
-
-    def _block(self, function: Callable[[], T]) -> T:
-        """Hand the baton back, wait elsewhere, and go on with the baton."""
-        if not self._is_entered():
-            return function()  # a thread of the test's own never held the baton
+        if not self._is_entered():  # a thread of the test's own never held the baton
+            asyncio = sys.modules.get("asyncio")
+            if asyncio and asyncio._get_running_loop():
+                self.held_for = self.held_for or BLOCKING_IN_ASYNC
+            return function()
         result: Result[T] = Result()
 
         def job() -> None:

@@ -43,10 +43,11 @@ def test_waiting_is_a_plain_call_where_no_trial_runs() -> None:
 
 
 def test_waiting_is_a_plain_call_for_a_trial_that_has_patched_something() -> None:
-    def body(thread: TrialThread) -> None:
-        thread.patches = SimpleNamespace(are_in_use=True, held_for="", places={})  # type: ignore[assignment]
+    def body(_: TrialThread) -> None:
+        os.environ["PATCHED"] = "yes"
         assert waiting(threading.current_thread) is threading.current_thread()
-        thread.patches = None
+        del os.environ["PATCHED"]
+        assert waiting(threading.current_thread) is not threading.current_thread()
 
     alone(body)
 
