@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_llmeval.cache.case_parameters import Parameters
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription
 from pytest_llmeval.gate.scoring import CostOf
-from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, distinct_names
 from pytest_llmeval.runs.keyless import Keyless
 from pytest_llmeval.runs.lookup.refs import Baseline

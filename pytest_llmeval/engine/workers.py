@@ -21,7 +21,7 @@ from pytest_llmeval.engine.earlier_runs import COMPARED_KEY
 from pytest_llmeval.engine.run_header import files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.journal import Journal, journal_of, note_end, process_name
+from pytest_llmeval.models.limits.journal import Journal, journal_of, note_end, process_name
 from pytest_llmeval.records import CaseResult, News
 from pytest_llmeval.safe_text import printable_message
 from pytest_llmeval.settings import TYPED_KEY, Settings

@@ -22,11 +22,11 @@ from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.cache.reply import paid_reply
 from pytest_llmeval.errors import BudgetExceeded, CallAbandoned, ProviderFailed, SettingsError
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.budget import Bill, Reservation
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
-from pytest_llmeval.models.deadline import Deadline, TimeIsUp
 from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.http.masking import masked_answer, masked_text
+from pytest_llmeval.models.limits.budget import Bill, Reservation
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp
 from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.source import drop_docstrings, innermost
 from pytest_llmeval.originals import Clock

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.models.attribution import CurrentTrial, trial_to_charge
-from pytest_llmeval.models.budget import Budget
 from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.deadline import TimeLimit
 from pytest_llmeval.models.http.attempt import Services
-from pytest_llmeval.models.imported import SEEN, once_imported
-from pytest_llmeval.models.journal import Journal, journal_of, process_name
+from pytest_llmeval.models.limits.budget import Budget
+from pytest_llmeval.models.limits.deadline import TimeLimit
+from pytest_llmeval.models.limits.journal import Journal, journal_of, process_name
+from pytest_llmeval.models.limits.prices import Prices
+from pytest_llmeval.models.limits.throttle import Clock, Throttle
 from pytest_llmeval.models.llm import (
     AsyncModel,
     AsyncTrialModel,
@@ -26,8 +27,7 @@ from pytest_llmeval.models.llm import (
     TrialModel,
     parse_model_name,
 )
-from pytest_llmeval.models.prices import Prices
-from pytest_llmeval.models.throttle import Clock, Throttle
+from pytest_llmeval.models.seams.imported import SEEN, once_imported
 from pytest_llmeval.models.unseen import UnseenConnections
 from pytest_llmeval.settings import Settings
 from pytest_llmeval.vendors import VENDORS

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from pytest_llmeval.errors import Lost, listed_names
-from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Call, Case, Outcome, Run, Usage, bare
 from pytest_llmeval.reports.formats import counted, dollars
 from pytest_llmeval.safe_text import printable

@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_llmeval.errors import Lost
 from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.cost import Cost, cost_of_run
 from pytest_llmeval.reports.entries import (

@@ -22,17 +22,17 @@ from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.models.attribution import trial_to_charge
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.course import Course
-from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline
 from pytest_llmeval.models.http.answers import Expected
 from pytest_llmeval.models.http.attempt import Attempt, Send, Services, last_reply
 from pytest_llmeval.models.http.dialect import HttpRequest
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
-from pytest_llmeval.models.imported import SEEN, once_imported
 from pytest_llmeval.models.interception import Interception
+from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline
+from pytest_llmeval.models.limits.throttle import Clock
 from pytest_llmeval.models.llm import AsyncModel, Model
 from pytest_llmeval.models.model_session import ModelSession
+from pytest_llmeval.models.seams.imported import SEEN, once_imported
 from pytest_llmeval.models.seams.taking_over import take_over
-from pytest_llmeval.models.throttle import Clock
 from pytest_llmeval.models.vendors.openai import VENDOR
 from pytest_llmeval.models.vendors.recognition import Recognition
 from pytest_llmeval.records import Call, Slot

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.errors import BudgetExceeded
-from pytest_llmeval.models.budget import Bill, Budget, Reservation
-from pytest_llmeval.models.journal import Journal, journal_of, note_end
-from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.limits.budget import Bill, Budget, Reservation
+from pytest_llmeval.models.limits.journal import Journal, journal_of, note_end
+from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import TokenPrice, Usage
 
 D = Decimal

@@ -12,10 +12,10 @@ import openai
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.http.attempt import Services, TimedOut
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.throttle import Clock, Throttle
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
+from pytest_llmeval.models.limits.throttle import Clock, Throttle
 from tests.models.conftest import ANSWER, ORIGIN, CountingTrial, Session, Time, attempted
 from tests.servers.openai_server import OpenAIServer, Scripted
 

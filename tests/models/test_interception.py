@@ -29,8 +29,8 @@ from pytest_llmeval.models.attribution import (
 )
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.http.sender import newest
-from pytest_llmeval.models.imported import SEEN
 from pytest_llmeval.models.seams import taking_over
+from pytest_llmeval.models.seams.imported import SEEN
 from pytest_llmeval.records import Slot
 from tests.models.conftest import CountingTrial, Session, intercepting, interception_of
 from tests.servers.anthropic_server import AnthropicServer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.models.journal import DAY, Journal, journal_of, note_end, process_name
+from pytest_llmeval.models.limits.journal import DAY, Journal, journal_of, note_end, process_name
 
 
 @pytest.fixture

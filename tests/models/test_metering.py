@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed
-from pytest_llmeval.models.budget import Budget
 from pytest_llmeval.models.http.attempt import Services
-from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.limits.budget import Budget
+from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import TokenPrice
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted

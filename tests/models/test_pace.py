@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmeval.models.throttle import PATIENCE, Pace, growing_pause
+from pytest_llmeval.models.limits.throttle import PATIENCE, Pace, growing_pause
 
 
 def refuse(pace: Pace, now: float, *, retry_after: float | None = None) -> None:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.prices import Prices, Tariff
+from pytest_llmeval.models.limits.prices import Prices, Tariff
 from pytest_llmeval.records import TokenPrice, Usage
 
 D = Decimal
@@ -115,7 +115,7 @@ def test_an_embedding_has_no_output_to_pay_for() -> None:
 def test_the_tables_are_imported_when_they_are_needed_and_not_before() -> None:
     code = (
         "import sys\n"
-        "from pytest_llmeval.models.prices import Prices\n"
+        "from pytest_llmeval.models.limits.prices import Prices\n"
         "Prices({}).tariff('ollama/x'); Prices({}).remedy('openai/x')\n"
         "assert 'genai_prices' not in sys.modules"
     )

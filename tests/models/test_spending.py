@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmeval.models.journal import Spending
+from pytest_llmeval.models.limits.journal import Spending
 
 D = Decimal
 

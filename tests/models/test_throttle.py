@@ -9,8 +9,8 @@ import pytest
 
 from pytest_llmeval.cache import locks
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.journal import Journal
-from pytest_llmeval.models.throttle import PATIENCE, Clock, ProviderThrottle, Throttle
+from pytest_llmeval.models.limits.journal import Journal
+from pytest_llmeval.models.limits.throttle import PATIENCE, Clock, ProviderThrottle, Throttle
 from pytest_llmeval.records import Slowdown
 from tests.models.conftest import Time
 
@@ -177,8 +177,7 @@ def test_a_provider_that_was_asked_in_vain_of_nothing_has_no_slowdown(clock: Tim
     provider = provider_of(throttle)
     entered = provider.enter()
     assert entered is not None
-    provider.succeeded(entered)
-    provider.leave()
+    provider.leave(answered=entered)
 
     assert throttle.take_slowdowns() == []
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.models.prices import ADDED_TOKENS, most_input_tokens, most_output_tokens
+from pytest_llmeval.models.limits.prices import ADDED_TOKENS, most_input_tokens, most_output_tokens
 from pytest_llmeval.models.vendors import ollama
 
 ASKED = {"model": "gpt", "messages": [{"role": "user", "content": "Grüße, 世界"}]}

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from pytest_llmeval.cache.reply_facts import Facts
 from pytest_llmeval.cli import main
 from pytest_llmeval.errors import ProviderFailed, SettingsError
+from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.models.llm import parse_model_name
 from pytest_llmeval.models.message import Message
-from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.models.vendors.recognition import Recognition, check_keys
 from pytest_llmeval.records import TokenPrice, Usage
 from pytest_llmeval.transcripts.transcript import StoredTexts

@@ -593,7 +593,7 @@ def test_a_provider_that_refuses_for_ever_passes_no_gate(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = make_project(pytester)
-    monkeypatch.setattr("pytest_llmeval.models.throttle.PATIENCE", 0.0)
+    monkeypatch.setattr("pytest_llmeval.models.limits.throttle.PATIENCE", 0.0)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     with OpenAIServer(lambda _body, _number: "yes") as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)

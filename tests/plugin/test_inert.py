@@ -130,7 +130,7 @@ def test_numpy_and_scipy_are_for_sessions_in_which_something_changed(tmp_path: P
 def test_evals_import_no_client_that_the_application_did_not(tmp_path: Path) -> None:
     names = modules_of_a_session(tmp_path, *OF_EVALS, test=EVAL)
 
-    assert "pytest_llmeval.models.imported" in names
+    assert "pytest_llmeval.models.seams.imported" in names
     assert (SDKS | {"aiohttp", "requests", "urllib3"}) & names == set()
 
 

@@ -20,8 +20,6 @@ from http import HTTPStatus
 from pytest_llmeval.cache.reply import SUCCESS
 from pytest_llmeval.cache.reply_facts import sensible, usage_of
 from pytest_llmeval.errors import CallAbandoned, Lost, ProviderFailed
-from pytest_llmeval.models.budget import Bill, Budget, HighestCost, Reservation
-from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit, Watched
 from pytest_llmeval.models.http.answers import Expected, settled
 from pytest_llmeval.models.http.dialect import HttpRequest
 from pytest_llmeval.models.http.http_reply import (
@@ -33,7 +31,9 @@ from pytest_llmeval.models.http.http_reply import (
     own_failure,
     retry_after,
 )
-from pytest_llmeval.models.throttle import (
+from pytest_llmeval.models.limits.budget import Bill, Budget, HighestCost, Reservation
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit, Watched
+from pytest_llmeval.models.limits.throttle import (
     NoteSetback,
     ProviderThrottle,
     Throttle,

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.reply_facts import Told
-from pytest_llmeval.models.budget import OwnLimit, no_own_limit
 from pytest_llmeval.models.http.stream import JsonObject, joined
 from pytest_llmeval.models.http.uploads import FORM
+from pytest_llmeval.models.limits.budget import OwnLimit, no_own_limit
 from pytest_llmeval.models.message import ASKING, as_it_is, said_in
 
 AnswerCheck = Callable[[JsonObject], bool]

@@ -15,7 +15,6 @@ from http import HTTPStatus
 from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.errors import BudgetExceeded, ReplayMiss
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
-from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.answers import Expected
 from pytest_llmeval.models.http.attempt import (
     Attempt,
@@ -28,6 +27,7 @@ from pytest_llmeval.models.http.attempt import (
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, Dialect, HttpRequest
 from pytest_llmeval.models.http.http_reply import own_failure
 from pytest_llmeval.models.http.masking import masked, masked_success, secrets_of
+from pytest_llmeval.models.limits.deadline import Deadline
 from pytest_llmeval.records import Slot
 
 # Why a request was not answered. An SDK is told by a reply, see ``seam.reply_for_sdk``.

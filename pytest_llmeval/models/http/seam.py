@@ -24,7 +24,6 @@ from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import CallAbandoned, ClientLate, ReplayMiss, comes_of
 from pytest_llmeval.models.attribution import CurrentTrial, charging, sending
 from pytest_llmeval.models.calls import Request
-from pytest_llmeval.models.deadline import Deadline, TimeIsUp
 from pytest_llmeval.models.http.attempt import (
     HttpFailed,
     NetworkFailed,
@@ -43,6 +42,7 @@ from pytest_llmeval.models.http.http_reply import (
 )
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.http.uploads import FORM, form_object
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp
 from pytest_llmeval.originals import Clock
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ from weakref import WeakKeyDictionary, finalize, ref
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.cache.locks import fork_safe_lock
-from pytest_llmeval.models.deadline import Deadline, TimeIsUp
 from pytest_llmeval.models.http.attempt import NetworkFailed, Send
 from pytest_llmeval.models.http.dialect import HttpRequest
 from pytest_llmeval.models.http.http_reply import (
@@ -35,6 +34,7 @@ from pytest_llmeval.models.http.http_reply import (
     headers_by_name,
 )
 from pytest_llmeval.models.http.seam import PACKING, send_once, unpacked
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp
 from pytest_llmeval.originals import Clock
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.version import __version__

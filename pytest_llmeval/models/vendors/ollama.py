@@ -11,10 +11,10 @@ from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
 from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS
-from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.http.dialect import RequestFacts, read_body
 from pytest_llmeval.models.http.sender import CONNECT_SECONDS
 from pytest_llmeval.models.http.stream import JsonObject
+from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.vendors.vendor import Headers, Transport, Vendor, configured
 
 HOST_VARIABLE = "OLLAMA_HOST"

@@ -7,7 +7,6 @@ from email.utils import format_datetime
 
 import pytest
 
-from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline, TimeLimit
 from pytest_llmeval.models.http.attempt import (
     MOST_REFUSALS,
     NetworkFailed,
@@ -21,7 +20,8 @@ from pytest_llmeval.models.http.http_reply import (
     may_pass,
     retry_after,
 )
-from pytest_llmeval.models.throttle import PATIENCE, Clock, Throttle
+from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline, TimeLimit
+from pytest_llmeval.models.limits.throttle import PATIENCE, Clock, Throttle
 from tests.models.conftest import ANSWER, ORIGIN, Time, attempted
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.http import sender
 from pytest_llmeval.models.http.attempt import NetworkFailed
 from pytest_llmeval.models.http.dialect import HttpRequest, read_body
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
 from pytest_llmeval.models.http.sender import Sender, newest
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
 from tests.models.conftest import CountingTrial, Session, encrypted
 from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.models.vendors.cohere import VENDOR
 from pytest_llmeval.models.vendors.recognition import any_key_is_set
 from tests.leaks import files_with

@@ -13,7 +13,7 @@ import pytest
 from pytest_llmeval.cache.reply_facts import sensible
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss, SettingsError
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY
-from pytest_llmeval.models.prices import Prices, most_input_tokens
+from pytest_llmeval.models.limits.prices import Prices, most_input_tokens
 from pytest_llmeval.models.vendors.gemini import VENDOR
 from pytest_llmeval.models.vendors.recognition import any_key_is_set
 from tests.leaks import files_with

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY
-from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.models.vendors.recognition import any_key_is_set, services
 from pytest_llmeval.records import Usage
 from pytest_llmeval.vendors import SERVICES

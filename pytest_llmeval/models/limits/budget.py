@@ -18,8 +18,13 @@ from typing import Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import BudgetExceeded
-from pytest_llmeval.models.journal import Journal, Room, Spending
-from pytest_llmeval.models.prices import Prices, Tariff, most_input_tokens, most_output_tokens
+from pytest_llmeval.models.limits.journal import Journal, Room, Spending
+from pytest_llmeval.models.limits.prices import (
+    Prices,
+    Tariff,
+    most_input_tokens,
+    most_output_tokens,
+)
 from pytest_llmeval.records import Usage
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.05

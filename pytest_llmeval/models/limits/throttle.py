@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.journal import Journal
+from pytest_llmeval.models.limits.journal import Journal
 from pytest_llmeval.records import Slowdown
 
 FIRST_PAUSE = 0.5

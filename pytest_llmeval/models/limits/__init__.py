@@ -1,0 +1,1 @@
+"""Limits of what is asked: how much, how fast, how long."""
