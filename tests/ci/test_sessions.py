@@ -306,13 +306,13 @@ def of_another_user(folder: Path) -> Bare:
     return Bare(job.path, {**job.environ, **DIFFERENT_OWNER}, SAFE)
 
 
-bares = pytest.mark.parametrize(
-    "begin", [without_git, without_repository, without_commit, of_another_user]
+BARES = (without_git, without_repository, without_commit, of_another_user)
+bares = pytest.mark.parametrize("begin", BARES)
+
+
+@pytest.mark.parametrize(
+    ("begin", "workers"), [*((begin, ()) for begin in BARES), (of_another_user, ("-n", "1"))]
 )
-
-
-@bares
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
 def test_a_job_of_no_known_commit_runs_and_says_so(
     tmp_path: Path, begin: Callable[[Path], Bare], workers: tuple[str, ...]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.ci.hosts import Job, merge_request, pull_request
 from tests.ci.origin import Origin
-from tests.ci.other_hosts import Built, azure, bitbucket, buildkite, circleci, jenkins
+from tests.ci.other_hosts import Built, jenkins
 from tests.ci.test_rerun import OPTIONS, Ended
 
 BROKEN = {"app.py": "PROMPT = 1 / 0\n"}
@@ -25,7 +25,7 @@ def at_gitlab(built: Built, folder: Path) -> Job:
     return merge_request(built.origin, folder, head=built.head)
 
 
-HOSTS = (at_github, at_gitlab, buildkite, jenkins, circleci, azure, bitbucket)
+HOSTS = (at_github, at_gitlab, jenkins)  # with annotations, and two without
 
 
 @pytest.mark.parametrize("check_out", HOSTS, ids=lambda one: one.__name__)
