@@ -122,7 +122,7 @@ def photograph(page: Path) -> None:
                 viewport={"width": WIDTH, "height": 2000},
             )
             opened.goto(page.as_uri())
-            found = opened.get_by_text("What changed in the request").first.bounding_box()
+            found = opened.get_by_text("What changed in the prompt").first.bounding_box()
             opened.screenshot(
                 path=FOLDER / f"page-{scheme}.png",
                 full_page=True,

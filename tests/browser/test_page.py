@@ -89,7 +89,7 @@ def test_a_reply_with_a_script_runs_nothing(opened: Opened, file: Path) -> None:
     page = opened.go(file)
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
 
-    broke = page.locator(".case.broke").first
+    broke = page.locator(".case.fell").first
     broke.scroll_into_view_if_needed()  # what is off the screen need not be drawn
     broke.get_by_text("<script>window.ran = true</script>").first.wait_for()
     assert page.evaluate("window.ran") is None
@@ -99,14 +99,14 @@ def test_a_reply_with_a_script_runs_nothing(opened: Opened, file: Path) -> None:
 def test_filters_hide_cases_and_stand_in_the_address(opened: Opened, file: Path) -> None:
     page = opened.go(file)
 
-    page.check("input[value=broke]")
+    page.check("input[value=fell]")
     assert len(names(page)) == 4
     assert page.inner_text("#shown") == "4 of 13 cases"
     assert page.locator(".function:not([hidden])").count() == 1
 
     page.fill("input[name=text]", "gift")
     assert names(page) == ["test_label[gift-refund]"]
-    assert state(page) == "show=broke&text=gift"
+    assert state(page) == "show=fell&text=gift"
 
     page.check("input[value='']")
     page.fill("input[name=text]", "")
@@ -117,7 +117,7 @@ def test_filters_hide_cases_and_stand_in_the_address(opened: Opened, file: Path)
 
 def test_an_address_brings_back_what_its_sender_saw(opened: Opened, file: Path) -> None:
     case = "evals/test_shop.py::test_label[late-refund]"
-    page = opened.go(file, f"show=broke&value=refund&case={case}")
+    page = opened.go(file, f"show=fell&value=refund&case={case}")
 
     assert len(names(page)) == 4
     assert page.input_value("select") == "refund"
@@ -168,7 +168,7 @@ def test_a_long_value_does_not_widen_the_page(opened: Opened, tmp_path: Path) ->
 
 def test_keys_go_from_case_to_case(opened: Opened, file: Path) -> None:
     page = opened.go(file)
-    page.check("input[value=broke]")
+    page.check("input[value=fell]")
     focused = "document.activeElement.querySelector('.name')?.textContent"
 
     page.keyboard.press("j")

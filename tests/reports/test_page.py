@@ -176,7 +176,7 @@ def test_where_lower_is_better_the_highest_come_first() -> None:
 
 def test_a_broken_case_shows_both_replies_and_what_changed_in_the_request(planted: str) -> None:
     assert f"<del> {RULE}</del>" in planted
-    assert "what changed in the prompt of test_label, the same in all 12 cases" in planted
+    assert "What changed in the prompt of test_label, the same in all 12 cases" in planted
     assert "<del>billing</del>" in planted
     assert re.search(r"<ins>orders[^<]", planted)
     assert MESSAGE.replace("'", "&#39;") in planted
@@ -203,7 +203,7 @@ def test_each_case_has_its_own_question_and_replies(tmp_path: Path) -> None:
 
 
 def test_equal_draws_are_shown_once(planted: str) -> None:
-    assert "draws 1, 2, 3, 4" in planted  # of gift-refund and the one that passed first
+    assert "trials 1, 2, 3, 4" in planted  # of gift-refund and the one that passed first
 
 
 def test_a_case_with_no_room_says_what_to_type(tmp_path: Path) -> None:
@@ -224,14 +224,14 @@ def test_without_texts_there_is_no_reply(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "metric", "better", "move"),
     [
-        ((1, 1, 1), (0, 0, 1), "pass", "higher", "broke"),
-        ((0, 0, 1), (1, 1, 1), "pass", "higher", "fixed"),
-        ((1, 1, 1), (1, 1, 0), "pass", "higher", "wobbled"),
-        ((1, 0), (0, 1), "pass", "higher", "stable"),
-        ((0.8, 0.9), (0.6, 0.7), "score", "higher", "broke"),
-        ((0.6, 0.7), (0.8, 0.9), "score", "higher", "fixed"),
-        ((0.6, 0.9), (0.5, 0.7), "score", "higher", "wobbled"),
-        ((0.6, 0.7), (0.8, 0.9), "score", "lower", "broke"),
+        ((1, 1, 1), (0, 0, 1), "pass", "higher", "fell"),
+        ((0, 0, 1), (1, 1, 1), "pass", "higher", "rose"),
+        ((1, 1, 1), (1, 1, 0), "pass", "higher", "fell"),
+        ((1, 0), (0, 1), "pass", "higher", "same"),
+        ((0.8, 0.9), (0.6, 0.7), "score", "higher", "fell"),
+        ((0.6, 0.7), (0.8, 0.9), "score", "higher", "rose"),
+        ((0.6, 0.9), (0.5, 0.7), "score", "higher", "fell"),
+        ((0.6, 0.7), (0.8, 0.9), "score", "lower", "fell"),
     ],
 )
 def test_a_case_is_called_by_how_it_moved(
@@ -390,7 +390,7 @@ def test_parameters_that_several_cases_have_can_be_chosen(planted: str) -> None:
     options = re.findall(r"<option>([^<]*)</option>", planted)
 
     assert options == ["parcel", "refund"]
-    values = re.search(r'data-move="broke" data-values="([^"]*)"', planted)
+    values = re.search(r'data-move="fell" data-values="([^"]*)"', planted)
     assert values is not None
     assert json.loads(values[1].replace("&#34;", '"'))[1] == "refund"
 

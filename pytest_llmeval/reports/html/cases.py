@@ -12,7 +12,6 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports.formats import case_name, hits
 from pytest_llmeval.reports.html.plots import (
-    CASE_WIDTH,
     AnyCase,
     Axis,
     CasePlot,
@@ -22,19 +21,19 @@ from pytest_llmeval.reports.html.plots import (
 )
 from pytest_llmeval.reports.html.side_by_side import ShownReplies
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
+from pytest_llmeval.reports.sentences import scores_of_both
 from pytest_llmeval.reports.telling import AnyFunction, are_hits
 
-Move = Literal["broke", "fixed", "wobbled", "stable", "short", "errored"]
+Move = Literal["fell", "rose", "same", "new", "gone", "short", "errored"]
 MOVES: dict[Move, str] = {
-    "broke": "passed in at least half of its trials and does no longer; with a score, every draw "
-    "is worse than every one of the baseline",
-    "fixed": "the reverse",
-    "wobbled": "moved by less",
-    "stable": "was asked anew and scored the same",
-    "short": "fell short",
+    "fell": "its mean is worse than in the baseline; some cases fall by chance alone",
+    "rose": "its mean is better",
+    "same": "it has new replies and the same mean",
+    "new": "the baseline does not have it",
+    "gone": "only the baseline has it",
+    "short": "not all of its trials are right",
     "errored": "has trials that got no reply",
 }
-_MAJORITY = 0.5
 _MOST_CHOICES = 40  # values of parameters that can be chosen
 
 
@@ -71,7 +70,7 @@ class ShownCase:
     @property
     def order(self) -> tuple[bool, float, str]:
         """The sort key of cases: the worst first, cases that did not move last."""
-        return self.move == "stable", self.lost, self.case
+        return self.move in ("same", "new", "gone"), self.lost, self.case
 
 
 @dataclass(slots=True)
@@ -113,6 +112,17 @@ def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunc
         ShownCase(case=case, name=_name(case, function), move="errored", is_errored=True)
         for case in others
     ]
+    if isinstance(function, ComparedFunction):
+        ways: tuple[tuple[Move, tuple[str, ...]], ...] = (
+            ("new", function.of.only_here),
+            ("gone", function.of.only_in_baseline),
+        )
+        shown += [
+            ShownCase(case=case, name=_name(case, function), move=move, is_errored=False)
+            for move, ids in ways
+            for case in ids
+            if case not in errored
+        ]
     shown.sort(key=lambda case: case.order)
     return ShownFunction(function, shown, sum(map(_is_unchanged, cases)))
 
@@ -129,23 +139,26 @@ def _is_unchanged(case: AnyCase) -> bool:
 
 def _axis(cases: Sequence[AnyCase], *, around: Sequence[float]) -> Axis:
     values = [value for case in cases for value in (*scores_before(case), *case.scores)]
-    return axis_of(values, around=around, width=CASE_WIDTH)
+    return axis_of(values, around=around)
 
 
 def _shown(
     case: AnyCase, function: AnyFunction, axis: Axis, *, hit: bool, is_errored: bool
 ) -> ShownCase:
-    metric, before = function.of.metric, scores_before(case)
+    metric = function.of.metric
+    sides = "", hits(case.scores, metric, are_hits=hit) if case.scores else ""
+    if isinstance(case, CaseEntry) and scores_before(case) and case.scores:
+        sides = scores_of_both(case, metric, are_hits=hit)
     sign = 1 if function.of.better == "higher" else -1
     return ShownCase(
         case=case.case,
         name=_name(case.case, function),
-        move=_move(case, function, hit=hit),
+        move=_move(case),
         is_errored=is_errored,
-        before=hits(before, metric, are_hits=hit) if before else "",
-        after=hits(case.scores, metric, are_hits=hit) if case.scores else "",
+        before=sides[0],
+        after=sides[1],
         lost=case.difference if isinstance(case, CaseEntry) else sign * case.mean,
-        plot=case_plot(case, axis) if case.scores else None,
+        plot=case_plot(case, axis, better=function.of.better) if case.scores else None,
     )
 
 
@@ -153,20 +166,10 @@ def _name(case: str, function: AnyFunction) -> str:
     return case_name(case, function.of.function, function.name)
 
 
-def _move(case: AnyCase, function: AnyFunction, *, hit: bool) -> Move:
+def _move(case: AnyCase) -> Move:
     if not isinstance(case, CaseEntry):
         return "short"
-    if not case.difference:
-        return "stable"
-    if hit:
-        good = float(function.of.better == "higher")
-        was, now = (abs(mean - good) <= _MAJORITY for mean in (case.baseline_mean, case.mean))
-        broke, fixed = was and not now, now and not was
-    else:
-        before, after = case.baseline_scores, case.scores
-        is_below, is_above = max(after) < min(before), min(after) > max(before)
-        broke, fixed = (is_below, is_above)[:: 1 if function.of.better == "higher" else -1]
-    return "broke" if broke else "fixed" if fixed else "wobbled"
+    return "fell" if case.difference < 0 else "rose" if case.difference else "same"
 
 
 def moves_of(shown: Sequence[ShownFunction]) -> dict[str, int]:

@@ -17,6 +17,8 @@ from pytest_llmeval.reports.sentences import CAUGHT, ONE_DRAW
 from pytest_llmeval.reports.telling import (
     AnyFunction,
     are_hits,
+    figures,
+    moved_functions,
     not_seen,
     part_judged,
     undetected_drops,
@@ -36,10 +38,11 @@ def facts(report: Report, side: Side) -> Facts:
     if run is not None:
         found.append(("Here", _place(run)))
     target = report.settings.target
+    found += _real_difference(report, side)
     if baseline is not None and (drops := undetected_drops(side, target=target)):
-        missed = (f"{label}: {drop}" for label, drop in drops)
+        missed = (f"in {label} {drop}" for label, drop in drops)
         told = f"{'; '.join(missed)} (what is larger is found {CAUGHT})"
-        found.append(("Could be missed, in 1 of 5 builds or more", told))
+        found.append(("What this run cannot see", told))
     if parts := part_judged(report):
         found.append(("Only a part was judged", parts))
     unseen = not_seen(report)
@@ -53,6 +56,19 @@ def facts(report: Report, side: Side) -> Facts:
         names = ", ".join(one.fact for one in report.differences)
         found.append(("Differs besides", names))
     return found
+
+
+def _real_difference(report: Report, side: Side) -> Iterator[tuple[str, str]]:
+    """Say between what the real difference of the worst function lies."""
+    worst = next((one for one in moved_functions(side) if one.of.evidence.interval), None)
+    if worst is None:
+        return
+    interval = figures(worst.of, target=report.settings.target).interval
+    if interval:
+        right = f"{10 - 20 * report.settings.alpha:g} times in 10"
+        low, high = interval.strip("[]").split(", ")
+        text = f"in {worst.label} between {low} and {high}; such a range is right {right}"
+        yield "The real difference", text
 
 
 def _place(run: RunEntry) -> str:

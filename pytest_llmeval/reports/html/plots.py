@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pytest_llmeval.gate.describe import History
 from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Verdict
-from pytest_llmeval.records import distinct_names
+from pytest_llmeval.records import Better, distinct_names
 from pytest_llmeval.reports.formats import decimals, ends, ends_of, figure, name_of
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
 from pytest_llmeval.reports.telling import AnyFunction, Figures, figures
@@ -22,12 +22,14 @@ from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.expected import ExpectedMean
 from pytest_llmeval.stats.suite_size import Plan
 
-WIDTH, CASE_WIDTH = 400, 200  # units of plots; the page scales them
+WIDTH = 400  # units of plots; the page scales them
+CASE_SIZE = 120, 48  # of the plot of a case
 _PADDING = 14
 _MOST_TICKS = 5
 _LARGEST_DOT, _SMALLEST_DOT = 6.0, 2.5
 _HEIGHT = 120  # of a line plot
-_ROW = 26  # units between the means of a case on both sides
+_SIDES = 16, 104  # places of the baseline and of this run in the plot of a case
+_CASE_PADDING = 8
 
 Interval = Sequence[float] | None
 AnyCase = CaseEntry | CaseDescription
@@ -39,11 +41,12 @@ class Axis(NamedTuple):
     low: float
     high: float
     width: int = WIDTH
+    padding: int = _PADDING
 
     def at(self, value: float) -> float:
         """Return the place of a value from the left; a value beyond the range is at its end."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
-        return round(_PADDING + share * (self.width - 2 * _PADDING), 1)
+        return round(self.padding + share * (self.width - 2 * self.padding), 1)
 
     def ticks(self) -> list[float]:
         """Return round values of the range, ``_MOST_TICKS`` at most."""
@@ -55,12 +58,12 @@ class Axis(NamedTuple):
         return [float(f"{(first + at) * step:.10g}") for at in range(min(count, _MOST_TICKS + 1))]
 
 
-def axis_of(values: Iterable[float], *, around: Iterable[float] = (), width: int = WIDTH) -> Axis:
+def axis_of(values: Iterable[float], *, around: Iterable[float] = ()) -> Axis:
     """Return the axis on which values have room, and other values that it must show."""
     known = [*values, *around]
     low, high = min(known, default=0.0), max(known, default=1.0)
     margin = (high - low) * 0.05 or abs(high) * 0.1 or 1.0
-    return Axis(low - margin, high + margin, width)
+    return Axis(low - margin, high + margin)
 
 
 class Mark(NamedTuple):
@@ -216,7 +219,7 @@ def _tick(value: float, *, sign: int) -> str:
 
 
 class Dot(NamedTuple):
-    """Draws of one score: their place, and the radius that shows their number."""
+    """Trials of one score: their height, and the radius that shows their number."""
 
     at: float
     radius: float
@@ -224,18 +227,18 @@ class Dot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CasePlot:
-    """The draws of a case, the baseline's above those of this run.
+    """The trials of a case, the baseline's to the left of this run's; what is worse is lower.
 
     Attributes:
-        before: draws of the baseline; ``after`` of this run.
-        means: places of both means; None for the baseline's where it has none.
-        row: units between both means.
+        before: trials of the baseline; ``after`` of this run.
+        means: heights of both means; None for the baseline's where it has none.
+        sides: places of both sides from the left.
     """
 
     before: list[Dot]
     after: list[Dot]
     means: tuple[float | None, float]
-    row: int
+    sides: tuple[int, int] = _SIDES
 
 
 def scores_before(case: AnyCase) -> tuple[float, ...]:
@@ -243,19 +246,31 @@ def scores_before(case: AnyCase) -> tuple[float, ...]:
     return case.baseline_scores if isinstance(case, CaseEntry) else ()
 
 
-def case_plot(case: AnyCase, axis: Axis) -> CasePlot:
-    """Place the draws of a case that was compared, or described."""
+def case_plot(case: AnyCase, axis: Axis, *, better: Better) -> CasePlot:
+    """Place the trials of a case that was compared, or described.
+
+    Args:
+        case: with scores.
+        axis: that all cases of a function share.
+        better: which scores are good.
+    """
+    upright = Axis(axis.low, axis.high, CASE_SIZE[1], _CASE_PADDING)
+
+    def height(value: float) -> float:
+        place = upright.at(value)
+        return round(CASE_SIZE[1] - place, 1) if better == "higher" else place
+
     before = scores_before(case)
-    was = axis.at(case.baseline_mean) if isinstance(case, CaseEntry) and before else None
-    places = _dots(before, axis), _dots(case.scores, axis)
-    return CasePlot(*places, (was, axis.at(case.mean)), row=_ROW if before else 0)
+    was = height(case.baseline_mean) if isinstance(case, CaseEntry) and before else None
+    dots = [_dots(list(map(height, scores))) for scores in (before, case.scores)]
+    return CasePlot(dots[0], dots[1], (was, height(case.mean)))
 
 
-def _dots(scores: Sequence[float], axis: Axis) -> list[Dot]:
-    counts = Counter(map(axis.at, scores))
+def _dots(heights: Sequence[float]) -> list[Dot]:
+    counts = Counter(heights)
     spread = _LARGEST_DOT - _SMALLEST_DOT
     return [
-        Dot(at, round(_SMALLEST_DOT + spread * math.sqrt(count / len(scores)), 1))
+        Dot(at, round(_SMALLEST_DOT + spread * math.sqrt(count / len(heights)), 1))
         for at, count in sorted(counts.items())
     ]
 

@@ -28,7 +28,7 @@ from pytest_llmeval.reports.html.cases import (
     shown_function,
 )
 from pytest_llmeval.reports.html.facts import doubts, facts, provenance
-from pytest_llmeval.reports.html.plots import CASE_WIDTH, WIDTH, Chart, forests, history_charts
+from pytest_llmeval.reports.html.plots import CASE_SIZE, WIDTH, Chart, forests, history_charts
 from pytest_llmeval.reports.html.side_by_side import read_replies
 from pytest_llmeval.reports.report import ComparedFunction, Report, RunEntry
 from pytest_llmeval.reports.request_changes import told_changes
@@ -171,7 +171,7 @@ def _rendered(template: str, *, script: str | None = None, **shown: Any) -> str:
     )
     if script is not None:
         policy += f"; script-src '{_digest(script)}'"
-    parts = {"style": style, "script": script, "policy": policy, "widths": (WIDTH, CASE_WIDTH)}
+    parts = {"style": style, "script": script, "policy": policy, "widths": (WIDTH, CASE_SIZE)}
     return _filled(template, **parts, **shown)
 
 

@@ -1,4 +1,4 @@
-"""Replies of a case in both runs, draw by draw, equal ones once."""
+"""Replies of a case in both runs, trial by trial, equal ones once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.message import Message
-from pytest_llmeval.records import Trial
+from pytest_llmeval.records import Trial, first_failed
 from pytest_llmeval.reports.entries import first_failure, trials_of_both
 from pytest_llmeval.reports.formats import outcome_and_score
 from pytest_llmeval.transcripts.call_texts import CallTexts, pairs
@@ -84,7 +84,7 @@ class ShownReplies:
         name: of the case.
         asked: the last message of its request.
         failure: the first line of the first failure.
-        draws: the most frequent ones first.
+        draws: those that this run has first, the most frequent ones first.
         request: what was asked, a message each; what changed in it is marked.
     """
 
@@ -146,7 +146,13 @@ def _draws(
         pair = [side.get(index) for side in sides]
         groups.setdefault(tuple(one and (one.said, one.is_here) for one in pair), []).append(index)
     found = []
-    for indices in sorted(groups.values(), key=len, reverse=True):
+    told = first_failed(one.trial for one in after)  # its failure stands above all replies
+
+    def order(indices: list[int]) -> tuple[bool, bool, int]:
+        is_told = told is not None and told.index in indices
+        return indices[0] not in sides[1], not is_told, -len(indices)
+
+    for indices in sorted(groups.values(), key=order):
         old, new = ([side[at] for at in indices if at in side] for side in sides)
         replayed = bool(old and new) and all(
             any(one.draws) and one.draws == other.draws for one, other in zip(old, new, strict=True)

@@ -40,6 +40,7 @@ from pytest_llmeval.reports.telling import (
     moved_counts,
     moved_ungated,
     pass_hat_words,
+    tells_drop,
     worst_first,
 )
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -101,7 +102,11 @@ def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[
         scopes.append(
             f"beside a mean: its own {percent(1 - 2 * rules.alpha)} interval, which tests nothing"
         )
-    changed = [one.effect.changed for one in comparison.functions if one.effect.changed]
+    changed = [
+        one.effect.changed
+        for one in comparison.functions
+        if one.effect.changed and tells_drop(one, target=rules.target)
+    ]
     if page.verbose and changed:
         scopes.append(f"{CAN_FIND}: what is found {how_often_caught(min(changed))}")
     if scopes:

@@ -8,6 +8,7 @@
     if (!texts.has(each)) texts.set(each, each.textContent.toLowerCase());
     return texts.get(each);
   };
+  const FOLDED = 15; // cases of a function that are shown at first
   const visible = () => cases.filter((each) => !each.hidden);
   const summary = (each) => each.querySelector("summary");
   const field = (name) => form.elements.namedItem(name);
@@ -23,18 +24,33 @@
     const show = field("show").value;
     const value = field("value") ? field("value").value : "";
     const text = field("text").value.toLowerCase();
+    const isFiltered = show || value || text;
     for (const each of cases) {
       const moves = each.dataset.move.split(" ");
       each.hidden = (show && !moves.includes(show))
         || (value && !JSON.parse(each.dataset.values).includes(value))
         || (text && !textOf(each).includes(text));
     }
-    for (const one of document.querySelectorAll(".function")) {
-      one.hidden = !one.querySelector(".case:not([hidden])");
-    }
     const count = visible().length;
+    for (const one of document.querySelectorAll(".function")) {
+      const own = [...one.querySelectorAll(".case:not([hidden])")];
+      one.hidden = !own.length;
+      const late = isFiltered || one.dataset.all ? [] : own.slice(FOLDED);
+      for (const each of late) each.hidden = true;
+      const more = one.querySelector(".more");
+      more.hidden = !late.length;
+      more.textContent = `Show ${late.length} more cases`;
+    }
     document.getElementById("shown").textContent = `${count} of ${cases.length} cases`;
   };
+
+  const unfold = (one) => {
+    one.dataset.all = "yes";
+    filter();
+  };
+  for (const one of document.querySelectorAll(".function")) {
+    one.querySelector(".more").addEventListener("click", () => unfold(one));
+  }
 
   form.addEventListener("input", (event) => {
     filter();
@@ -66,6 +82,7 @@
     });
   }
   addEventListener("beforeprint", () => {
+    document.querySelectorAll(".function").forEach(unfold);
     for (const each of document.querySelectorAll("details")) each.open = true;
   });
 
@@ -76,6 +93,7 @@
   // not getElementById: a case of a score table may be called as a part of the page is
   const opened = cases.map(summary).find((each) => each.id === state.get("case"));
   if (opened) {
+    if (opened.closest(".case").hidden) unfold(opened.closest(".function"));
     opened.parentElement.open = true;
     opened.scrollIntoView({ block: "center" });
   }
