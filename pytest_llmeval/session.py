@@ -21,6 +21,7 @@ from pytest_llmeval.judging import judged
 from pytest_llmeval.records import CaseResult, Run, Slowdown, distinct_names, first_failed
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.lookup.tries import tries_against
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.settings import Settings
@@ -128,11 +129,18 @@ class EvalSession:
             seconds=seconds,
             slowdowns=tuple(self._slowdowns.values()),
             connections=dict(self._connections),
+            tries=self._tries(run),
         )
         if run is None:
             nothing = Fact(Why.NOTHING_RAN) if planned.baseline is not None else None
             return replace(planned, could_not_judge=nothing)
         return judged(planned, run, not_run=cases_not_run(run) if ended else None)
+
+    def _tries(self, run: Run | None) -> int:
+        """Count the tries against this baseline, if this run is one."""
+        if run is None or run.compared_with is None or run.ci is not None or not run.attempts:
+            return 0
+        return len(tries_against(self._store, run.compared_with))
 
     def _note_on_part(self, run: Run | None) -> Iterator[Fact]:
         """Note if a job of CI judges a part of the suite, as other jobs judge the other parts."""

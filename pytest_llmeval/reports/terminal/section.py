@@ -47,6 +47,7 @@ from pytest_llmeval.reports.terminal.headline import (
     place,
 )
 from pytest_llmeval.reports.terminal.tables import described_table
+from pytest_llmeval.reports.tries import tries_line
 from pytest_llmeval.reports.unseen_connections import unseen, unseen_connections
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import peculiarities, unusable_trials
@@ -152,6 +153,7 @@ def section(
     if lines:
         lines.append(Line())
     lines += [*circumstances(report, judgement, page), *_facts(judgement, page)]
+    lines += [Line(text) for text in filter(None, [tries_line(judgement)])]
     if shown_as_m:
         ways = "-rm shows them, --llm-fail-on-miss fails such a case"
         lines.append(Line(f"m: {counted(shown_as_m, 'case')} passed with missed trials; {ways}"))

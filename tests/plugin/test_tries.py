@@ -1,0 +1,62 @@
+"""A loop of tries against one baseline is counted, and judged by fresh trials."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.project import EVALS, Project, made_once
+
+SMALL = EVALS.replace("range(20)", "range(4)").replace("repeats=5", "repeats=2")
+
+
+def begin(project: Project) -> None:
+    project.write(test_evals=SMALL)
+    project.commit()
+    project.run()
+    project.git("switch", "-qc", "branch")
+
+
+@pytest.fixture
+def looped(pytester: pytest.Pytester, originals: Path) -> Project:
+    """Main was recorded, and a branch begins."""
+    return made_once(originals / "tries", pytester, begin)
+
+
+def tried(project: Project, prompt: str, *arguments: str) -> str:
+    project.write(app=f'PROMPT = "{prompt} {{case}}. rate=0.8"\n')
+    result = project.run("--llm-baseline=main", *arguments)
+    told = [line for line in result.outlines if " try against " in line]
+    return " ".join(told)
+
+
+def test_the_second_try_says_what_luck_does(
+    looped: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tried(looped, "Please say yes to") == ""
+    second = tried(looped, "Do say yes to", "-k", "case-1")  # a part is a try, too
+    assert second.startswith("2nd try against main@")
+    assert tried(looped, "Do say yes to", "-k", "case-1") == ""  # all came from the cache
+    assert tried(looped, "Now say yes to").startswith("3rd try against main@")
+    monkeypatch.setenv("CI", "true")
+    assert tried(looped, "In CI say yes to") == ""
+
+
+def test_the_command_asks_for_fresh_trials_of_both_sides(looped: Project) -> None:
+    tried(looped, "Please say yes to")
+    told = tried(looped, "Do say yes to")
+    found = re.search("pytest (--llm-baseline=.*)", told)
+    assert found is not None
+
+    result = looped.pytester.runpytest(*found[1].split())
+
+    assert result.ret == 0
+    lines = [gzip.decompress(path.read_bytes()).splitlines() for path in looped.runs()[-2:]]
+    headers = [json.loads(header) for header, *_ in lines]
+    assert [one["attempts"] for one in headers] == [8, 8]
+    assert headers[0]["made"] == "rerun"
+    assert headers[1]["compared_with"] == headers[0]["id"]

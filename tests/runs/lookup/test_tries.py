@@ -1,0 +1,35 @@
+"""Which runs are tries against one baseline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_llmeval.records import CiJob
+from pytest_llmeval.runs.lookup.tries import tries_against
+
+if TYPE_CHECKING:
+    from tests.runs.conftest import Project
+
+
+def test_tries_are_paid_runs_compared_with_it_outside_ci(project: Project) -> None:
+    baseline = project.record()
+    first = project.record(compared_with=baseline, attempts=4, dirty=True)
+    project.record(compared_with=baseline, attempts=0)  # all came from the cache
+    project.record(compared_with=baseline, attempts=4, ci=CiJob(provider="github"))
+    project.record(compared_with=first, attempts=4)
+    project.record()
+    second = project.record("f" * 40, compared_with=baseline, complete=False)  # nobody counted
+
+    found = tries_against(project.store, baseline)
+
+    assert [one.header.run.id for one in found] == [first, second]
+
+
+def test_what_is_older_or_damaged_is_no_try(project: Project) -> None:
+    later = "20261122T000000-1a2b3c"
+    damaged = project.record(compared_with=later, attempts=4)
+    assert tries_against(project.store, later) == []
+    file = project.store.by_id(damaged)
+    assert file is not None
+    file.write_bytes(b"no run")
+    assert tries_against(project.store, damaged) == []
