@@ -213,11 +213,14 @@ def boolean(value: object) -> bool:
     return bool(value)
 
 
-def report_paths(values: Sequence[str]) -> tuple[Path, ...]:
-    """Read names of report files."""
+def report_paths(
+    values: Sequence[str], endings: Sequence[str] = REPORT_ENDINGS
+) -> tuple[Path, ...]:
+    """Read names of report files, each with one of some endings."""
     paths = tuple(map(Path, values))
-    if any(path.suffix not in REPORT_ENDINGS for path in paths):
-        raise ValueError(f"a report ends in {', '.join(REPORT_ENDINGS[:-1])} or {HTML}")
+    if any(path.suffix not in endings for path in paths):
+        listed = ", ".join((*endings[:-2], " or ".join(endings[-2:])))
+        raise ValueError(f"a report ends in {listed}")
     return paths
 
 

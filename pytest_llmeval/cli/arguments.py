@@ -9,7 +9,7 @@ from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -49,6 +49,7 @@ from pytest_llmeval.settings import (
     checked,
     default_directory,
     options_of,
+    report_paths,
     team_store,
     untyped_store,
 )
@@ -332,6 +333,22 @@ def settings_of(file: Path) -> Mapping[str, object] | None:
 
 
 existing_path = click.Path(path_type=Path, exists=True)
+
+
+def report_option(*endings: str) -> Callable[[Any], Any]:
+    """Declare the option that asks for files of the result, with some of ``REPORT_ENDINGS``."""
+    check = partial(report_paths, endings=endings)
+    names = " or ".join(f"PATH{ending}" for ending in endings)
+    return click.option(
+        "--report",
+        "reports",
+        multiple=True,
+        metavar="PATH",
+        callback=lambda _, __, typed: checked("--report", check, typed),
+        help=f"Write the result to {names}; may be repeated.",
+    )
+
+
 function_option = click.option(
     "--function", "name", metavar="NAME", help="Only this test function."
 )

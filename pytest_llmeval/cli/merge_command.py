@@ -16,16 +16,17 @@ from pytest_llmeval.cli.arguments import (
     home_option,
     ini_settings,
     ini_words,
+    report_option,
     run_files,
     store_option,
 )
-from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
+from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option, write_files
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError, SettingsError
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Run, filters_of
-from pytest_llmeval.reports.for_others import append_summary, refused, write_reports
+from pytest_llmeval.reports.for_others import append_summary, refused
 from pytest_llmeval.reports.formats import RED, Line
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.report import Report
@@ -42,15 +43,16 @@ from pytest_llmeval.runs.sharing.merging import Merged, merge_runs
 from pytest_llmeval.runs.sharing.shared_store import open_store
 from pytest_llmeval.runs.sharing.suite_files import TEST_FILES, suite_files, unreached
 from pytest_llmeval.runs.store import BORROWED, ENDING, NO_COMMIT, first_of, refuse_tracked
-from pytest_llmeval.safe_text import printable
 from pytest_llmeval.session import planned_judgement
 from pytest_llmeval.settings import (
+    HTML,
+    JSON,
+    MARKDOWN,
     GateRules,
     Settings,
     checked,
     not_blank,
     options_of,
-    report_paths,
 )
 
 
@@ -58,10 +60,7 @@ from pytest_llmeval.settings import (
 @click.argument("shards", metavar="DIR...", nargs=-1, required=True, type=existing_path)
 @click.option("--baseline", metavar="REF", help="Compare the merged run with the run of REF.")
 @click.option("--union", is_flag=True, help="Each job ran other paths of the suite.")
-@click.option(
-    "--report", "reports", multiple=True, metavar="PATH",
-    help="Write the result to PATH.html, PATH.md or PATH.json; may be repeated.",
-)  # fmt: skip
+@report_option(HTML, MARKDOWN, JSON)
 @click.option("--fetch", is_flag=True, help="Fetch missing history of git; CI jobs always do.")
 @verbose_option
 @store_option
@@ -72,7 +71,7 @@ def merge_command(
     *,
     baseline: str | None,
     union: bool,
-    reports: tuple[str, ...],
+    reports: tuple[Path, ...],
     fetch: bool,
     store: str | None,
     verbose: bool,
@@ -89,7 +88,7 @@ def merge_command(
         session="",
         directory=home.path,
         baseline=baseline,
-        reports=checked("--report", report_paths, reports),
+        reports=reports,
         store=store,
         fetch=fetch or None,
     )
@@ -110,10 +109,10 @@ def merge_command(
 
 def _write(report: Report, judgement: Judgement, asked: Settings) -> bool:
     """Write the reports and the summary of a job; tell whether all reports could be written."""
-    problems = write_reports(report, asked.reports, judgement)
-    for problem in (*problems, *append_summary(report, os.environ)):
-        click.echo(printable(problem), err=True)
-    return not problems
+    is_written = write_files(report, asked.reports, judgement)
+    for problem in append_summary(report, os.environ):
+        click.echo(problem, err=True)
+    return is_written
 
 
 def _judged(shards: Sequence[Path], home: Home, asked: Settings, *, union: bool) -> Judgement:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import click
 
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.reports.for_others import write_reports
 from pytest_llmeval.reports.formats import Line
+from pytest_llmeval.reports.report import Report
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.safe_text import printable
 
@@ -32,6 +36,14 @@ def warn(notes: Iterable[str]) -> None:
     """Write notes to standard error, likewise."""
     for note in notes:
         click.echo(f"warning: {printable(note)}", err=True)
+
+
+def write_files(report: Report, paths: Sequence[Path], judgement: Judgement) -> bool:
+    """Write reports; tell whether all could be written, and say on standard error which not."""
+    problems = write_reports(report, paths, judgement, option="--report")
+    for problem in problems:
+        click.echo(problem, err=True)
+    return not problems
 
 
 def echo_lines(lines: Iterable[Line]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ from pytest_llmeval.cli.arguments import (
     home_option,
     metric_options,
     ranged,
+    report_option,
     rule,
 )
 from pytest_llmeval.cli.pages import echo, warn
@@ -33,7 +35,7 @@ from pytest_llmeval.reports.terminal.planning import PlannedFunction
 from pytest_llmeval.reports.terminal.tables import odd_trials
 from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.settings import chance, positive, share
+from pytest_llmeval.settings import HTML, chance, positive, share
 from pytest_llmeval.stats.sample import CaseScores
 from pytest_llmeval.stats.suite_size import (
     Components,
@@ -95,7 +97,8 @@ class _Wanted:
     "--like", metavar="BRANCH",
     help="A changed run: plan for changes that help some cases and hurt others, as it did.",
 )  # fmt: skip
-@click.option("--html", "as_html", is_flag=True, help="Write a page with plots to standard output.")
+@report_option(HTML)
+@click.option("--html", "as_html", is_flag=True, hidden=True)  # to standard output, until 1.0
 @function_option
 @metric_options
 @home_option
@@ -111,6 +114,7 @@ def plan_command(
     rates: str | None,
     like: str | None,
     name: str | None,
+    reports: tuple[Path, ...],
     as_html: bool,
     **typed: Any,
 ) -> None:
@@ -127,7 +131,7 @@ def plan_command(
             raise click.UsageError(
                 "--rates stands for a run: leave RUN, --like, --function, --metric, --better out"
             )
-        _show([_assumed(_rates(rates), wanted)], as_html=as_html)
+        _show([_assumed(_rates(rates), wanted)], reports, as_html=as_html)
         return
     found, changed = _runs(reference, like=like, home=home, metric=metric, better=better)
     run, record = found.run, ADD_ROWS if found.is_table else RECORD_MORE
@@ -138,10 +142,16 @@ def plan_command(
     if changed is not None:
         acted = changed_cases(run, changed, cost_of=pricing({}))
     planned = [_recorded(function, wanted, acted, record=record) for function in functions]
-    _show(planned, as_html=as_html, heading=found.named)
+    _show(planned, reports, as_html=as_html, heading=found.named)
 
 
-def _show(planned: Sequence[PlannedFunction | str], *, as_html: bool, heading: str = "") -> None:
+def _show(
+    planned: Sequence[PlannedFunction | str],
+    reports: Sequence[Path],
+    *,
+    as_html: bool,
+    heading: str = "",
+) -> None:
     """Write plans, or why a function has none, as lines or as a page."""
     more = f"each of {len(planned)} functions by itself: Holm over them asks for more"
     if not as_html:
@@ -149,12 +159,15 @@ def _show(planned: Sequence[PlannedFunction | str], *, as_html: bool, heading: s
         for one in planned:
             echo([one] if isinstance(one, str) else one.lines())
         echo([more] if len(planned) > 1 else [])
-        return
     plans = [one for one in planned if isinstance(one, PlannedFunction)]
     hints = [one for one in planned if isinstance(one, str)] + ([more] if plans[1:] else [])
     hints += [note for one in plans for note in one.notes]
     charts = [chart for one in plans for chart in plan_charts(one.name, one.plan)]
-    click.echo(render_charts("What this suite finds", ". ".join(hints), charts), nl=False)
+    page = render_charts("What this suite finds", ". ".join(hints), charts)
+    for path in reports:
+        path.write_text(page, encoding="utf-8")
+    if as_html:
+        click.echo(page, nl=False)
 
 
 def _runs(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import click
@@ -18,9 +19,17 @@ from pytest_llmeval.cli.arguments import (
     ini_settings,
     metric_options,
     ranged,
+    report_option,
     rule,
 )
-from pytest_llmeval.cli.pages import echo, echo_lines, page_of_output, verbose_option, warn
+from pytest_llmeval.cli.pages import (
+    echo,
+    echo_lines,
+    page_of_output,
+    verbose_option,
+    warn,
+    write_files,
+)
 from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.gate.compare import compare_halves
 from pytest_llmeval.gate.describe import History, history_of
@@ -61,6 +70,7 @@ from pytest_llmeval.settings import (
 from pytest_llmeval.stats.selfcheck import self_check
 
 DEFAULTS = GateRules()
+SHOWN = ("html_mb", "show_texts")  # settings of reports
 RECORD_SOME = "Record some: pytest --llm-repeats=5"
 NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
 
@@ -94,12 +104,20 @@ def list_command(
 @click.command("show")
 @click.argument("reference", metavar="[RUN]", default="last")
 @click.argument("case", metavar="[CASE]", required=False)
+@report_option(HTML, MARKDOWN, JSON)
 @verbose_option
 @full_option
 @metric_options
 @home_option
 def show_command(
-    reference: str, case: str | None, home: Home, *, verbose: bool, full: bool, **typed: Any
+    reference: str,
+    case: str | None,
+    home: Home,
+    *,
+    reports: tuple[Path, ...],
+    verbose: bool,
+    full: bool,
+    **typed: Any,
 ) -> None:
     """Show the means and worst cases of a run, or one case's replies.
 
@@ -108,14 +126,21 @@ def show_command(
     worst case.
     """
     if case is not None:
+        if reports:
+            raise click.UsageError("a report is about a whole run: leave CASE out")
         show_case(reference, case, home, full=full)
         return
     found = home.find_run(reference, **typed)
+    if reports and found.is_table:
+        raise click.UsageError("a score table alone makes no report: compare it with another one")
     warn(found.notes)
-    settings = Settings(directory=home.path, session="", **ini_settings())
+    settings = Settings(directory=home.path, session="", **ini_settings(*SHOWN))
     planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")
     judgement, page = judged(planned, found.run), page_of_output(verbose=verbose)
-    echo_lines(shown_lines(make_report(judgement), judgement, found, page))
+    report = make_report(judgement)
+    echo_lines(shown_lines(report, judgement, found, page))
+    if not write_files(report, reports, judgement):
+        raise SystemExit(1)
 
 
 @click.command("history")
@@ -126,8 +151,9 @@ def show_command(
     help="Only the N newest commits.",
 )  # fmt: skip
 @rule("alpha", "The share of means that may lie beyond each end of an interval")
-@click.option("--json", "form", flag_value="json", help="Write a JSON list.")
-@click.option("--html", "form", flag_value="html", help="Write a page with plots.")
+@report_option(HTML, JSON)
+@click.option("--json", "form", flag_value=JSON, help="Print PATH.json instead of lines.")
+@click.option("--html", "form", flag_value=HTML, hidden=True)  # until 1.0
 @home_option
 def history_command(
     function: str | None,
@@ -136,6 +162,7 @@ def history_command(
     branch: str | None,
     limit: int,
     alpha: float,
+    reports: tuple[Path, ...],
     form: str | None,
 ) -> None:
     """Show the means of test functions over commits.
@@ -147,13 +174,17 @@ def history_command(
     """
     history = _history(function, home, branch=branch, limit=limit, alpha=alpha)
     level = percent(1 - 2 * alpha)
-    if form == "json":
-        click.echo(json.dumps(history_entries(history), indent=2))
-    elif form == "html":
-        click.echo(_page_of_means(history, level), nl=False)
+    forms = {
+        HTML: lambda: _page_of_means(history, level),
+        JSON: lambda: json.dumps(history_entries(history), indent=2) + "\n",
+    }
+    if form is not None:
+        click.echo(forms[form](), nl=False)
     else:
         page = page_of_output()
         echo_lines(page.fitted(history_lines(history, page, level=level)))
+    for path in reports:
+        path.write_text(forms[path.suffix](), encoding="utf-8")
 
 
 def _history(
@@ -196,9 +227,10 @@ def _test(value: object) -> AnyTest:
 @click.command("compare")
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
-@click.option("--json", "form", flag_value=JSON, help="Write what --llm-report writes.")
-@click.option("--markdown", "form", flag_value=MARKDOWN, help="Write the same as Markdown.")
-@click.option("--html", "form", flag_value=HTML, help="Write a page with the replies.")
+@report_option(HTML, MARKDOWN, JSON)
+@click.option("--json", "form", flag_value=JSON, help="Print PATH.json instead of lines.")
+@click.option("--markdown", "form", flag_value=MARKDOWN, hidden=True)  # until 1.0
+@click.option("--html", "form", flag_value=HTML, hidden=True)  # likewise
 @rule("alpha", "How often it may fail by bad luck")
 @rule("margin", "Ignore drops up to this")
 @rule("target", "The smallest drop that you care about")
@@ -217,6 +249,7 @@ def compare_command(
     candidate: str,
     home: Home,
     *,
+    reports: tuple[Path, ...],
     form: str | None,
     metric: str | None,
     better: Directions,
@@ -240,7 +273,7 @@ def compare_command(
     if rules.test in get_args(FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
     rules = GateRules(**typed, **_own_rules(new.run))
-    shown = ini_settings("html_mb", "show_texts")
+    shown = ini_settings(*SHOWN)
     settings = Settings(directory=home.path, session="", baseline=baseline, gate=rules, **shown)
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     judgement = in_words_of_tables(judgement) if new.is_table else judgement
@@ -249,7 +282,8 @@ def compare_command(
         click.echo(report_text(report, form, judgement), nl=False)
     else:
         echo_lines(compared_lines(report, judgement, new, page_of_output(verbose=verbose)))
-    if judgement.fails:
+    is_written = write_files(report, reports, judgement)
+    if judgement.fails or not is_written:
         raise SystemExit(1)
 
 

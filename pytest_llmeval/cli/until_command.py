@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
-from pytest_llmeval.cli.arguments import Home, chosen, function_option, home_option, ranged
+from pytest_llmeval.cli.arguments import (
+    Home,
+    chosen,
+    function_option,
+    home_option,
+    ranged,
+    report_option,
+)
 from pytest_llmeval.cli.pages import echo
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
@@ -17,17 +25,21 @@ from pytest_llmeval.reports.formats import label, percent
 from pytest_llmeval.reports.html.plots import look_chart
 from pytest_llmeval.reports.html.rendering import render_charts
 from pytest_llmeval.reports.terminal.planning import ending, look_heading, look_lines
-from pytest_llmeval.settings import chance, positive
+from pytest_llmeval.settings import HTML, JSON, chance, positive
 from pytest_llmeval.stats.expected import ExpectedMean, expect_mean, repeats_for_width
 
 FIRST = 3
 RECORDED = (0, 1)  # pytest's exit codes after a run: all passed, or some failed
 NOT_HERE = {
     "--llm-repeats": "is what grows here: say --max-repeats",
-    "--llm-baseline": "is no matter of one state: measure first, then gate with as many repeats",
+    "--llm-baseline": "compares two runs: measure first, then compare with as many repeats",
     "--llm-dir": "is known here as --dir: name it before the --",
 }
 ANEW = ("off", "refresh")
+_KEYS = ("repeats", "mean", "interval", "width", "by_repeats", "drifts")
+
+# by function, and by the repeats that were asked for
+Looks = dict[str, dict[int, ExpectedMean]]
 
 
 @click.command("until")
@@ -38,9 +50,9 @@ ANEW = ("off", "refresh")
 )  # fmt: skip
 @ranged("confidence=SHARE", chance, 0.95, "How often such a range is right")
 @click.option(
-    "--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
-    help="Write a page that plots the ranges, too.",
-)  # fmt: skip
+    "--html", "pages", type=click.Path(path_type=Path), multiple=True, hidden=True
+)  # until 1.0
+@report_option(HTML, JSON)
 @function_option
 @home_option
 @click.argument("arguments", metavar="-- [PYTEST ARGS]...", nargs=-1, type=click.UNPROCESSED)
@@ -51,7 +63,8 @@ def until_command(
     most: int,
     confidence: float,
     name: str | None,
-    page: Path | None,
+    pages: tuple[Path, ...],
+    reports: tuple[Path, ...],
     arguments: tuple[str, ...],
 ) -> None:
     """Run pytest with more and more repeats until the mean is known.
@@ -66,32 +79,44 @@ def until_command(
     _refuse(arguments)
     echo([look_heading(confidence)])
     repeats = FIRST
-    looks: dict[str, list[tuple[int, ExpectedMean]]] = {}
+    looks: Looks = {}
     while True:
         output, run = _look(repeats, arguments, home=home)
         found = list(_expected(run, name=name, confidence=confidence))
         echo(look_lines(repeats, run, found))
         for function, expected in found:
             if expected is not None:
-                looks.setdefault(label(function), []).append((repeats, expected))
+                looks.setdefault(label(function), {})[repeats] = expected
         wider = [expected for _, expected in found if not _is_narrow(expected, width)]
         if not wider or None in wider or repeats == most:
             break
         repeats = _next(repeats, wider, width=width, most=most)
     click.echo(f"\n{output}")
     echo(ending(repeats, found, width=width, most=most))
-    if page is not None:
-        _write(page, looks, confidence)
+    for path in (*pages, *reports):
+        text = _data(looks) if path.suffix == JSON else _page(looks, confidence)
+        path.write_text(text, encoding="utf-8")
     if wider:
         raise SystemExit(1)
 
 
-def _write(
-    page: Path, looks: Mapping[str, Sequence[tuple[int, ExpectedMean]]], confidence: float
-) -> None:
+def _data(looks: Looks) -> str:
+    entries = [
+        {
+            "function": name,
+            "looks": [
+                {key: getattr(expected, key) for key in _KEYS} for expected in of_function.values()
+            ],
+        }
+        for name, of_function in looks.items()
+    ]
+    return json.dumps(entries, indent=2) + "\n"
+
+
+def _page(looks: Looks, confidence: float) -> str:
     hint = f"Lines are where the mean of a later run is expected, {percent(confidence)}."
-    charts = [look_chart(name, of_function) for name, of_function in looks.items()]
-    page.write_text(render_charts("Means by repeats", hint, charts), encoding="utf-8")
+    charts = [look_chart(name, [*each.items()]) for name, each in looks.items()]
+    return render_charts("Means by repeats", hint, charts)
 
 
 def _refuse(arguments: Sequence[str]) -> None:

@@ -29,13 +29,16 @@ _OF_VALUES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _OF_PROPERTIES = _OF_VALUES | str.maketrans({":": "%3A", ",": "%2C"})
 
 
-def write_reports(report: Report, paths: Sequence[Path], judgement: Judgement) -> list[str]:
-    """Write the files that ``--llm-report`` names; return a sentence for each failure.
+def write_reports(
+    report: Report, paths: Sequence[Path], judgement: Judgement, *, option: str = "--llm-report"
+) -> list[str]:
+    """Write the files that an option names; return a sentence for each failure.
 
     Args:
         report: on the judgement.
         paths: each ends in one of ``REPORT_ENDINGS``.
         judgement: a page of HTML has its replies and earlier runs, too.
+        option: that named them.
     """
     problems = []
     for path in paths:
@@ -46,7 +49,7 @@ def write_reports(report: Report, paths: Sequence[Path], judgement: Judgement) -
         except Exception as exc:  # the verdict stands, whichever error a report raises
             kind = "" if isinstance(exc, OSError) else f"{type(exc).__name__}: "
             why = f"{kind}{exc}"[:_LONGEST_WHY]
-            problems.append(printable(f"--llm-report={path}: not written: {why}"))
+            problems.append(printable(f"{option}={path}: not written: {why}"))
     return problems
 
 

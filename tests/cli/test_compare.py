@@ -54,6 +54,45 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+# --- the files of the result --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [("compare", "a.csv", "b.csv"), ("show", "last")])
+def test_a_result_is_written_as_a_session_writes_it(command: tuple[str, ...]) -> None:
+    for name in ("a.csv", "b.csv"):
+        write_table(name, 1)
+    record(a_run(*(a_case(f"c{n}", "ppppp") for n in range(20))))
+    options = [f"--report=out/a{ending}" for ending in (".html", ".md", ".json")]
+
+    result = CliRunner().invoke(main, [*command, *options])
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout == CliRunner().invoke(main, command).stdout
+    assert Path("out/a.html").read_text().startswith("<!DOCTYPE html>")
+    assert Path("out/a.md").read_text().startswith("## LLM evals: ")
+    assert json.loads(Path("out/a.json").read_text())["run"]["cases"] == 20
+
+
+def test_a_result_that_cannot_be_written_is_refused_or_told() -> None:
+    table = write_table("a.csv", 1)
+
+    assert_refused(compare(table, table, "--report=a.txt"), "ends in .html, .md or .json")
+    for arguments in (["last", "test_it"], [table]):
+        alone = CliRunner().invoke(main, ["show", *arguments, "--report=a.md"])
+        assert_refused(alone, "report")
+    failed = compare(table, table, f"--report={table}/a.md")
+    assert (failed.exit_code, failed.stderr.count("\n")) == (1, 1)
+    assert failed.stderr.startswith("--report=a.csv/a.md: not written: ")
+
+
+def test_the_spellings_of_before_1_0_still_print_the_result() -> None:
+    table = write_table("a.csv", 1)
+    compare(table, table, "--report=a.md", "--report=a.html")
+
+    assert compare(table, table, "--markdown").stdout == Path("a.md").read_text()
+    assert compare(table, table, "--html").stdout == Path("a.html").read_text()
+
+
 # --- score tables ------------------------------------------------------------------------
 
 
@@ -505,7 +544,7 @@ def test_a_slower_table_is_asked_for_its_direction_and_then_regressed() -> None:
     assert found.output.startswith("REGRESSED: 2 comparisons")
     said = [f"{row},{'lower' if 'latency' in row else ''}" for row in (*rows, *right)]
     write_rows("t.csv", *said, header=f"{header},better")
-    assert compare(*sides).output.startswith("REGRESSED: 2 functions")
+    assert compare(*sides).output.startswith("REGRESSED: 2 comparisons")
 
 
 def test_what_neither_side_scored_is_compared_without_it() -> None:

@@ -147,8 +147,11 @@ class TestHistory:
         assert first["interval"][0] < first["mean"] < first["interval"][1]
 
     def test_it_is_drawn_for_a_browser(self) -> None:
-        page = invoke("history", "--html").stdout
+        page = invoke("history", "--html").stdout  # the option's name before 1.0
+        invoke("history", "--report=means.html", "--report=means.json")
 
+        assert Path("means.html").read_text() == page
+        assert Path("means.json").read_text() == invoke("history", "--json").stdout
         assert page.startswith("<!DOCTYPE html>")
         assert page.count("<polyline") == 2
         assert "commits of 2 branches are mixed: main, shorter. Show those of one" in page
@@ -172,9 +175,11 @@ class TestHistory:
         assert "test_tone: planning needs two cases and repeats of them" in page
 
 
-def test_a_plan_from_rates_is_drawn() -> None:
-    page = invoke("plan", "--rates=0.5,0.9", "--html").stdout
+def test_a_plan_from_rates_is_drawn(tmp_path: Path) -> None:
+    page = invoke("plan", "--rates=0.5,0.9", "--html").stdout  # the option's name before 1.0
+    invoke("plan", "--rates=0.5,0.9", f"--report={tmp_path / 'plan.html'}")
 
+    assert (tmp_path / "plan.html").read_text() == page
     assert page.count("<polyline") == 2
     assert "assumed rates: chance to find a drop of 0.05, by cases" in page
 

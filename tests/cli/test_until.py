@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -106,9 +107,13 @@ def test_too_wide_at_the_most_repeats_exits_1_and_says_how_many_would_do() -> No
 
 
 def test_the_looks_are_drawn(project: Project) -> None:
-    result = until("--width=0.2", "--html=looks.html")
+    result = until("--width=0.2", "--report=looks.html", "--report=looks.json", "--html=old")
 
     page = (project.path / "looks.html").read_text()
+    assert page == (project.path / "old").read_text()  # the option's name before 1.0
+    (function,) = json.loads((project.path / "looks.json").read_text())
+    assert function["function"] == "test_says_yes"
+    assert [one["repeats"] for one in function["looks"]] == [each for each, _ in looks(result)]
     assert page.count("<circle") == len(looks(result))
     for repeats, _ in looks(result):
         assert f"<td>{repeats}</td>" in page

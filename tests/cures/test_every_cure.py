@@ -155,7 +155,6 @@ REASONS = {
     "nothing came within": "is the case of a client of HTTP; tests/plugin/test_own_deadline.py",
     "no reply within": "names the option that set the limit",
     "is never kept": "says what the modes of the cache do",
-    "--llm-report={": "quotes the option that failed",
     "(fails the build": "names the option that failed the build",
     "--llm-cache=refresh draws": "says what the mode does",
     "--llm-cache=off replays": "says what the mode does",
