@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
-from pytest_llmeval.settings import CacheMode, Option, every_option
+from pytest_llmeval.settings import CacheMode, Option, options_by_group
 
 PAGE = Path(__file__).with_name("options.md")
 
@@ -28,43 +28,27 @@ mark of a test, and a mark wins over the ini file. An option without a default i
 | 4 | an option, a mark or the baseline is wrong. One line says what, before anything is paid for |
 """
 
-# A heading, the pages to read on, and the keys below it. What stands nowhere comes last.
-GROUPS = (
-    ("Everyday", ("gate.md", "models.md"), (
-        "llm_baseline", "llm_on_missing", "llm_repeats", "llm_model", "llm_report", "llm_max_cost",
-    )),
-    ("Your application and its replies", ("clients.md", "cost.md", "debug.md"), (
-        "llm_cache", "llm_intercept", "llm_intercept_hosts", "llm_max_calls", "llm_concurrency",
-        "llm_timeout", "llm_fail_on_miss", "llm_missed", "llm_prices",
-    )),
-    ("Changes of your suite", ("gate.md",), (
-        "llm_accept", "llm_accept_gone", "llm_renamed", "llm_max_gone", "llm_edited",
-    )),
-    ("CI and teams", ("ci.md", "sharing.md"), (
-        "llm_store", "llm_fetch", "llm_keyless", "llm_anchor", "llm_strict", "llm_show_texts",
-    )),
-    ("Statistics", ("gate.md", "statistics.md"), (
-        "llm_target", "llm_alpha", "llm_margin", "llm_test", "llm_multiplicity",
-    )),
-)  # fmt: skip
-OTHERS = "Rare"
+# the pages to read on
+PAGES = {
+    "Everyday": ("gate.md", "models.md"),
+    "Your application and its replies": ("clients.md", "cost.md", "debug.md"),
+    "Changes of your suite": ("gate.md",),
+    "CI and teams": ("ci.md", "sharing.md"),
+    "Statistics": ("gate.md", "statistics.md"),
+}
 _DEFAULT = re.compile(r" \(default: ([^()]*)\)$")
 
 
 def options_page() -> str:
     """Return the page."""
-    options = {option.key: option for option in every_option()}
     parts = [HEAD]
-    for heading, pages, keys in GROUPS:
-        rows = [_row(options.pop(key)) for key in keys]
-        links = ", ".join(f"[{page}]({page})" for page in pages)
-        parts.append(_table(heading, f"More: {links}.\n\n", rows))
-    if options:
-        parts.append(_table(OTHERS, "", [_row(option) for option in options.values()]))
+    for heading, options in options_by_group().items():
+        links = ", ".join(f"[{page}]({page})" for page in PAGES.get(heading, ()))
+        parts.append(_table(heading, links and f"More: {links}.\n\n", map(_row, options)))
     return "\n".join(parts)
 
 
-def _table(heading: str, remark: str, rows: list[str]) -> str:
+def _table(heading: str, remark: str, rows: Iterable[str]) -> str:
     head = "| command line | ini file | default | meaning |\n|---|---|---|---|\n"
     return f"## {heading}\n\n{remark}{head}" + "".join(rows)
 

@@ -28,6 +28,7 @@ from pytest_llmeval.settings import (
     checked,
     default_directory,
     every_option,
+    options_by_group,
     options_of,
     untyped_store,
 )
@@ -75,9 +76,9 @@ def ci_of(config: pytest.Config) -> CiFacts:
 
 def add_options(parser: pytest.Parser) -> None:
     """Declare every option and its ini twin."""
-    group = parser.getgroup("llmeval", "LLM evals")
-    # options of the ini file alone are listed last
-    for option in sorted(every_option(), key=lambda option: not option.flag):
+    grouped = [(heading, one) for heading, some in options_by_group().items() for one in some]
+    for heading, option in grouped:
+        group = parser.getgroup(f"llmeval {heading}", f"LLM evals: {heading}")
         settings: dict[str, Any] = {"dest": option.key, "default": None, "help": option.help}
         if option.metavar:
             settings |= {"metavar": option.metavar}

@@ -671,6 +671,33 @@ def every_option() -> Sequence[Option]:
     return [*options_of(Settings).values(), *options_of(GateRules).values()]
 
 
+# The options of a group, in its order; those that stand nowhere are rare.
+GROUPS = {
+    "Everyday": (
+        "llm_baseline", "llm_on_missing", "llm_repeats", "llm_model", "llm_report", "llm_max_cost",
+    ),
+    "Your application and its replies": (
+        "llm_cache", "llm_intercept", "llm_intercept_hosts", "llm_max_calls", "llm_concurrency",
+        "llm_timeout", "llm_fail_on_miss", "llm_missed", "llm_prices",
+    ),
+    "Changes of your suite": (
+        "llm_accept", "llm_accept_gone", "llm_renamed", "llm_max_gone", "llm_edited",
+    ),
+    "CI and teams": (
+        "llm_store", "llm_fetch", "llm_keyless", "llm_anchor", "llm_strict", "llm_show_texts",
+    ),
+    "Statistics": ("llm_target", "llm_alpha", "llm_margin", "llm_test", "llm_multiplicity"),
+}  # fmt: skip
+OTHERS = "Rare"
+
+
+def options_by_group() -> dict[str, list[Option]]:
+    """List all options by the headings of ``--help`` and of docs/options.md."""
+    known = {option.key: option for option in every_option()}
+    found = {heading: [known.pop(key) for key in keys] for heading, keys in GROUPS.items()}
+    return found | {OTHERS: [*known.values()]}
+
+
 def default_directory(rootpath: Path, *, has_ini: bool) -> Path:
     """Return the folder of cache and runs if the user names none.
 

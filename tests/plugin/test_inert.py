@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.settings import GROUPS, OTHERS
 from tests.warm_python import PYTHON
 
 CONFTEST = """
@@ -180,6 +182,18 @@ def test_help_names_every_option_and_its_ini_twin(pytester: pytest.Pytester) -> 
         assert f"--llm-{name}" in text
         assert f"llm_{name} (" in text
     assert "--llm-baseline" in text
+
+
+def test_help_begins_with_six_options_of_every_day(pytester: pytest.Pytester) -> None:
+    text = str(pytester.runpytest("--help").stdout)
+
+    groups = re.findall(r"^LLM evals: (.*):\n((?:  .*\n)+)", text, re.MULTILINE)
+    flags = {name: re.findall(r"^  (--llm-[a-z-]+)", rows, re.MULTILINE) for name, rows in groups}
+    assert list(flags) == [*GROUPS, OTHERS]
+    assert flags["Everyday"] == [
+        f"--llm-{name}"
+        for name in ("baseline", "on-missing", "repeats", "model", "report", "max-cost")
+    ]
 
 
 def test_markers_explain_the_marker(pytester: pytest.Pytester) -> None:
