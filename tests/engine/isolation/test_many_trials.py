@@ -29,6 +29,8 @@ def answer(messages, *, draw):
     return messages[-1]["content"]
 """
 SUITE = """
+import contextlib
+import io
 import itertools
 import logging
 import os
@@ -63,7 +65,7 @@ def assert_nothing_of_others():
 
 @pytest.mark.parametrize("n", range(20))
 @llm_eval(repeats=5, min_score=1)
-def test_sync(llm, fresh, wide, n, monkeypatch, tmp_path, caplog, capsys):
+def test_sync(llm, fresh, wide, n, monkeypatch, tmp_path, caplog):
     assert_nothing_of_others()
     assert fresh["number"] not in SEEN
     SEEN.add(fresh["number"])
@@ -74,17 +76,22 @@ def test_sync(llm, fresh, wide, n, monkeypatch, tmp_path, caplog, capsys):
     monkeypatch.setitem(bot.RULES, "first", mine)
     caplog.set_level(logging.INFO, logger="app")
     random.seed(mine)
+    printed = io.StringIO()
     for time in range(2):
-        with pytest.warns(UserWarning, match=f"^{mine}$"):
+        with (
+            contextlib.redirect_stdout(printed),
+            pytest.warns(UserWarning, match=f"^{mine}$") as warned,
+        ):
             warnings.warn(mine, UserWarning)
             llm.ask(f"{n} {time}")
+            print(mine)
+        assert len(warned) == 1
         LOGGER.info(mine)
-        print(mine)
     fresh["asked"] = 2
     assert (os.environ["LLMEVAL_MINE"], bot.MODE, bot.RULES) == (mine, mine, {"first": mine})
     assert os.path.samefile(os.getcwd(), tmp_path)
     assert [m for m in caplog.messages] == [mine] * 2
-    assert capsys.readouterr().out.split() == ["called", mine] * 2
+    assert printed.getvalue().split() == ["called", mine] * 2
     assert random.random() == random.Random(mine).random()
 
 
@@ -135,3 +142,5 @@ def test_300_trials_with_64_in_flight(pytester: pytest.Pytester, conftest: str, 
     result = run_forked(pytester, "-p", "no:cacheprovider", "--llm-concurrency=64")
 
     result.assert_outcomes(passed=61)
+    if not conftest:  # else a trial that only waited for a core may count as one that blocks
+        result.stdout.no_fnmatch_line("*ran serially*")
