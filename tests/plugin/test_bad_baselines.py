@@ -124,7 +124,9 @@ def test_a_dirty_main_is_no_baseline(project: Project) -> None:
 def test_before_the_first_commit_a_run_is_not_outside_git(project: Project) -> None:
     project.git("update-ref", "-d", "HEAD")
     result = project.run("-q")
-    result.stdout.fnmatch_lines(["recorded * before the first commit of main: name it by its id*"])
+    result.stdout.fnmatch_lines(
+        ["recorded * before the first commit of main: compare with it by *"]
+    )
 
 
 def test_a_detached_head_finds_main(branch: Project) -> None:
@@ -142,7 +144,7 @@ def test_on_main_itself_a_clean_tree_is_compared_with_itself_and_says_so(project
 
     assert report["baseline"]["how"] == "this very commit"
     assert report["verdict"] == "unchanged"
-    result.stdout.fnmatch_lines(["baseline main@??????? (this very commit, *"])
+    result.stdout.fnmatch_lines(["llm evals: baseline main@??????? (this very commit, *"])
 
 
 def test_last_and_a_run_id_name_any_run(project: Project) -> None:
@@ -366,7 +368,9 @@ def test_a_committed_file_of_a_refs_name_is_no_baseline(branch: Project, name: s
 
     result = branch.run("--llm-baseline=main", f"--llm-anchor={name}", "--llm-repeats=2")
 
-    told = ["baseline main@??????? (merge-base, *", f"anchor {name}@??????? (merge-base, *"]
+    told = [
+        f"llm evals: {side}@??????? (merge-base, *" for side in ("baseline main", f"anchor {name}")
+    ]
     result.stdout.fnmatch_lines(told)
 
 

@@ -112,7 +112,7 @@ def test_trials_wait_for_the_money_that_calls_under_way_give_back(
 
     result.assert_outcomes(passed=10)
     assert len(server.requests) == 40
-    result.stdout.fnmatch_lines(["* 40 calls made, 0 replayed * s · $0.0011"])
+    result.stdout.fnmatch_lines(["* 40 calls made, 0 replayed · $0.0011"])
 
 
 def test_replays_are_free_under_a_cap_of_nothing(
@@ -125,7 +125,7 @@ def test_replays_are_free_under_a_cap_of_nothing(
 
     assert len(server.requests) == 40
     result.assert_outcomes(passed=10)
-    result.stdout.fnmatch_lines(["* 0 calls made, 40 replayed * s · $0 (saved $0.0011)"])
+    result.stdout.fnmatch_lines(["* 0 calls made, 40 replayed · $0 (saved $0.0011)"])
 
 
 def test_a_gate_that_was_stopped_by_a_cap_is_not_comparable(

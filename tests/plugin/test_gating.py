@@ -160,7 +160,7 @@ def test_a_session_without_baseline_ends_with_its_section_too(project: Project) 
         [
             "compared with nothing yet: on a branch, add  --llm-baseline=main",
             "test function * cases * mean * 90% interval",
-            "test_says_yes * 20 * 100 * 0.* [[]0.*, 0.*[]]*",
+            "test_says_yes * 20 * 0.* [[]0.*, 0.*[]]*",
             "worst *",
             "20 cases x 5 repeats * function/model:answer * 100 calls made, 0 replayed*",
         ]
