@@ -99,6 +99,8 @@ class Patches:
             setattr(patcher, name, told(note, getattr(patcher, name)))
 
     def _note_attribute(self, target: Any, name: object = None, *_: object, **__: object) -> None:
+        if isinstance(target, pytest.FixtureDef):
+            return  # the trial's own; pytest-asyncio has it patched while it sets the fixture up
         check_in(alone=True)
         with suppress(Exception):  # the patch itself will say what is wrong
             if isinstance(target, str):

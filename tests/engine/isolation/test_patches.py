@@ -260,6 +260,20 @@ def test_a_package_outside_the_project_is_named(target: object, package: str) ->
     assert own.outside == package
 
 
+def test_a_patch_of_the_own_definition_of_a_fixture_is_nobody_elses_business(
+    request: pytest.FixtureRequest,
+) -> None:
+    """pytest-asyncio makes one while it sets a fixture up, and the trial waits under it."""
+    definition = request._get_active_fixturedef("tmp_path")
+    of_trial = patches()
+    with adopted(of_trial).context() as patcher:
+        of_trial.adopt(patcher)
+        patcher.setattr(definition, "func", lambda: None)
+
+        assert of_trial.held_for == ""
+        assert not is_in_use(of_trial)
+
+
 def test_patchers_are_adopted_only_while_changes_are_noted() -> None:
     own, place = patches(), SimpleNamespace(value=1)
 
