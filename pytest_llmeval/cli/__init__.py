@@ -22,6 +22,7 @@ _MODULES = {
     "list": "run_commands",
     "show": "run_commands",
     "history": "run_commands",
+    "tries": "tries_command",
     "until": "until_command",
     "plan": "plan_command",
     "selfcheck": "run_commands",

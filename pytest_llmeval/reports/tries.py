@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import Run
+from pytest_llmeval.reports.formats import BOLD, Line, label, percent
+from pytest_llmeval.reports.request_changes import changed_words
+from pytest_llmeval.reports.telling import figures
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import place
+from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.settings import GateRules
+from pytest_llmeval.transcripts.common_change import RequestChange
 
 _LARGE = 0.4  # a share that is not written as 1 in N
+_ORDER = ((0,), (5,), (2,), (4,), (6,), (1,), (3,), (7,))  # in which columns get room
+_CHANGED = 2
 _OF_NO_COMMIT = ("file", "last", "run id")  # ways to a baseline that cannot be made again
 
 
@@ -17,17 +31,78 @@ def tries_line(judgement: Judgement) -> str:
     found, settings = judgement.baseline, judgement.settings
     if judgement.tries < 2 or found is None or judgement.comparison is None:  # noqa: PLR2004
         return ""
-    # Tries share the trials of their baseline, so the true share is a little smaller.
-    share = 1 - (1 - settings.gate.alpha) ** judgement.tries
     way = "run the baseline and that try again, both with --llm-cache=refresh"
     if found.how not in _OF_NO_COMMIT and found.run.commit is not None:
         options = "--llm-on-missing=rerun-always --llm-cache=refresh"
         way = f"pytest --llm-baseline={settings.baseline} {options}"
-    number, luck = _ordinal(judgement.tries), f"up to {_one_in(share)} such loops"
-    return (
-        f"{number} try against {place(found)}: {luck} show an improvement by luck; judge the best "
-        f"try once, by fresh trials:  {way}"
-    )
+    begin = f"{_ordinal(judgement.tries)} try against {place(found)}"
+    luck = _luck(judgement.tries, alpha=settings.gate.alpha)
+    return f"{begin}: {luck}; judge the best try once, by fresh trials:  {way}"
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """What a try brought for one test function.
+
+    Attributes:
+        run: the try.
+        function: the function in it, compared with the baseline.
+        changes: of its requests since the try before, or since the baseline.
+        cost: of the run.
+    """
+
+    run: Run
+    function: FunctionComparison
+    changes: tuple[RequestChange, ...]
+    cost: str
+
+
+def tried_lines(
+    tries: Sequence[Try], baseline: Baseline, rules: GateRules, page: Page
+) -> Iterator[Line]:
+    """Put tries in a table, oldest first.
+
+    Args:
+        tries: at least one.
+        baseline: the run that all were compared with.
+        rules: with the level of the intervals.
+        page: to which the lines are fitted.
+    """
+    are_several = len({label(one.function) for one in tries}) > 1
+    heading = ("tried", "test function", "what changed", "cases", "mean", "difference")
+    rows = [(*heading, f"{percent(1 - 2 * rules.alpha)} interval", "cost")]
+    for one in tries:
+        shown = figures(one.function, target=rules.target, with_ends=False)
+        name = label(one.function) if are_several else ""
+        changed = page.cut(_first_words(one.changes), max(20, page.width // 3))
+        cases, when = str(one.function.effect.cases), one.run.created[:16].replace("T", " ")
+        figures_of_row = (cases, shown.after, shown.difference, shown.interval, one.cost)
+        rows.append((when, name, changed, *figures_of_row))
+    texts, _ = page.table(rows, _ORDER, left=3, cut=(_CHANGED,))
+    yield Line(texts[0], BOLD)
+    yield from map(Line, texts[1:])
+    count = len({one.run.id for one in tries})
+    if count > 1:
+        yield Line(f"{count} tries against {place(baseline)}: {_luck(count, alpha=rules.alpha)}")
+
+
+def _first_words(changes: Sequence[RequestChange]) -> str:
+    """Write the words that changed first, without those around them."""
+    if not changes:
+        return ""
+    part = changes[0].parts[0]
+    first = next(at for at, piece in enumerate(part.pieces) if piece.op != " ")
+    pieces = (piece for piece in part.pieces[first : first + 2] if piece.op != " ")
+    return changed_words(replace(part, pieces=tuple(pieces)))
+
+
+def _luck(tries: int, *, alpha: float) -> str:
+    """Say how often luck alone shows an improvement.
+
+    Tries share the trials of their baseline, so the true share is a little smaller.
+    """
+    share = 1 - (1 - alpha) ** tries
+    return f"up to {_one_in(share)} such loops show an improvement by luck"
 
 
 def _ordinal(number: int) -> str:

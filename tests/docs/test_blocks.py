@@ -187,7 +187,8 @@ class Reader:
                 check=False,
             )
             return script.returncode
-        if program in ("make", "pip"):  # tests/fresh walks the README, packages and all
+        # tests/fresh walks the README, packages and all; tests/compatibility has the watcher
+        if program in ("make", "pip", "ptw"):
             dry = [program, *arguments, "--dry-run"] if program == "make" else ["true"]
             return subprocess.run(dry, cwd=ROOT, capture_output=True, check=False).returncode
         assert program == "git", command

@@ -1,0 +1,87 @@
+"""``llmeval tries``: a loop at a prompt, try by try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import click
+
+from pytest_llmeval.cli.arguments import Home, home_option, ini_renames, ini_settings, rule
+from pytest_llmeval.cli.pages import echo_lines, page_of_output, warn
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.results import FunctionComparison
+from pytest_llmeval.judgement import pricing
+from pytest_llmeval.models.limits.prices import Prices
+from pytest_llmeval.records import Run
+from pytest_llmeval.reports.cost import cost_of_run
+from pytest_llmeval.reports.tries import Try, tried_lines
+from pytest_llmeval.runs.lookup.tries import tries_against
+from pytest_llmeval.runs.reshaping import under_new_names
+from pytest_llmeval.settings import GateRules
+from pytest_llmeval.transcripts.common_change import request_changes
+from pytest_llmeval.transcripts.transcript import StoredTexts
+
+HOW = "Record one: pytest --llm-baseline=main"
+
+
+@click.command("tries")
+@click.argument("reference", metavar="[BASELINE]", required=False)
+@rule("alpha", "What may lie beyond each end of an interval")
+@home_option
+def tries_command(reference: str | None, home: Home, *, alpha: float) -> None:
+    """Show the tries since a baseline: what changed in the prompt, and what it brought.
+
+    A try is a run that was compared with that baseline and paid for calls, of a dirty tree, too;
+    runs of CI are none. Words are those that changed since the try before. BASELINE is a recorded
+    run, as for compare; without it, it is the one of the newest try.
+    """
+    found = home.find_run(reference or _newest_baseline(home))
+    if reference is None:  # nobody typed the id, and a branch says more
+        found = replace(found, reference=found.run.ref or found.reference)
+    tries = [home.store.load(one.path) for one in tries_against(home.store, found.run.id)]
+    if not tries:
+        raise click.UsageError(f"no try was compared with {found.named}. {HOW}")
+    renamed = under_new_names(found, ini_renames(), here={c.id for t in tries for c in t.cases})
+    warn(renamed.notes)
+    rules, page = GateRules(alpha=alpha), page_of_output()
+    rows = list(_rows(renamed.run, tries, rules, home))
+    if not rows:
+        raise click.UsageError(f"no try has a case that changed against {found.named}")
+    echo_lines(page.fitted(tried_lines(rows, found, rules, page)))
+
+
+def _newest_baseline(home: Home) -> str:
+    """Return the id of the baseline of the newest try."""
+    runs = (stored.header.run for stored in home.store.every().runs)
+    named = next((run.compared_with for run in runs if run.compared_with and not run.ci), None)
+    if named is None:
+        raise click.UsageError(f"no run in {home.store.folder} was compared with another. {HOW}")
+    return named
+
+
+def _rows(baseline: Run, tries: Sequence[Run], rules: GateRules, home: Home) -> Iterator[Try]:
+    """Compare each try with the baseline, and its requests with those of the try before."""
+    shows = ini_settings("show_texts").get("show_texts", True)
+    earlier = [baseline]
+    with StoredTexts(home.path) as stored:
+        for run in tries:
+            cost = cost_of_run(run, Prices({}))
+            spent = "" if cost.is_local else str(cost.spent)
+            for one in compare(baseline, run, rules, cost_of=pricing({})).functions:
+                if one.effect.changed:
+                    before, cases = _before(earlier, one), dict.fromkeys(_cases(one), one.function)
+                    changes = request_changes(before, run, cases, stored) if shows else ()
+                    yield Try(run, one, changes, spent)
+            earlier.append(run)
+
+
+def _cases(function: FunctionComparison) -> list[str]:
+    return [case.case for case in function.compared]
+
+
+def _before(earlier: Sequence[Run], function: FunctionComparison) -> Run:
+    """Return the newest earlier run with a trial of a case of the function."""
+    cases = set(_cases(function))
+    runs = (run for run in reversed(earlier) if any(t.case in cases for t in run.trials))
+    return next(runs, earlier[0])
