@@ -22,12 +22,12 @@ from typing import Any
 from pytest_llmeval.engine.isolation.attribute import OneAttribute
 from pytest_llmeval.engine.isolation.call_output import CallOutput, CallsInTurn, following_calls
 from pytest_llmeval.engine.isolation.capture import Capture
-from pytest_llmeval.engine.isolation.changes import noted_changes
 from pytest_llmeval.engine.isolation.environment import Environment
 from pytest_llmeval.engine.isolation.folder import Folder
 from pytest_llmeval.engine.isolation.generators import Generators
 from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.logs import LogHandlers, LogLevels
+from pytest_llmeval.engine.isolation.noted_changes import noted_changes
 from pytest_llmeval.engine.isolation.part import Part
 from pytest_llmeval.engine.isolation.patches import PatchesInTurn
 from pytest_llmeval.engine.isolation.warning_filters import Warnings

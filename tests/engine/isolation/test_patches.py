@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmeval.engine.isolation.changes import noted_changes
 from pytest_llmeval.engine.isolation.guard import Guard
+from pytest_llmeval.engine.isolation.noted_changes import noted_changes
 from pytest_llmeval.engine.isolation.patches import Patches, PatchesInTurn
 from pytest_llmeval.engine.isolation.places import ABSENT, Attribute, Item
 
