@@ -19,7 +19,7 @@ from pytest_llmeval.engine.earlier_runs import (
     refuse_untrusted_runs,
 )
 from pytest_llmeval.engine.install import install
-from pytest_llmeval.engine.marker import case_id, is_eval, ordinary_note
+from pytest_llmeval.engine.marker import case_id, empty_note, is_eval, ordinary_note
 from pytest_llmeval.engine.run_header import Choice, typed_selection
 from pytest_llmeval.engine.workers import (
     report_hooks,
@@ -91,7 +91,9 @@ class EvalProcess:
         evals, chosen = list(filter(is_eval, marked)), set(items)
         known = list(filter(is_eval, collected))
         try:
-            self._warn_of_ordinary([item for item in marked if item not in set(evals)])
+            ordinary = [item for item in marked if item not in set(evals)]
+            self._warn(ordinary, ordinary_note(ordinary) if ordinary else "")
+            self._warn(evals, empty_note(evals))
             if evals:
                 choice = Choice(
                     collected=list(map(case_id, known)),
@@ -123,13 +125,12 @@ class EvalProcess:
         self._config.hook.pytest_deselected(items=[one for one in items if one not in chosen])
         items[:] = kept
 
-    def _warn_of_ordinary(self, ordinary: Sequence[pytest.Item]) -> None:
-        """Warn once a session of marked tests that are no evals; one worker warns."""
+    def _warn(self, items: Sequence[pytest.Item], note: str) -> None:
+        """Warn once a session of marked tests that run as no eval; one worker warns."""
         worker: dict[str, str] = getattr(self._config, "workerinput", {})
-        if not ordinary or worker.get("workerid", "gw0") != "gw0":
+        if not note or worker.get("workerid", "gw0") != "gw0":
             return
-        path, line, _ = ordinary[0].location
-        note, kind = ordinary_note(ordinary), pytest.PytestWarning
+        (path, line, _), kind = items[0].location, pytest.PytestWarning
         try:
             warnings.warn_explicit(note, kind, filename=path, lineno=(line or 0) + 1)
         except pytest.PytestWarning as exc:  # the user turned warnings into errors

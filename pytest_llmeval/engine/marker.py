@@ -17,6 +17,7 @@ from pytest_llmeval.records import Better, Case
 from pytest_llmeval.runs.run_lines import parameters_digest
 from pytest_llmeval.settings import MARKER, Settings, is_to_be_gated
 
+_EMPTY = "got empty parameter set"  # how pytest begins the reason of such a skip
 _Marked = TypeVar("_Marked", bound=Callable[..., object] | type)
 
 if TYPE_CHECKING:
@@ -120,6 +121,19 @@ def ordinary_note(items: Sequence[pytest.Item]) -> str:
         f"{first} is {kind}{others}: under the @{MARKER} of a module or class such a test runs "
         "once, as an ordinary test"
     )
+
+
+def empty_note(items: Sequence[pytest.Item]) -> str:
+    """Name evals without a case, as the list of their parameters is empty; "" if there is none."""
+    empty = [
+        item.nodeid.partition("[")[0]
+        for item in items
+        for mark in item.own_markers
+        if mark.name == "skip" and str(mark.kwargs.get("reason")).startswith(_EMPTY)
+    ]
+    if not empty:
+        return ""
+    return f"{', '.join(empty)}: no case, as the list of @pytest.mark.parametrize is empty: fill it"
 
 
 def read_marker(item: pytest.Item, settings: Settings) -> Eval:

@@ -12,12 +12,18 @@ from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.http.answers import Expected
-from pytest_llmeval.models.http.attempt import HttpFailed, NetworkFailed, Services
+from pytest_llmeval.models.http.attempt import (
+    HttpFailed,
+    NetworkFailed,
+    Services,
+    TimedOut,
+)
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.sender import Sender
@@ -25,6 +31,8 @@ from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.vendors.vendor import Vendor
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.vendors import VENDORS
+
+_UNREACHED = "is {} up, and the address right? Then run the same again"
 
 
 class ChatProvider:
@@ -91,6 +99,9 @@ class ChatProvider:
         told: object = exc
         if isinstance(exc, HttpFailed):
             told = _status(exc.reply, key=self._vendor.key())
+        elif isinstance(exc.error, OSError) and not isinstance(exc, TimedOut):
+            at = urlsplit(self._vendor.base_url()).netloc.rpartition("@")[2]
+            told = f"{exc}: {_UNREACHED.format(at)}"
         message = f"{self._vendor.provider}/{model} gave no reply: {told}"
         return ProviderFailed(message, lost=exc.lost, lost_for=exc.lost_for)
 

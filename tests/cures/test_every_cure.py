@@ -37,6 +37,7 @@ TYPES = {
     "replayed nothing": "cures/test_models.py::test_an_eval_that_asks_no_model_in_a_replay",
     "is not set. Set it": "cures/test_models.py::test_a_key_that_is_not_set",
     "gave no reply within": "cures/test_models.py::test_a_model_that_needs_longer",
+    "one trial of a case": "plugin/test_mistakes.py::test_one_trial_of_a_case",
     "no model is named": "cures/test_models.py::test_no_model_is_named",
     "llm_prices = ": "cures/test_models.py::test_a_price_that_is_not_known",
     "the price of": "cures/test_models.py::test_a_price_that_is_not_known",

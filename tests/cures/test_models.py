@@ -28,7 +28,7 @@ def test_no_model_is_named(bench: Bench) -> None:
     printed = bench.session()
     assert "no model is named" in printed
 
-    typed = taken(printed, r"Type (--llm-model=provider/model),")
+    typed = taken(printed, r"Type (--llm-model=provider/model), such as openai/gpt-6-luna")
     printed = bench.type(typed.replace("provider/model", MODEL))
 
     assert (bench.exit, "no model is named" in printed) == (0, False)

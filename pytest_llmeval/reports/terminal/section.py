@@ -56,6 +56,7 @@ from pytest_llmeval.runs.store import FoundRun, first_of
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import lists_of
 
+_ONE_TRIAL = "one trial of a case cannot show how much replies vary: type  --llm-repeats=5"
 _LISTED_CASES = 3
 _MINUTE = 60
 _HOUR = 3600
@@ -270,6 +271,8 @@ def _described(
     """Word a run that is compared with nothing: means, intervals, worst cases."""
     yield Line()
     yield from described_table(report.side.described, report.settings, page)
+    if judgement.run and {case.repeats for case in judgement.run.cases} == {1} and not is_table:
+        yield Line(_ONE_TRIAL, YELLOW)
     for one in judgement.descriptions:
         if one.drifts:
             why = "its repeats differ by more than chance explains"
