@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pytest_llmeval.engine.isolation.part import Part
@@ -52,6 +53,16 @@ class Capture(Part[Captured]):
         (_, texts), (_, others) = state[self], to[self]
         for name, text in texts.items():
             others[name] = others.get(name, "") + text
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Run the phases of a trial inside a phase of the session, which keeps its own output."""
+        _, kept = self.take_off()
+        try:
+            yield
+        finally:
+            goes_on, left = self.take_off()
+            self.put_on((goes_on, {name: kept.get(name, "") + text for name, text in left.items()}))
 
     def streams(self) -> Iterator[tuple[str, Any]]:
         """Give the streams that pytest puts into ``sys``, also while it does not."""

@@ -193,7 +193,7 @@ class Turns:
         stack = self._state.stack
         self._state.stack = {node: e for node, e in stack.items() if node is not item}
         try:
-            with self.process.handlers.apart():
+            with self.process.handlers.apart(), self.process.capture.apart():
                 yield
         finally:
             try:
