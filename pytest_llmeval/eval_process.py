@@ -119,11 +119,10 @@ class EvalProcess:
         none = _NONE_KNOWN if last is None else _NONE_MISSED
         which = "all tests" if runs_all else f"{len(kept)} of {len(items)} tests"
         self.forecast.append(f"llm evals: {which}: {_MISSED if kept else none}")
-        if runs_all:
-            return
-        chosen = set(kept)
-        self._config.hook.pytest_deselected(items=[one for one in items if one not in chosen])
-        items[:] = kept
+        if not runs_all:
+            left_out = [*set(items).difference(kept)]
+            self._config.hook.pytest_deselected(items=left_out)
+            items[:] = kept
 
     def _warn(self, items: Sequence[pytest.Item], note: str) -> None:
         """Warn once a session of marked tests that run as no eval; one worker warns."""

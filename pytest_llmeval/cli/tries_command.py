@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
 import click
@@ -10,7 +10,6 @@ import click
 from pytest_llmeval.cli.arguments import Home, home_option, ini_renames, ini_settings, rule
 from pytest_llmeval.cli.pages import echo_lines, page_of_output, warn
 from pytest_llmeval.gate.compare import compare
-from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
@@ -30,7 +29,7 @@ HOW = "Record one: pytest --llm-baseline=main"
 @rule("alpha", "What may lie beyond each end of an interval")
 @home_option
 def tries_command(reference: str | None, home: Home, *, alpha: float) -> None:
-    """Show the tries since a baseline: what changed in the prompt, and what it brought.
+    """Show what was tried since a baseline, and what it brought.
 
     A try is a run that was compared with that baseline and paid for calls, of a dirty tree, too;
     runs of CI are none. Words are those that changed since the try before. BASELINE is a recorded
@@ -70,18 +69,13 @@ def _rows(baseline: Run, tries: Sequence[Run], rules: GateRules, home: Home) -> 
             spent = "" if cost.is_local else str(cost.spent)
             for one in compare(baseline, run, rules, cost_of=pricing({})).functions:
                 if one.effect.changed:
-                    before, cases = _before(earlier, one), dict.fromkeys(_cases(one), one.function)
+                    cases = {case.case: one.function for case in one.compared}
+                    before = _before(earlier, cases)
                     changes = request_changes(before, run, cases, stored) if shows else ()
                     yield Try(run, one, changes, spent)
             earlier.append(run)
 
 
-def _cases(function: FunctionComparison) -> list[str]:
-    return [case.case for case in function.compared]
-
-
-def _before(earlier: Sequence[Run], function: FunctionComparison) -> Run:
-    """Return the newest earlier run with a trial of a case of the function."""
-    cases = set(_cases(function))
-    runs = (run for run in reversed(earlier) if any(t.case in cases for t in run.trials))
-    return next(runs, earlier[0])
+def _before(earlier: Sequence[Run], cases: Container[str]) -> Run:
+    """Return the newest earlier run with a trial of one of these cases; the first has them all."""
+    return next(run for run in reversed(earlier) if any(t.case in cases for t in run.trials))

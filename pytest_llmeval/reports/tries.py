@@ -76,8 +76,8 @@ def tried_lines(
         name = label(one.function) if are_several else ""
         changed = page.cut(_first_words(one.changes), max(20, page.width // 3))
         cases, when = str(one.function.effect.cases), one.run.created[:16].replace("T", " ")
-        figures_of_row = (cases, shown.after, shown.difference, shown.interval, one.cost)
-        rows.append((when, name, changed, *figures_of_row))
+        told = (shown.after, shown.difference, shown.interval, one.cost)
+        rows.append((when, name, changed, cases, *told))
     texts, _ = page.table(rows, _ORDER, left=3, cut=(_CHANGED,))
     yield Line(texts[0], BOLD)
     yield from map(Line, texts[1:])
@@ -102,14 +102,11 @@ def _luck(tries: int, *, alpha: float) -> str:
     Tries share the trials of their baseline, so the true share is a little smaller.
     """
     share = 1 - (1 - alpha) ** tries
-    return f"up to {_one_in(share)} such loops show an improvement by luck"
+    part = f"1 in {round(1 / share)}" if share < _LARGE else f"{min(9, round(10 * share))} in 10"
+    return f"up to {part} such loops show an improvement by luck"
 
 
 def _ordinal(number: int) -> str:
     is_teen = number // 10 % 10 == 1
     ending = "th" if is_teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
-
-
-def _one_in(share: float) -> str:
-    return f"1 in {round(1 / share)}" if share < _LARGE else f"{min(9, round(10 * share))} in 10"

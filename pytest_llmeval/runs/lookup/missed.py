@@ -38,7 +38,7 @@ def missed_last(
         before = _baseline_of(run, store)
         for case, trials in trials_by_case(run).items():
             if trials and case not in last:
-                last[case] = _missed(trials) or _moved(before.get(case, ()), trials)
+                last[case] = _missed_or_moved(before.get(case, ()), trials)
         if run.complete and not run.partial and covers(run.selection, narrow=selection):
             break
     return frozenset(case for case, counts in last.items() if counts) if last else None
@@ -65,14 +65,11 @@ def _baseline_of(run: Run, store: RunStore) -> dict[str, list[Trial]]:
     return {}
 
 
-def _missed(trials: Sequence[Trial]) -> bool:
-    return any(trial.outcome not in _FINE for trial in trials)
-
-
-def _moved(before: Sequence[Trial], trials: Sequence[Trial]) -> bool:
-    """Tell whether a mean differs; a case that one side alone has did not move."""
+def _missed_or_moved(before: Sequence[Trial], trials: Sequence[Trial]) -> bool:
+    """Tell whether a trial did not pass, or a mean of both sides differs."""
     old, new = _means(before), _means(trials)
-    return any(old[metric] != new[metric] for metric in old.keys() & new.keys())
+    moved = any(old[metric] != new[metric] for metric in old.keys() & new.keys())
+    return moved or any(trial.outcome not in _FINE for trial in trials)
 
 
 def _means(trials: Sequence[Trial]) -> dict[str, float]:
