@@ -439,6 +439,17 @@ def rule(name: str, text: str) -> Callable[[Any], Any]:
     return ranged(f"{name}={option.metavar}", option.check, getattr(GateRules(), field), text)
 
 
+def own_target() -> float:
+    """Return the smallest drop that a session started here cares about.
+
+    Raises:
+        SettingsError: the ini file has another thing than a number above 0.
+    """
+    option = options_of(GateRules)["target"]
+    typed = next(iter(ini_words(option.key)), option.default)
+    return float(checked(f"{option.key} in the ini file", option.check, typed))
+
+
 def chosen(run: Run, name: str | None) -> list[FunctionScores]:
     """Choose the functions of a run that were asked about, on each metric.
 

@@ -17,6 +17,7 @@ from pytest_llmeval.cli.arguments import (
     function_option,
     home_option,
     metric_options,
+    own_target,
     ranged,
     report_option,
     rule,
@@ -34,6 +35,7 @@ from pytest_llmeval.reports.remarks import note_on_scale
 from pytest_llmeval.reports.terminal.planning import PlannedFunction
 from pytest_llmeval.reports.terminal.tables import odd_trials
 from pytest_llmeval.runs.directions import Directions
+from pytest_llmeval.runs.lookup.for_commands import find_candidate
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import HTML, chance, positive, share
 from pytest_llmeval.stats.sample import CaseScores
@@ -47,6 +49,7 @@ from pytest_llmeval.stats.suite_size import (
     plan,
     recorded_components,
 )
+from pytest_llmeval.transcripts.scan import HeaderStore
 
 # by function and metric
 ChangedCases = Mapping[tuple[str, str], tuple[CaseScores, ...]]
@@ -83,7 +86,7 @@ class _Wanted:
 
 @click.command("plan")
 @click.argument("reference", metavar="[RUN]", required=False)
-@ranged("drop=D", positive, 0.05, "The drop of the mean to find")
+@ranged("drop=D", positive, None, "The drop of the mean to find (default: as --llm-target)")
 @ranged("power=SHARE", chance, 0.80, "How often it should be found")
 @rule("alpha", "How often a build may fail by bad luck")
 @click.option("--cases", type=whole, metavar="N", help="How many cases (default: as the run).")
@@ -120,12 +123,13 @@ def plan_command(
 ) -> None:
     """Say how many cases and repeats it takes to find a drop.
 
-    The figures are those of RUN (what compare takes for B; last if not given), or of --rates before
-    there is a run. One run cannot show whether a change helps some cases and hurts others: the plan
-    takes all to change alike. With --like BRANCH, RUN and BRANCH are the A and B of compare.
+    The figures are those of RUN (what compare takes for B), or of --rates before there is a run.
+    Without both they are those of the baseline of the last run, or of that run itself. One run
+    cannot show whether a change helps some cases and hurts others: the plan takes all to change
+    alike. With --like BRANCH, RUN and BRANCH are the A and B of compare.
     """
     is_typed = context.get_parameter_source("drop") is ParameterSource.COMMANDLINE
-    wanted = _Wanted(is_typed=is_typed, **typed)
+    wanted = _Wanted(is_typed=is_typed, **(typed if is_typed else typed | {"drop": own_target()}))
     if rates is not None:
         if any((reference, name, like, metric, better)):
             raise click.UsageError(
@@ -180,12 +184,19 @@ def _runs(
             "one, from assumed pass rates: llmeval plan --rates 0.5,0.9"
         )
     if like is None:
-        found = home.find_run(reference or "last", **typed)
+        found = home.find_run(reference or _baseline_or_last(home), **typed)
         warn(found.notes)
         return found, None
     old, new = home.find_pair(reference or "last", like, **typed)
     echo(f"note: {note}" for note in (*old.notes, *new.notes))
     return old, new.run
+
+
+def _baseline_or_last(home: Home) -> str:
+    """Name the run that the last one was compared with, as a plan is made for a change to it."""
+    last = find_candidate("last", home.refs_of(HeaderStore(home.path))).run
+    known = last.compared_with
+    return known if known and home.store.by_id(known) else "last"
 
 
 def _assumed(rates: list[float], wanted: _Wanted) -> PlannedFunction:

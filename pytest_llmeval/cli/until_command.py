@@ -15,6 +15,7 @@ from pytest_llmeval.cli.arguments import (
     chosen,
     function_option,
     home_option,
+    own_target,
     ranged,
     report_option,
 )
@@ -43,7 +44,7 @@ Looks = dict[str, dict[int, ExpectedMean]]
 
 
 @click.command("until")
-@ranged("width=D", positive, None, "How wide the range of the mean may be")
+@ranged("width=D", positive, None, "How wide the range may be (default: as --llm-target)")
 @click.option(
     "--max-repeats", "most", type=click.IntRange(min=FIRST), default=30, show_default=True,
     metavar="N", help="Stop at N repeats, narrow enough or not.",
@@ -74,8 +75,7 @@ def until_command(
     come from the cache, so each further run pays for its new trials only. Exit 0 if the range of
     every function is narrow enough, 1 if not, else as pytest does.
     """
-    if width is None:
-        raise click.UsageError("--width is missing: say how narrow, as in --width=0.05")
+    width = own_target() if width is None else width
     _refuse(arguments)
     echo([look_heading(confidence)])
     repeats = FIRST

@@ -170,8 +170,8 @@ class TestHistory:
         page = invoke("plan", "last", "--html").stdout
 
         assert page.count("<polyline") == 2
-        assert "test_label: chance to find a drop of 0.05, by repeats" in page
-        assert "test_label: chance to find a drop of 0.05, by cases" in page
+        assert "test_label: chance to find a drop of 0.1, by repeats" in page
+        assert "test_label: chance to find a drop of 0.1, by cases" in page
         assert "test_tone: planning needs two cases and repeats of them" in page
 
 
@@ -181,7 +181,7 @@ def test_a_plan_from_rates_is_drawn(tmp_path: Path) -> None:
 
     assert (tmp_path / "plan.html").read_text() == page
     assert page.count("<polyline") == 2
-    assert "assumed rates: chance to find a drop of 0.05, by cases" in page
+    assert "assumed rates: chance to find a drop of 0.1, by cases" in page
 
 
 @pytest.mark.usefixtures("_shop")

@@ -140,7 +140,7 @@ def test_few_cases_are_told_to_take_another_test() -> None:
 def test_where_lower_is_better_a_drop_raises_the_mean() -> None:
     scores = [0.0, 0.0, 0.0, 1.0, 0.0]
     record(a_run(*(a_case(f"c{at}", scores=scores, better="lower") for at in range(20))))
-    assert "a drop of 0.05 (0.200 -> 0.250)" in plan().stdout
+    assert "a drop of 0.1 (0.200 -> 0.300)" in plan().stdout
 
 
 def test_other_scores_are_planned_with_too() -> None:
@@ -248,8 +248,22 @@ def test_a_plan_like_a_change_takes_over_how_unlike_it_acted() -> None:
     assert "acts alike" not in result.stdout
     spread = math.sqrt(parts.between)
     assert f"as unlike others as --like did (standard deviation {spread:.3f})" in result.stdout
-    power = f"{power_of(design, drop=0.05):.0%}".replace("%", " %")
-    assert f"(0.800 -> 0.750) is found in {power} of builds" in result.stdout
+    power = f"{power_of(design, drop=0.1):.0%}".replace("%", " %")
+    assert f"(0.800 -> 0.700) is found in {power} of builds" in result.stdout
+
+
+def test_a_plan_is_for_the_baseline_and_for_the_drop_that_the_gate_looks_for() -> None:
+    record(mixed())
+    later = dataclasses.replace(unlike(), compared_with="20261121T084100-1a2b3c")
+    record(dataclasses.replace(later, id="20261121T094100-1a2b3d"))
+    Path("pytest.ini").write_text("[pytest]\nllm_target = 0.07\n")
+
+    lines = plan().stdout
+
+    assert lines.startswith("run 20261121T084100-1a2b3c\n")
+    assert "a drop of 0.07 (" in lines
+    assert "a drop of 0.02 (" in plan("--drop=0.02").stdout
+    assert plan("last").stdout.startswith("run 20261121T094100-1a2b3d\n")
 
 
 def test_a_plan_like_a_change_that_asked_nothing_anew_cannot_be_made() -> None:

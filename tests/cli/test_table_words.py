@@ -96,7 +96,7 @@ def test_a_plan_says_where_nobody_chose_the_drop_for_a_scale(
     rows = [(i, r, (low, high)[(i + r) % 2], "A") for i in range(8) for r in range(3)]
     path = written(tmp_path, rows)
     text = told("plan", path)
-    assert ("the drop of 0.05 is in units of" in text) is noted
+    assert ("the drop of 0.1 is in units of" in text) is noted
     assert ("--target" in text) is noted
     assert "in units of" in told("plan", path, "--html") or not noted
     assert "in units of" not in told("plan", path, "--drop=0.02")

@@ -98,6 +98,10 @@ def test_a_width_that_three_repeats_reach_takes_one_look() -> None:
     assert looks(result) == [(3, 60)]
 
 
+def test_without_a_width_it_is_the_drop_that_the_gate_looks_for() -> None:
+    assert "wide, not 0.1, at --max-repeats=3" in until("--max-repeats=3").stdout
+
+
 def test_too_wide_at_the_most_repeats_exits_1_and_says_how_many_would_do() -> None:
     result = until("--width=0.02", "--max-repeats=4")
 
@@ -312,7 +316,6 @@ def test_an_interrupted_session_still_records_its_run(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        ([], ["--width is missing", "--width=0.05"]),
         (["--width=0"], ["--width=0: must be above 0"]),
         (["--width=x"], ["--width=x: must be a number"]),
         (["--width=0.1", "--confidence=1"], ["--confidence=1: must lie above 0 and below 1"]),

@@ -152,7 +152,6 @@ def test_shards_of_other_paths_are_joined_by_union(bench: Bench) -> None:
     ("command", "cure"),
     [
         (("until", "--width=0.9", "--", "--llm-repeats=3"), r"say (--max-repeats)"),
-        (("until",), r"as in (--width=0\.05)"),
     ],
 )
 def test_until(bench: Bench, command: tuple[str, ...], cure: str) -> None:

@@ -65,7 +65,6 @@ TYPES = {
         "cures/test_commands.py::test_a_laptop_vouches_for_its_run_and_another_fetches_it"
     ),
     "say --max-repeats": "cures/test_commands.py::test_until",
-    "--width is missing": "cures/test_commands.py::test_until",
     "to join such shards": "cures/test_commands.py::test_shards_of_other_paths_are_joined_by_union",
     "List them: llmeval list": "cures/test_commands.py::test_a_name_that_no_run_has",
     "type --max-gone=": TABLES,
