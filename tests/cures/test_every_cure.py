@@ -29,6 +29,7 @@ TABLES = "cures/test_commands.py::test_tables_that_lack_scores"
 UNKNOWN_MODULE = "cures/test_sessions.py::test_a_module_that_git_does_not_know"
 SEVERAL = "cures/test_commands.py::test_a_table_of_several_metrics_or_columns"
 HIDDEN = "cures/test_sessions.py::test_a_file_at_which_git_does_not_look"
+FRESH = "plugin/test_tries.py::test_the_command_asks_for_fresh_trials_of_both_sides"
 # By a part of the message: the test that takes it out of what was printed, and types it.
 TYPES = {
     "is a symbolic link": "cures/test_models.py::test_a_folder_of_the_store_that_is_a_link",
@@ -43,6 +44,8 @@ TYPES = {
     "the price of": "cures/test_models.py::test_a_price_that_is_not_known",
     "Name it with --dir": NO_REPLIES,
     "Name another one with --dir": NO_REPLIES,
+    "--llm-on-missing=rerun-always --llm-cache=refresh": FRESH,
+    "pytest --llm-baseline={settings.baseline} {options}": FRESH,
     "\nnext:": "cures/test_commands.py::test_what_init_prints_next_can_be_typed",
     "git init": "cures/test_commands.py::test_outside_git_init_wants_a_repository",
     "Record with more: pytest": "cures/test_commands.py::test_a_run_has_too_little_to_plan_from",
@@ -134,6 +137,10 @@ TYPES = {
 }
 # Those that nobody can type here, or that tell nobody to type anything.
 REASONS = {
+    "as --llm-target)": "is a text of --help",
+    "Record one: pytest": "is what everybody types",
+    "(--llm-missed)": "names the option that chose the cases",
+    "run the baseline and that try again": "says what the command beside it does",
     "pasted llm_origin_alias": "takes another address; tests/plugin/test_keyless.py",
     "git-lfs keeps": "takes git-lfs",
     "Record one that fits": "is what everybody types",
