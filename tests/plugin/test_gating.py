@@ -447,7 +447,7 @@ def test_a_broken_gate_ends_as_one_line_and_the_run_is_kept(
         raise ZeroDivisionError("in the gate")
 
     # Not by its name: the package may still hold a module that pytester has forgotten.
-    monkeypatch.setattr(import_module("pytest_llmeval.gate.compare"), "compare", boom)
+    monkeypatch.setattr(import_module("pytest_llmeval.judging"), "compare", boom)
 
     result, report = main.gate("--llm-baseline=main")
 
