@@ -77,7 +77,7 @@ def test_an_eval_that_is_run_again_replays_its_draws(
         found = result.parseoutcomes()
         assert (found["passed"], found["failed"]) == (3, 2)
         assert "INTERNALERROR" not in str(result.stdout) + str(result.stderr)
-    first.stdout.fnmatch_lines(["test_once *1 * 3 * 0 *", "*12 calls made, 0 replayed*"])
+    first.stdout.fnmatch_lines(["test_once *1 * 0*", "*12 calls made, 0 replayed*"])
     first.stdout.fnmatch_lines(["note: cases were run again by another plugin*"])
     first.stdout.no_fnmatch_line("*attempts sent*")
     second.stdout.fnmatch_lines(["*0 calls made, 12 replayed*"])

@@ -204,7 +204,7 @@ def test_a_line_that_main_had_already_gives_up_nothing_that_goes_later(main: Pro
     assert (result.ret, report["verdict"]) == (1, "not_comparable")
     result.stdout.fnmatch_lines(
         [
-            "test_one: not comparable: *, or  test_evals.py::test_one  in a line of its own below *",
+            "test_one: not comparable: *, or  test_evals.py::test_one  in a line of its own *",
             "note: llm_accept_gone names 'test_one', which gives nothing up: * had that line *",
         ]
     )

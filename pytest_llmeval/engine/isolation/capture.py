@@ -57,12 +57,16 @@ class Capture(Part[Captured]):
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Run the phases of a trial inside a phase of the session, which keeps its own output."""
-        _, kept = self.take_off()
+        try:
+            _, kept = self.take_off()
+        except AttributeError:  # it is not as we know it
+            kept = {}
         try:
             yield
         finally:
-            goes_on, left = self.take_off()
-            self.put_on((goes_on, {name: kept.get(name, "") + text for name, text in left.items()}))
+            if any(kept.values()):
+                goes_on, left = self.take_off()
+                self.put_on((goes_on, {name: kept[name] + left.get(name, "") for name in kept}))
 
     def streams(self) -> Iterator[tuple[str, Any]]:
         """Give the streams that pytest puts into ``sys``, also while it does not."""

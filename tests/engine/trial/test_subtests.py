@@ -53,7 +53,7 @@ def test_one_failed_subtest_in_three_trials_is_a_missed_trial(
 
     assert result.ret == 0
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["test_it *1 * 3 * 0.667 *", "*6 calls made*"])
+    result.stdout.fnmatch_lines(["test_it *1 * 0.667*", "*6 calls made*"])
     result.stdout.no_fnmatch_line("*SUBFAIL*")
 
 
