@@ -7,7 +7,6 @@ were it given a copy, all trials would draw the same numbers.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Any
 from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.isolation.part import Part
 from pytest_llmeval.engine.isolation.places import noted
+from pytest_llmeval.models.seams.imported import once_imported
 
 # By module: the functions that seed, that which reads the state, and that which puts it back.
 _KNOWN = {
@@ -42,19 +42,17 @@ class Generators(Part[States]):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Notice who seeds."""
-        with self._stack:
-            self.look_at_imports()
+        """Notice who seeds, also a generator that the trial itself is the first to import."""
+        with self._stack, once_imported(_KNOWN, self._watch):
             yield
 
-    def look_at_imports(self) -> None:
-        """Notice also who seeds a generator that was imported since."""
-        for name, (seeding, read, write) in _KNOWN.items():
-            module: Any = sys.modules.get(name)
-            if name not in self._watched and hasattr(module, write):
-                self._watched[name] = getattr(module, read), getattr(module, write)
-                for function in seeding:
-                    self._stack.enter_context(noted(module, function, partial(self._seed, name)))
+    def _watch(self, module: Any) -> None:
+        name = module.__name__
+        seeding, read, write = _KNOWN[name]
+        if hasattr(module, write):
+            self._watched[name] = getattr(module, read), getattr(module, write)
+            for function in seeding:
+                self._stack.enter_context(noted(module, function, partial(self._seed, name)))
 
     def take_off(self) -> States:
         """Put back those of all; return the states that the trial had."""

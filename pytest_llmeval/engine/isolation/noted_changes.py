@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,6 +21,7 @@ import pytest
 from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.isolation.patches import Patches
 from pytest_llmeval.engine.isolation.places import noted
+from pytest_llmeval.models.seams.imported import once_imported
 
 _CURRENT_TEST = os.environ.encodekey("PYTEST_CURRENT_TEST")  # which pytest sets at each phase
 
@@ -50,10 +50,6 @@ def noted_changes(current: Callable[[], Patches | None]) -> Iterator[None]:
         ),
         (pytest.MonkeyPatch, "__init__", _always, Patches.adopt),
     ]
-    mock: Any = sys.modules.get("unittest.mock")
-    for kind in () if mock is None else (mock._patch, mock._patch_dict):
-        places.append((kind, "__enter__", _always, Patches.add_mock))
-        places.append((kind, "__exit__", _always, Patches.end_mock))
 
     def note(changes: Callable[..., bool], by: Any, /, *args: Any, **named: Any) -> None:
         if changes(*args, **named):
@@ -63,8 +59,15 @@ def noted_changes(current: Callable[[], Patches | None]) -> Iterator[None]:
             by(patches, *args, **named)
 
     with ExitStack() as stack:
+
+        def watch_mock(mock: Any) -> None:
+            for kind in (mock._patch, mock._patch_dict):
+                for name, by in (("__enter__", Patches.add_mock), ("__exit__", Patches.end_mock)):
+                    stack.enter_context(noted(kind, name, partial(note, _always, by)))
+
         for owner, name, changes, by in places:
             stack.enter_context(noted(owner, name, partial(note, changes, by)))
+        stack.enter_context(once_imported(["unittest.mock"], watch_mock))
         yield
 
 
@@ -74,7 +77,3 @@ def _always(*_: object, **__: object) -> bool:
 
 def _is_of_trial(name: object, *_: object) -> bool:
     return name != _CURRENT_TEST
-
-
-def _is_other_level(logger: logging.Logger, level: int | str) -> bool:
-    return logger.level != level

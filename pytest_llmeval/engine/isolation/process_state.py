@@ -135,7 +135,6 @@ class ProcessState:
             show: is shown its warnings.
         """
         self.guard.take()
-        self.generators.look_at_imports()
         state = {part: part.fork(session[part]) for part in self.parts}
         own = self.warnings.shown_to(show, session[self.warnings])
         return state | {self.nodes: nodes, self.calls: calls, self.warnings: own}
