@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any, cast
 
 import msgspec
@@ -25,6 +26,9 @@ from pytest_llmeval.models.limits.journal import Journal, journal_of, note_end, 
 from pytest_llmeval.records import CaseResult, News
 from pytest_llmeval.safe_text import printable_message
 from pytest_llmeval.settings import TYPED_KEY, Settings
+
+# msgspec learns a class when it first reads one; two threads that do so at once crash it.
+_READING = Lock()
 
 REPORTS = "llmeval-reports"
 _USAGE_ERROR = "llmeval_usage_error"
@@ -188,5 +192,6 @@ def written_result(result: CaseResult) -> str:
 
 
 def read_result(text: str) -> CaseResult:
-    """Read what ``written_result`` wrote."""
-    return msgspec.convert(json.loads(text), CaseResult)
+    """Read what ``written_result`` wrote, from the thread of any worker."""
+    with _READING:
+        return msgspec.convert(json.loads(text), CaseResult)

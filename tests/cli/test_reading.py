@@ -113,9 +113,9 @@ def test_scores_that_are_hits_are_counted_whatever_they_are_called(
 
 
 def test_the_page_shows_what_is_printed(shop: tuple[Run, Run]) -> None:
-    (shown,) = blocks("docs/debug.md", language="text")
+    shown = [block.text for block in blocks("docs/debug.md", language="text")]
 
-    assert output_of("diff") == shown.text
+    assert output_of("diff") in shown
 
 
 def test_the_request_is_shown_once_with_the_words_that_changed(shop: tuple[Run, Run]) -> None:

@@ -240,7 +240,7 @@ def test_cases_of_several_metrics_are_counted_once_and_named_whole(tmp_path: Pat
     both = told("compare", f"{path}::A", f"{path}::B")
     assert "holds for these 12 cases" in told("compare", f"{path}::A", f"{path}::B", "-v")
     assert "holds for" not in text
-    assert "fell too  q3 2/2 -> 0/2" in both
+    assert " · q3 2/2 -> 0/2" in both
     assert r"\x3a" not in both
 
 
