@@ -76,6 +76,11 @@ class Capture(Part[Captured]):
                 yield name, getattr(sys, name)
 
     @property
+    def goes_on(self) -> bool:
+        """Whether pytest captures at the moment."""
+        return bool(self._running and self._running.is_started())
+
+    @property
     def _running(self) -> Any:
         return getattr(self._manager, "_global_capturing", None)
 
