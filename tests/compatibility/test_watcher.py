@@ -7,10 +7,12 @@ import shlex
 from pathlib import Path
 
 import pytest
-from pytest_watcher.parse import parse_arguments
-from watchdog.utils.patterns import match_any_paths
 
 from tests.docs.pages import text_of
+
+# It is installed beside the plugins of `make test-plugins`.
+parse = pytest.importorskip("pytest_watcher.parse")
+patterns = pytest.importorskip("watchdog.utils.patterns")
 
 
 @pytest.fixture
@@ -34,8 +36,8 @@ def typed() -> list[str]:
 def test_saving_code_or_a_prompt_runs_evals_and_a_run_does_not(
     typed: list[str], file: str, runs: bool
 ) -> None:
-    options, _ = parse_arguments(typed)
-    matched = match_any_paths(
+    options, _ = parse.parse_arguments(typed)
+    matched = patterns.match_any_paths(
         [file],
         included_patterns=options.patterns,
         excluded_patterns=options.ignore_patterns,
@@ -45,7 +47,7 @@ def test_saving_code_or_a_prompt_runs_evals_and_a_run_does_not(
 
 
 def test_the_rest_goes_to_pytest(typed: list[str], pytester: pytest.Pytester) -> None:
-    options, rest = parse_arguments(typed)
+    options, rest = parse.parse_arguments(typed)
     assert options.path == Path()
     assert rest == ["--llm-baseline=main"]
     assert pytester.parseconfig(*rest).option.llm_baseline == "main"
