@@ -156,13 +156,15 @@ def _show(
     as_html: bool,
     heading: str = "",
 ) -> None:
-    """Write plans, or why a function has none, as lines or as a page."""
+    """Write plans, or why a function has none, as lines or as a page, and files of the page."""
     more = f"each of {len(planned)} functions by itself: Holm over them asks for more"
     if not as_html:
         echo([heading] if heading else [])
         for one in planned:
             echo([one] if isinstance(one, str) else one.lines())
         echo([more] if len(planned) > 1 else [])
+    if not (as_html or reports):
+        return
     plans = [one for one in planned if isinstance(one, PlannedFunction)]
     hints = [one for one in planned if isinstance(one, str)] + ([more] if plans[1:] else [])
     hints += [note for one in plans for note in one.notes]
