@@ -87,8 +87,7 @@ def in_context(pieces: Sequence[Piece], *, words: int) -> Iterator[Piece]:
     """Cut the texts that both sides have to so many words on each side of a change."""
     last = len(pieces) - 1
     for place, piece in enumerate(pieces):
-        is_beside = place > 0 or place < last
-        if piece.op == " " and is_beside:
+        if piece.op == " " and last:
             piece = Piece(" ", shortened(piece.text, words, is_last=place == last))  # noqa: PLW2901
         yield piece
 
