@@ -1,4 +1,4 @@
-"""An attribute of which there is one, such as ``sys.stdout``."""
+"""An attribute of which there is one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ class OneAttribute(Part[Any]):
     Args:
         owner: has it.
         name: of it.
-        is_seen: other threads look at it.
     """
 
-    def __init__(self, owner: Any, name: str, *, is_seen: bool = False) -> None:
+    def __init__(self, owner: Any, name: str) -> None:
         self._owner = owner
         self._name = name
-        self._is_seen = is_seen
 
     def take_off(self) -> Any:
         """Return what is there."""
@@ -28,7 +26,3 @@ class OneAttribute(Part[Any]):
     def put_on(self, saved: Any) -> None:
         """Put it back."""
         setattr(self._owner, self._name, saved)
-
-    def is_as(self, saved: Any) -> bool:
-        """Whether it is the very same, if anybody looks."""
-        return not self._is_seen or self.take_off() is saved

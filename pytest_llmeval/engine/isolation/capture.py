@@ -1,4 +1,4 @@
-"""The output that pytest captures."""
+"""The output that pytest captures, and the streams that it puts into ``sys`` for that."""
 
 from __future__ import annotations
 
@@ -89,3 +89,27 @@ class Capture(Part[Captured]):
             captured = getattr(getattr(self._running, kind, None), "tmpfile", None)
             if captured is not None:  # else nothing is captured, or no trial overlaps another
                 yield name, captured
+
+
+class Streams(Part[tuple[bool, Any, Any]]):
+    """Swap ``sys.stdout`` and ``sys.stderr``; one is None where a test deleted it.
+
+    Args:
+        capture: that puts streams of its own there while it goes on.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+
+    def take_off(self) -> tuple[bool, Any, Any]:
+        """Return whether pytest captures, and both streams."""
+        return self._capture.goes_on, getattr(sys, "stdout", None), getattr(sys, "stderr", None)
+
+    def put_on(self, saved: tuple[bool, Any, Any]) -> None:
+        """Put both back."""
+        _, sys.stdout, sys.stderr = saved
+
+    def is_as(self, saved: tuple[bool, Any, Any]) -> bool:
+        """Whether both are the same; in another phase of the capture pytest has its own there."""
+        goes_on, stdout, stderr = self.take_off()
+        return goes_on != saved[0] or (stdout is saved[1] and stderr is saved[2])

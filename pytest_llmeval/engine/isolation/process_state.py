@@ -13,7 +13,6 @@ it stands in. So what the parts use was imported by its own name, and what fails
 from __future__ import annotations
 
 import logging
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,7 +20,7 @@ from typing import Any
 
 from pytest_llmeval.engine.isolation.attribute import OneAttribute
 from pytest_llmeval.engine.isolation.call_output import CallOutput, CallsInTurn, following_calls
-from pytest_llmeval.engine.isolation.capture import Capture
+from pytest_llmeval.engine.isolation.capture import Capture, Streams
 from pytest_llmeval.engine.isolation.environment import Environment
 from pytest_llmeval.engine.isolation.folder import Folder
 from pytest_llmeval.engine.isolation.generators import Generators
@@ -60,14 +59,11 @@ class ProcessState:
         self.calls = CallsInTurn(handlers)
         self.patches = PatchesInTurn(self.guard)
         self._wide: tuple[Part[Any], ...] = (Environment(), Folder(), LogLevels())
-        self._streams = tuple(
-            OneAttribute(sys, name, is_seen=True) for name in ("stdout", "stderr")
-        )
         self.parts: tuple[Part[Any], ...] = (
             self.nodes,
             *self._wide,
             self.capture,
-            *self._streams,
+            Streams(self.capture),
             self.warnings,
             self.handlers,
             self.generators,
@@ -143,13 +139,7 @@ class ProcessState:
 
     def is_as(self, state: State) -> bool:
         """Whether code in other threads sees no difference between the state now and another."""
-        # Between two phases, as at Ctrl-C, pytest has streams of its own in place.
-        has_own = self.capture.goes_on != state[self.capture][0]
-        return all(
-            part.is_as(state[part])
-            for part in self._seen
-            if not (has_own and part in self._streams)
-        )
+        return all(part.is_as(state[part]) for part in self._seen)
 
     @contextmanager
     def lasting(self, states: Callable[[], Iterable[State]]) -> Iterator[None]:
