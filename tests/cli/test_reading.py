@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,6 @@ def asking(prompt: str, *replies: object, question: str = "Where is my money?") 
         return [([system(prompt), user(question)], replies[index % len(replies)])]
 
     return exchanges
-
-
-@pytest.fixture
-def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
-    monkeypatch.chdir(tmp_path)
-    recorder = Recorder(tmp_path / ".llmeval")
-    yield recorder
-    recorder.store.close()
 
 
 Recorded = Callable[..., tuple[Run, Run]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,6 @@ PROMPTS = ("Name the team.", "Name the team. Be brief.", "Name the right team. B
 
 def invoke(*arguments: str, width: int = 120) -> Result:
     return CliRunner().invoke(main, arguments, env={"COLUMNS": str(width), "PY_COLORS": "0"})
-
-
-@pytest.fixture
-def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
-    monkeypatch.chdir(tmp_path)
-    recorder = Recorder(tmp_path / ".llmeval")
-    yield recorder
-    recorder.store.close()
 
 
 def record(

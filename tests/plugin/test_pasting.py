@@ -16,6 +16,16 @@ def project(pytester: pytest.Pytester) -> Project:
     return project
 
 
+def rename_on_a_branch(project: Project) -> None:
+    """Record main, and rename its test on a branch."""
+    project.commit()
+    project.run()
+    project.git("switch", "-qc", "branch")
+    tests = project.path / "test_evals.py"
+    tests.write_text(tests.read_text().replace("test_says_yes", "test_agrees"))
+    project.commit()
+
+
 @pytest.mark.parametrize(
     ("file", "head"),
     [
@@ -30,12 +40,7 @@ def test_a_new_name_is_told_in_the_form_of_the_file(project: Project, file: str,
         ini = f"{head}\nllm_model = function/model:answer\npythonpath = .\n"
     (project.path / "pytest.ini").unlink()
     (project.path / file).write_text(ini)
-    project.commit()
-    project.run()
-    project.git("switch", "-qc", "branch")
-    tests = project.path / "test_evals.py"
-    tests.write_text(tests.read_text().replace("test_says_yes", "test_agrees"))
-    project.commit()
+    rename_on_a_branch(project)
 
     result, _ = project.gate("--llm-baseline=main")
     assert result.ret == 1
@@ -51,12 +56,7 @@ def test_a_new_name_is_told_in_the_form_of_the_file(project: Project, file: str,
 def test_a_second_entry_is_not_told_as_a_second_key(project: Project) -> None:
     ini = project.path / "pytest.ini"
     ini.write_text(f"{ini.read_text()}llm_renamed = a.py -> b.py\n")
-    project.commit()
-    project.run()
-    project.git("switch", "-qc", "branch")
-    tests = project.path / "test_evals.py"
-    tests.write_text(tests.read_text().replace("test_says_yes", "test_agrees"))
-    project.commit()
+    rename_on_a_branch(project)
 
     result, _ = project.gate("--llm-baseline=main")
     line = r"in the ini file  (\S.*?)  in a line of its own below llm_renamed"

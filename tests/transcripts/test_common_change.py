@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from pytest_llmeval.records import Run
 from pytest_llmeval.transcripts.common_change import RequestChange, request_changes
@@ -16,13 +14,6 @@ OTHER = "evals/test_shop.py::test_tone"
 RULE = " A refund that was promised goes to billing."
 OLD = f"Name the team.{RULE} Be brief."
 NEW = "Name the team. Be brief."
-
-
-@pytest.fixture
-def recorder(tmp_path: Path) -> Iterator[Recorder]:
-    recorder = Recorder(tmp_path / ".llmeval")
-    yield recorder
-    recorder.store.close()
 
 
 def asking(recorder: Recorder, prompt: Callable[[str], str], *names: str) -> Run:

@@ -1,23 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from pytest_llmeval.records import Run
 from pytest_llmeval.transcripts.transcript import LONGEST, Moved, Sides, StoredTexts, excerpts
 from tests.transcripts.recorded import FUNCTION, Exchange, Recorder, run_of, said, user
 
 CASE = f"{FUNCTION}[a]"
-
-
-@pytest.fixture
-def recorder(tmp_path: Path) -> Iterator[Recorder]:
-    recorder = Recorder(tmp_path / ".llmeval")
-    yield recorder
-    recorder.store.close()
 
 
 def answering(recorder: Recorder, outcomes: str, *replies: object) -> Run:

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from pytest_llmeval.errors import Lost
 from pytest_llmeval.models.message import Message
@@ -22,13 +19,6 @@ from tests.transcripts.recorded import Exchange, Recorder, said, system, user
 CALL = {"id": "1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
 ASKING = {"role": "assistant", "reasoning_content": "Well", "content": None, "tool_calls": [CALL]}
 RESULT = {"role": "tool", "tool_call_id": "1", "content": "late"}
-
-
-@pytest.fixture
-def recorder(tmp_path: Path) -> Iterator[Recorder]:
-    recorder = Recorder(tmp_path / ".llmeval")
-    yield recorder
-    recorder.store.close()
 
 
 def read(recorder: Recorder, trials: Sequence[Trial]) -> tuple[Transcript, ...]:
