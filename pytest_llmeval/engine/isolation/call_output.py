@@ -30,7 +30,7 @@ _CURRENT: ContextVar[CallOutput | None] = ContextVar("llmeval_call_output", defa
 
 
 def _current() -> CallOutput | None:
-    """Return where output of this code goes; None for that of the trial in turn."""
+    """Return who keeps the output of this code; None if it belongs to the trial in turn."""
     output = _CURRENT.get()
     if output is None:
         trial = running_beside()
@@ -113,7 +113,7 @@ class CallsInTurn(Part[CallOutput | None]):
 def following_calls(
     streams: Sequence[tuple[str, Any]], handlers: Sequence[logging.Handler]
 ) -> Iterator[None]:
-    """Tell the output of calls from that of the trial in turn.
+    """Tell the output of calls from the output of the trial in turn.
 
     ``print`` is followed, and not the streams alone: the trial in turn may have put one of its
     own in their place.

@@ -10,8 +10,8 @@ Saved = TypeVar("Saved")
 class Part(Generic[Saved]):
     """A part of the state of which the process has one, and each trial finds its own.
 
-    An exception of any of these is that of the trial whose part it is; the other parts are taken
-    off or put on all the same.
+    If one of these raises, the trial whose part it is fails; the other parts are taken off or put
+    on all the same.
     """
 
     def take_off(self) -> Saved:
@@ -19,7 +19,7 @@ class Part(Generic[Saved]):
         raise NotImplementedError
 
     def put_on(self, saved: Saved) -> None:
-        """Make what was taken off that of the process again."""
+        """Give the process back what was taken off."""
         raise NotImplementedError
 
     def fork(self, saved: Saved) -> Saved:

@@ -78,7 +78,7 @@ class Patches:
         self.mocks = max(0, self.mocks - 1)
 
     def add_level(self, logger: logging.Logger, *_: object, **__: object) -> None:
-        """Look at the level of a logger; that of the root is swapped anyway."""
+        """Look at the level of a logger; the root logger's level is swapped anyway."""
         if logger is not logging.root:
             self.add(Level(logger, "level"))
 
