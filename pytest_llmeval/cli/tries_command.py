@@ -18,7 +18,7 @@ from pytest_llmeval.reports.tries import Try, tried_lines
 from pytest_llmeval.runs.lookup.tries import tries_against
 from pytest_llmeval.runs.reshaping import under_new_names
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.transcripts.common_change import request_changes
+from pytest_llmeval.transcripts.common_change import RequestChange, request_changes
 from pytest_llmeval.transcripts.transcript import StoredTexts
 
 HOW = "Record one: pytest --llm-baseline=main"
@@ -67,12 +67,16 @@ def _rows(baseline: Run, tries: Sequence[Run], rules: GateRules, home: Home) -> 
         for run in tries:
             cost = cost_of_run(run, Prices({}))
             spent = "" if cost.is_local else str(cost.spent)
+            # metrics of a function mostly have the same cases
+            changes: dict[tuple[str, ...], tuple[RequestChange, ...]] = {}
             for one in compare(baseline, run, rules, cost_of=pricing({})).functions:
-                if one.effect.changed:
-                    cases = {case.case: one.function for case in one.compared}
-                    before = _before(earlier, cases)
-                    changes = request_changes(before, run, cases, stored) if shows else ()
-                    yield Try(run, one, changes, spent)
+                if not one.effect.changed:
+                    continue
+                ids = tuple(case.case for case in one.compared)
+                if shows and ids not in changes:
+                    cases = dict.fromkeys(ids, one.function)
+                    changes[ids] = request_changes(_before(earlier, cases), run, cases, stored)
+                yield Try(run, one, changes.get(ids, ()), spent)
             earlier.append(run)
 
 
