@@ -15,7 +15,7 @@ from pytest_llmeval.reports.html.plots import (
     AnyCase,
     Axis,
     CasePlot,
-    axis_of,
+    case_axis,
     case_plot,
     scores_before,
 )
@@ -139,7 +139,7 @@ def _is_unchanged(case: AnyCase) -> bool:
 
 def _axis(cases: Sequence[AnyCase], *, around: Sequence[float]) -> Axis:
     values = [value for case in cases for value in (*scores_before(case), *case.scores)]
-    return axis_of(values, around=around)
+    return case_axis(values, around=around)
 
 
 def _shown(

@@ -246,18 +246,22 @@ def scores_before(case: AnyCase) -> tuple[float, ...]:
     return case.baseline_scores if isinstance(case, CaseEntry) else ()
 
 
+def case_axis(values: Iterable[float], *, around: Iterable[float] = ()) -> Axis:
+    """Return the upright axis of the plots of cases; the arguments are those of ``axis_of``."""
+    return axis_of(values, around=around)._replace(width=CASE_SIZE[1], padding=_CASE_PADDING)
+
+
 def case_plot(case: AnyCase, axis: Axis, *, better: Better) -> CasePlot:
     """Place the trials of a case that was compared, or described.
 
     Args:
         case: with scores.
-        axis: that all cases of a function share.
+        axis: that all cases of a function share, of ``case_axis``.
         better: which scores are good.
     """
-    upright = Axis(axis.low, axis.high, CASE_SIZE[1], _CASE_PADDING)
 
     def height(value: float) -> float:
-        place = upright.at(value)
+        place = axis.at(value)
         return round(CASE_SIZE[1] - place, 1) if better == "higher" else place
 
     before = scores_before(case)
