@@ -113,8 +113,8 @@ class CachedCalls:
                 )
                 if opened.recorded:
                     await _settled(course)
-                else:  # nothing more may lengthen what is recorded now
-                    await _alone_in_its_round(course)
+            if not opened.recorded:  # nothing more may lengthen what is recorded now
+                await _alone_in_its_round(course)
         except Exception as exc:  # as above
             self._note_loss(request, opened, exc)
             raise
