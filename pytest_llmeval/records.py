@@ -480,6 +480,7 @@ class Run:
     compared_with: str | None = None
     typed_model: str | None = None
     typed: tuple[str, ...] | None = None
+    looks: Mapping[str, int] = field(default_factory=dict)
 
 
 def only_functions(run: Run, functions: Container[str]) -> Run:
@@ -499,10 +500,13 @@ def trials_by_case(run: Run, cases: Collection[str] | None = None) -> dict[str, 
 
 def only_cases(run: Run, ids: Container[str]) -> Run:
     """Return a run with some of its cases, and their trials, alone."""
+    cases = tuple(case for case in run.cases if case.id in ids)
+    functions = {case.function for case in cases}
     return replace(
         run,
-        cases=tuple(case for case in run.cases if case.id in ids),
+        cases=cases,
         trials=tuple(trial for trial in run.trials if trial.case in ids),
+        looks={name: looks for name, looks in run.looks.items() if name in functions},
     )
 
 

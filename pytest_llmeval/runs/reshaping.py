@@ -205,6 +205,7 @@ def _renamed(run: Run, rests: Mapping[str, str], *, function: str, name: str) ->
         tests={},  # two functions, or one under two conditions: unlike on purpose
         fixtures={},
         places={name: run.places[function]} if function in run.places else {},
+        looks={name: run.looks[function]} if function in run.looks else {},
         # the digest of all parameters tells the conditions apart, not the cases
         cases=tuple(replace(c, id=ids[c.id], function=name, parameters=None) for c in kept.cases),
         trials=tuple(replace(trial, case=ids[trial.case]) for trial in kept.trials),
@@ -263,6 +264,7 @@ def _with_ids(run: Run, ids: Mapping[str, str]) -> Run:
         tests={names.get(name, name): digest for name, digest in run.tests.items()},
         fixtures={names.get(name, name): used for name, used in run.fixtures.items()},
         places={names.get(name, name): place for name, place in run.places.items()},
+        looks={names.get(name, name): looks for name, looks in run.looks.items()},
         cases=tuple(cases),
         trials=tuple(replace(trial, case=ids[trial.case]) for trial in run.trials),
     )

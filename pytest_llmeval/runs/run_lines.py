@@ -413,6 +413,12 @@ def _run(line: dict[str, Any]) -> Run:
     line["cases"] = tuple(Case(**case) for case in line["cases"])
     for name, kind in (("ci", CiJob), ("collected", Collected)):
         line[name] = line.get(name) and kind(**line[name])
+    repeats: dict[str, int] = {}
+    for case in line["cases"]:
+        repeats[case.function] = max(case.repeats, repeats.get(case.function, 0))
+    for name, looks in line.get("looks", {}).items():
+        if not 1 <= looks <= repeats.get(name, 0):
+            raise Malformed("Expected repeats of a function that `cases` has - at `$.looks`")
     return Run(**line, trials=())
 
 

@@ -80,6 +80,7 @@ ci_jobs = st.builds(
 def runs(draw):
     collected = draw(st.lists(cases, max_size=3, unique_by=lambda case: case.id))
     created = draw(st.datetimes()).replace(microsecond=0)
+    looked_at = {c.function: st.integers(1, c.repeats) for c in collected if c.repeats}
     return Run(
         id=f"{draw(st.integers(0, 10**8 - 1)):08}T{draw(st.integers(0, 10**6 - 1)):06}-00ff00",
         created=f"{created.isoformat()}+00:00",
@@ -107,5 +108,6 @@ def runs(draw):
         made=draw(maybe(st.just("rerun"))),
         compared_with=draw(maybe(st.just("20261121T084100-1a2b3c"))),
         typed=draw(maybe(st.lists(texts, max_size=2).map(tuple))),
+        looks=draw(st.fixed_dictionaries({}, optional=looked_at)),
         rules=draw(st.dictionaries(texts, finite | texts | st.lists(texts).map(tuple), max_size=2)),
     )

@@ -40,6 +40,16 @@ def test_two_conditions_are_paired_by_the_remaining_parameters() -> None:
     assert held(run, "test[a]", "test[b]") == (["test[Peru]", "test[Chad]"],) * 2
 
 
+def test_looks_stay_with_their_function() -> None:
+    run = run_of("test[a-Peru]", "test[b-Peru]", "other[a]")
+    run = replace(run, looks={f"{PATH}::test": 1, f"{PATH}::other": 1})
+    for first, second in (("test[a]", "test[b]"), ("other", "test[b]"), ("test", "test")):
+        sides = conditions(run, run, (parse_selection(first), parse_selection(second)))
+        assert [side.looks for side in sides] == [{f"{PATH}::test": 1}] * 2
+    narrow = conditions(run_of("test[a]"), run, (parse_selection("test"), parse_selection("test")))
+    assert narrow[0].looks == {}
+
+
 def test_a_condition_may_be_any_of_the_parameters_and_hold_dashes() -> None:
     run = run_of("test[Peru-gpt-4-x]", "test[Peru-gpt-3-x]", "test[Peru-gpt-3]", "test[gpt-4]")
     assert held(run, "test[gpt-3]", "test[gpt-4]") == (

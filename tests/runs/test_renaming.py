@@ -16,7 +16,7 @@ FUNCTION = "tests/test_a.py::test_a"
 
 
 def found() -> Baseline:
-    run = make_run(partial=(FUNCTION,))
+    run = make_run(partial=(FUNCTION,), looks={FUNCTION: 1})
     return Baseline(run=run, path=Path("run"), reference="main", how="last")
 
 
@@ -35,6 +35,7 @@ def test_whole_beginnings_of_node_ids_get_their_new_names(
 
     assert [case.id for case in run.cases] == [f"{expected}[Peru]", f"{expected}[Chad]"]
     assert {case.function for case in run.cases} == {expected} == set(run.partial)
+    assert run.looks == {expected: 1}
     assert {trial.case for trial in run.trials} == {case.id for case in run.cases}
 
 

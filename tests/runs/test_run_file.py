@@ -377,6 +377,14 @@ def test_a_wrong_value_in_the_header_is_named(name, value, stored):
     assert_named(stored, lines, place=f"$.{name}")
 
 
+@pytest.mark.parametrize(
+    "looks", [{"tests/test_a.py::test_a": 0}, {"tests/test_a.py::test_a": 3}, {"test_b": 1}]
+)
+def test_looks_are_repeats_of_a_function_that_the_run_has(looks, stored):
+    header, *trials = lines_of(stored)
+    assert_named(stored, [{**header, "looks": looks}, *trials], place="$.looks")
+
+
 @wrong(WRONG_IN_MODEL)
 def test_a_wrong_value_in_a_model_is_named(name, value, stored):
     lines = lines_of(stored)

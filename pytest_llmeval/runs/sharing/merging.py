@@ -35,7 +35,8 @@ class Merged:
 
     Attributes:
         run: ``complete`` says whether all that the shards collected is there.
-        found: cases of which every trial ended; ``expected`` is how many there must be.
+        found: cases of which every trial ended, up to where their function stopped; ``expected``
+            is how many there must be.
         notes: sentences to print.
     """
 
@@ -62,7 +63,9 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
     suites = _suites(runs, union=union)
     cases = _cases(runs)
     trials = _trials(runs, cases)
-    ended = {case.id for case in cases if len(trials[case.id]) == case.repeats}
+    looks = _looks(runs)
+    stops = {case.id: looks.get(case.function, case.repeats) for case in cases}
+    ended = {case.id for case in cases if len(trials[case.id]) >= stops[case.id]}
     expected = len(cases) + sum(suite.cases - len(known) for suite, known in suites.items())
     whole = len(ended) == expected
     run = replace(
@@ -74,13 +77,14 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
         ref=_common([run.ref for run in runs]),
         selection=_selection(runs, whole=whole),
         typed=_typed(runs),
-        complete=whole,
+        complete=whole and all(len(trials[case.id]) == case.repeats for case in cases),
         partial=() if whole else _in_part(runs),
         cases=cases,
         trials=tuple(chain.from_iterable(trials.values())),
         outside_calls=sum(run.outside_calls for run in runs),
         attempts=_sum([run.attempts for run in runs]),
-        compared_with=None,
+        # the looks were at the baseline that all shards had, and else the merged run has its own
+        compared_with=_common([run.compared_with for run in runs]) if looks else None,
         ci=_job(runs),
         collected=collected_cases(ended) if whole else None,
     )
@@ -261,7 +265,16 @@ def _with_functions(runs: Sequence[Run]) -> Run:
         tests=_tests(runs),
         fixtures={name: used for run in runs for name, used in run.fixtures.items()},
         places={name: place for run in runs for name, place in run.places.items()},
+        looks=_looks(runs),
     )
+
+
+def _looks(runs: Sequence[Run]) -> Mapping[str, int]:
+    """Return after how many repeats each function stopped in the shard that stopped it first."""
+    found: dict[str, int] = {}
+    for name, looks in chain.from_iterable(run.looks.items() for run in runs):
+        found[name] = min(looks, found.get(name, looks))
+    return found
 
 
 def _tests(runs: Sequence[Run]) -> Mapping[str, str]:

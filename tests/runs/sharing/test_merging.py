@@ -173,6 +173,18 @@ def test_what_is_no_shard_of_the_suite_is_refused(changes, part):
         merge_runs([first, replace(second, **changes), third])
 
 
+def test_a_function_stopped_where_the_first_of_its_shards_stopped_it():
+    first, second, third = thirds(compared_with="20261120T084100-1a2b3c")
+    function, other = (f"{file}::test_it" for file in FILES)
+    few = tuple(one for one in first.trials if one.case.startswith(other) or one.index < 1)
+    first = replace(first, trials=few, looks={function: 1, other: 2}, complete=False)
+    merged = merge_runs([first, second, replace(third, looks={function: 2})])
+    assert merged.run.looks == {function: 1, other: 2}
+    assert (merged.found, merged.expected, merged.run.complete) == (12, 12, False)
+    assert merged.run.compared_with == "20261120T084100-1a2b3c"
+    assert merge_runs(thirds(compared_with="20261120T084100-1a2b3c")).run.compared_with is None
+
+
 def test_a_case_with_other_repeats_is_refused():
     first, *others = thirds()
     cases = (replace(first.cases[0], repeats=3), *first.cases[1:])
