@@ -24,7 +24,9 @@ from tests.truth.kinds import APP, PRELUDE, Kind
 
 SCORED = (Outcome.PASSED, Outcome.MISSED, Outcome.CRASHED)
 IGNORED = "__pycache__/\n.llmeval/\nout/\n.pytest_cache/\n*.log\nstdout\nstderr\n"
-_LINE = re.compile(r"^test_a(?: \((\w+)\))? +\d+(?: of \d+)? +\d+ +(-?\d+\.\d+) ", re.MULTILINE)
+_HEADING = re.compile(r"^test function  .*$", re.MULTILINE)
+_GAP = re.compile(r" {2,}")
+_NAME = re.compile(r"test_a(?: \((\w+)\))?")
 _CALLS = re.compile(r"(\d+) calls? made, \d+ replayed(?:.* (\d+) attempts? sent)?")
 
 
@@ -54,8 +56,22 @@ class Session:
 
     @staticmethod
     def printed_in(output: str) -> dict[str, float]:
-        """Return the means that a session has printed, by metric."""
-        return {metric or "pass": float(mean) for metric, mean in _LINE.findall(output)}
+        """Return the means that a session has printed, by metric: in the column of that name."""
+        heading = _HEADING.search(output)
+        assert heading, f"no table of functions in: {output}"
+        at = _GAP.split(heading[0]).index("mean")
+        rows = [_GAP.split(line) for line in output[heading.end() :].splitlines()]
+        named = [(_NAME.fullmatch(row[0]), row) for row in rows]
+        return {name[1] or "pass": float(row[at]) for name, row in named if name}
+
+    @cached_property
+    def reported_means(self) -> Mapping[str, float]:
+        """The means of the JSON report, by metric."""
+        return {
+            one["metric"]: one["mean"]
+            for one in self.report["functions"]
+            if one["function"].endswith("::test_a")
+        }
 
     @cached_property
     def outcomes(self) -> Mapping[tuple[str, int], tuple[Outcome, Mapping[str, float]]]:

@@ -71,6 +71,7 @@ def check(session: Session, kind: Kind) -> None:
         mean = fmean(map(fmean, cases))
         printed = session.means[metric]
         assert printed == pytest.approx(mean, abs=0.0006), "what is printed, and the run file"
+        assert session.reported_means[metric] == pytest.approx(mean), "the report, and the run file"
         spread = sqrt(rate * (1 - rate)) if kind.spread is None else kind.spread
         error = spread * sqrt(sum(1 / len(case) for case in cases)) / len(cases)
         assert abs(mean - rate) <= kind.errors * error, (
