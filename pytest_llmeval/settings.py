@@ -414,6 +414,7 @@ class GateRules:
             or ``<=`` where lower is better.
         edited: how cases with other parameters than in the baseline are treated.
         keyless: how cases that ask something new without a key are treated.
+        sequential: a function is looked at before its last repeats, and may stop there.
     """
 
     alpha: float = Option("--llm-alpha=P", level, "0.05", ini="float").says(
@@ -464,6 +465,10 @@ class GateRules:
         "what happens to cases with a new request if no key is set: fail ends the session red; "
         "defer leaves them to the merge queue, only in a pull request from a fork (default: "
         "{default})"
+    )
+    sequential: bool = Option("--llm-sequential", boolean, default=False, ini="bool").says(
+        "look at each function after two and three fifths of its repeats, and ask for no more "
+        "where it is decided: as many false alarms, up to half of the calls saved"
     )
 
 
@@ -686,7 +691,9 @@ GROUPS = {
     "CI and teams": (
         "llm_store", "llm_fetch", "llm_keyless", "llm_anchor", "llm_strict", "llm_show_texts",
     ),
-    "Statistics": ("llm_target", "llm_alpha", "llm_margin", "llm_test", "llm_multiplicity"),
+    "Statistics": (
+        "llm_target", "llm_alpha", "llm_margin", "llm_sequential", "llm_test", "llm_multiplicity",
+    ),
 }  # fmt: skip
 OTHERS = "Rare"
 

@@ -96,3 +96,13 @@ def test_neither_side_is_stricter(own: float, theirs: float, up: float, down: fl
     assert rules.alpha == max(own, theirs)
     assert rules.max_gone == min(up, down)
     assert rules.margin == min(up, down) < rules.target == min(own, theirs) + 0.5
+
+
+@pytest.mark.parametrize("typed", [(), {"sequential"}])
+@pytest.mark.parametrize("mine", [True, False])
+def test_a_branch_may_look_early_or_not(mine: bool, typed: tuple[str, ...]) -> None:
+    own = GateRules(sequential=mine)
+
+    rules, notes = stricter_rules(own, {"sequential": not mine}, typed=typed)
+
+    assert (rules.sequential, notes) == (mine, ())
