@@ -16,6 +16,8 @@ from pytest_llmeval.records import Run, distinct_names, filters_of
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.sample import CaseScores
 
+TOGETHER = "all cases"  # the name of the one function that has the cases of several
+
 
 def compare(
     baseline: Run,
@@ -121,6 +123,46 @@ def compare_halves(
     last = [t for t in run.trials if repeats[t.case] - t.index <= halves[t.case]]
     before, after = (replace(run, cases=cases, trials=tuple(half)) for half in (first, last))
     return compare(before, after, GateRules(alpha=alpha), cost_of=cost_of).functions
+
+
+def compare_together(
+    baseline: Run,
+    run: Run,
+    cases: Collection[str],
+    metric: str,
+    rules: GateRules,
+    *,
+    cost_of: CostOf | None = None,
+) -> Comparison:
+    """Compare cases of several functions as if one function had them all.
+
+    What ties cases of unlike functions, such as a shared draw or a cluster, makes them one unit.
+
+    Args:
+        baseline: the run to compare with.
+        run: the run that is judged.
+        cases: ids of cases that were compared in their own functions.
+        metric: that is compared; the others are described.
+        rules: of which those that name functions do not count.
+        cost_of: dollars of a call, for the metric ``cost``; None for no prices.
+
+    Returns:
+        A comparison with one function, of which the verdict means nothing.
+    """
+    before, after = (
+        replace(
+            one,
+            cases=tuple(
+                replace(case, function=TOGETHER, gate=(metric,))
+                for case in one.cases
+                if case.id in cases
+            ),
+            trials=tuple(trial for trial in one.trials if trial.case in cases),
+        )
+        for one in (baseline, run)
+    )
+    plain = replace(rules, accept=(), accept_gone=(), edited="compare")
+    return compare(before, after, plain, cost_of=cost_of)
 
 
 def changed_cases(

@@ -17,6 +17,7 @@ from pytest_llmeval.cache.requests import flat_fields
 MessageKind = Literal["text", "thought", "call", "result", "media", "other", "missing"]
 
 ASSISTANT, USER, SYSTEM, TOOL = "assistant", "user", "system", "tool"
+ROLES = frozenset((ASSISTANT, USER, SYSTEM, TOOL, "developer"))
 # Fields of a request that hold messages, in the order in which a model reads them.
 ASKING: Mapping[str, str] = {
     "instructions": SYSTEM,

@@ -150,14 +150,16 @@ def _calls_line(opening: Run, source: Run | None, settings: Settings) -> str:
 
 
 def _asked(opening: Run, source: Run, settings: Settings) -> str:
-    """Name the models that these cases asked, and the model that may be asked instead."""
+    """Name the models that these cases asked, with the one that is asked now in its place."""
     cases = {case.id for case in opening.cases}
     calls = [call for trial in source.trials if trial.case in cases for call in trial.calls]
-    models = sorted({call.model for call in calls if call.model})
-    named = [listed_names(models, _LISTED_MODELS)] if models else []
+    models, earlier = {call.model for call in calls if call.model}, ""
     if settings.model and settings.model not in models:
-        named = [settings.model, *named]
-    return f" to {' or '.join(named)}" if named else ""
+        replaced = models if len(models) == 1 else models & {source.typed_model}
+        if models and not replaced:  # nobody can tell which of them it replaces
+            earlier = f"; the last run asked {listed_names(sorted(models), _LISTED_MODELS)}"
+        models = {settings.model} if earlier else models - replaced | {settings.model}
+    return f" to {listed_names(sorted(models), _LISTED_MODELS)}{earlier}" if models else ""
 
 
 def _note_on_few_trials(opening: Run, baseline: Run | None, *, alpha: float) -> str:

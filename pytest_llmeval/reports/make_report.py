@@ -12,6 +12,7 @@ from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
+from pytest_llmeval.reports.common_causes import common_causes
 from pytest_llmeval.reports.cost import Cost, cost_of_run
 from pytest_llmeval.reports.entries import (
     compared_functions,
@@ -45,12 +46,14 @@ def make_report(judgement: Judgement) -> Report:
     """Say a judgement in figures and words."""
     comparison, run, keyless = judgement.comparison, judgement.run, judgement.keyless
     rules, prices = judgement.settings.gate, Prices(judgement.settings.prices)
+    differing = tuple(differences(judgement))
     return Report(
         schema_version=SCHEMA_VERSION,
         side=_session(judgement, prices),
         settings=rules,
         run=None if run is None else _run(run, prices, path=judgement.path),
-        differences=tuple(differences(judgement)),
+        differences=differing,
+        common_causes=tuple(common_causes(judgement, differing)),
         request_changes=judgement.request_changes,
         scope=tuple(scope(comparison, judgement.settings)) if comparison else (),
         ungated=tuple(map(ungated_function, comparison.ungated)) if comparison else (),
@@ -187,7 +190,7 @@ def _baseline(baseline: Baseline | None, run: Run | None, prices: Prices) -> Bas
         created = datetime.fromisoformat(baseline.run.created)
         age = (datetime.fromisoformat(run.created) - created).total_seconds()
     recorded = _run(baseline.run, prices, path=baseline.path)
-    return taken_from(BaselineEntry, baseline, recorded=recorded, age=age)
+    return taken_from(BaselineEntry, baseline, recorded=recorded, age=age, notes=baseline.remarks)
 
 
 def _as_typed(path: Path) -> str:

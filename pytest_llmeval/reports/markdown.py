@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from pytest_llmeval.gate.results import Verdict
+from pytest_llmeval.reports.common_causes import other_differences
 from pytest_llmeval.reports.formats import (
     case_name,
     counted,
@@ -288,7 +289,7 @@ def _facts(report: Report) -> Iterator[str]:
         yield f"Here: {told(run)}{not_seen(report)}"
     if baseline is not None:
         yield from map(_told, baseline.notes[:_MOST_LINES])
-    for one in report.differences[:_MOST_LINES]:
+    for one in other_differences(report)[:_MOST_LINES]:
         of = f" (of {counted(len(one.functions), 'function')})" if one.functions else ""
         before, now = (_name(", ".join(values)) for values in (one.baseline, one.here))
         yield f"Differs from the baseline: {_name(one.fact)} {before}, now {now}{of}"

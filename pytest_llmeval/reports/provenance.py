@@ -13,7 +13,7 @@ from pytest_llmeval.records import Call, Run, Setting
 from pytest_llmeval.settings import GateRules
 
 _FACTS = ("model", "served", "fingerprint", "host")
-_PARAMETERS = ("temperature", "seed", "top_p")
+PARAMETERS = ("temperature", "seed", "top_p")
 _LISTED = 4
 _ABSENT = "not installed"
 
@@ -93,7 +93,7 @@ def _of_calls(baseline: Run, run: Run) -> Iterator[Difference]:
     """Compare the calls of the trials that both runs have, by function."""
     baseline_calls = _calls_in_common(baseline, run)
     current_calls = _calls_in_common(run, baseline)
-    for fact in (*_FACTS, *_PARAMETERS):
+    for fact in (*_FACTS, *PARAMETERS):
         found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
         for function, calls in baseline_calls.items():
             values = _values(calls, fact), _values(current_calls[function], fact)
@@ -122,7 +122,7 @@ def _calls_in_common(one: Run, other: Run) -> dict[str, list[Call]]:
 
 
 def _values(calls: Iterable[Call], fact: str) -> tuple[str, ...]:
-    if fact in _PARAMETERS:  # a parameter that is not sent differs from any value
+    if fact in PARAMETERS:  # a parameter that is not sent differs from any value
         found = {str(call.parameters.get(fact, "provider's default")) for call in calls}
     else:
         found = {getattr(call, fact) or "" for call in calls}

@@ -193,6 +193,34 @@ class UngatedFunction:
     ratio_interval: Interval | None
 
 
+class Fall(NamedTuple):
+    """The function that fell most, and its difference; negative is worse."""
+
+    function: str
+    difference: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonCause:
+    """A change that several functions have in common, and how all their cases moved together.
+
+    Attributes:
+        changes: the facts that changed, as in ``differences``, or fields of requests, of which
+            ``request_changes`` has the texts.
+        functions: that have the change, as node ids.
+        sentence: the change and the figures in a line.
+        figures: the metric that most of the functions gate, over all their cases; then those that
+            are not gated. The intervals are the gate's, with cases as units, not adjusted.
+        worst: of the functions.
+    """
+
+    changes: tuple[Change, ...]
+    functions: tuple[str, ...]
+    sentence: str
+    figures: tuple[UngatedFunction, ...]
+    worst: Fall
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallCounts:
     """Calls of a run: docs/report-format.md tells what is counted."""
@@ -335,6 +363,7 @@ class Report:
         settings: the rules of the gate.
         run: this session; None if no eval trial finished.
         differences: of both runs, besides the application.
+        common_causes: changes that several functions have in common.
         request_changes: what changed in the requests; the changes that most cases have.
         scope: sentences: what the figures hold for.
         ungated: metrics that decide nothing.
@@ -350,6 +379,7 @@ class Report:
     settings: GateRules
     run: RunEntry | None
     differences: tuple[Difference, ...]
+    common_causes: tuple[CommonCause, ...]
     request_changes: tuple[RequestChange, ...]
     scope: tuple[str, ...]
     ungated: tuple[UngatedFunction, ...]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pytest_llmeval.errors import listed_names
-from pytest_llmeval.models.message import ASSISTANT, SYSTEM, TOOL, USER
+from pytest_llmeval.models.message import ROLES
+from pytest_llmeval.reports.common_causes import are_told
 from pytest_llmeval.reports.formats import counted
 from pytest_llmeval.reports.report import Report
 from pytest_llmeval.safe_text import printable
@@ -13,7 +15,6 @@ from pytest_llmeval.transcripts.common_change import RequestChange
 from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
 
 _MARKS = {" ": ("", ""), "-": ("[-", "-]"), "+": ("{+", "+}")}
-_ROLES = frozenset((ASSISTANT, SYSTEM, TOOL, USER, "developer"))
 _MOST_NAMES = 2
 
 
@@ -32,9 +33,14 @@ def changed_words(part: MessageDiff) -> str:
 
 
 def told_changes(report: Report) -> list[tuple[str, RequestChange]]:
-    """List the changes of requests, each with its heading."""
+    """List the changes of requests, each with its heading, without what a common cause tells."""
     names = {one.of.function: one.name for one in report.side.compared}
-    return [(_heading(one, names), one) for one in report.request_changes]
+    changes = []
+    for one in report.request_changes:
+        parts = [part for part in one.parts if not are_told(part.role, one.functions, report)]
+        if parts:
+            changes.append(replace(one, parts=tuple(parts)))
+    return [(_heading(one, names), one) for one in changes]
 
 
 def _heading(change: RequestChange, names: Mapping[str, str]) -> str:
@@ -44,7 +50,7 @@ def _heading(change: RequestChange, names: Mapping[str, str]) -> str:
         change: of requests.
         names: what to call each function.
     """
-    noun = "prompt" if _ROLES.issuperset(part.role for part in change.parts) else "request"
+    noun = "prompt" if ROLES.issuperset(part.role for part in change.parts) else "request"
     functions = [names.get(function, function) for function in change.functions]
     of = listed_names(functions, _MOST_NAMES)
     text = f"what changed in the {noun} of {of}"

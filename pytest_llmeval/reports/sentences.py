@@ -308,6 +308,12 @@ def difference_interval(
     return ends(ratios, factor) if ratios else ends(interval, write)
 
 
+def between(interval: str) -> str:
+    """Write an interval in words: ``between -0.010 and +0.050`` for ``[-0.010, +0.050]``."""
+    low, high = interval.strip("[]").split(", ")
+    return f"between {low} and {high}"
+
+
 def partial_words(comparison: FunctionComparison) -> str:
     """Say how many cases of a function were judged, where that are not all."""
     cases = f"{comparison.effect.cases} of {comparison.effect.baseline_cases}"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Verdict
 from pytest_llmeval.records import MEASURED_METRICS
+from pytest_llmeval.reports.common_causes import other_differences
 from pytest_llmeval.reports.formats import (
     counted,
     decimals,
@@ -216,7 +217,9 @@ def lead(report: Report, functions: Sequence[ComparedFunction]) -> list[str]:
         report: all of it.
         functions: those that moved, worst first.
     """
-    models = [_other_model(one) for one in report.differences if one.fact == "model"]
+    causes = [one.sentence for one in report.common_causes]
+    models = [_other_model(one) for one in other_differences(report) if one.fact == "model"]
+    models = [*causes, *models]
     if report.side.why:
         return [*models, report.side.why]
     if report.side.verdict == Verdict.NOT_GATED:

@@ -46,6 +46,7 @@ WOBBLED = ("ppppm", "ppppp", "ppppp", "ppppp", "ppppp", "ppppp")
 WOBBLED += ("ppppp", "pppmp", "ppppp", "pmpmp", "ppppp", "ppppp")
 SHAKEN = ("mmppm", "ppppp", "ppppp", "mmmpp", "ppppp", "ppppp")
 SHAKEN += ("ppppp", "ppppp", "ppppp", "ppppp", "ppppp", "ppppp")
+PRICES = {"openai/gpt-6-luna": TokenPrice(Decimal("0.10"), Decimal("0.50"))}
 MISSED = "AssertionError: assert 'other' == 'billing'"
 LOST = "OpenAI API 503: overloaded"
 
@@ -79,6 +80,7 @@ def function_of(
     replayed: bool = True,
     scores: Mapping[str, float] | None = None,
     gate: tuple[str, ...] = (),
+    model: str = "openai/gpt-6-luna",
 ) -> tuple[list[Case], list[Trial]]:
     """The cases and trials of a test function.
 
@@ -90,6 +92,7 @@ def function_of(
         replayed: the draws came from the cache.
         scores: what each scored trial records besides.
         gate: as the marker says.
+        model: that is asked; another one is another request.
     """
     cases, trials = [], []
     for name, letters in zip(names, outcomes, strict=True):
@@ -99,6 +102,7 @@ def function_of(
         for index, letter in enumerate(letters):
             outcome = OUTCOMES[letter]
             call = _call(f"{id_} {prompt}", index, outcome=outcome, replayed=replayed)
+            call = replace(call, model=model, served=f"{model.partition('/')[2]}-2026-09-22")
             trials.append(_trial(id_, index, outcome=outcome, call=call, scores=scores or {}))
     return cases, trials
 
@@ -188,6 +192,7 @@ def judgement_of(
     baseline: Run | None = None,
     anchor: Run | None = None,
     accept: tuple[str, ...] = (),
+    prices: Mapping[str, TokenPrice] = PRICES,
     **known: Any,
 ) -> Judgement:
     """What the gate makes of a run, as a session would have it at its end."""
@@ -198,7 +203,7 @@ def judgement_of(
         baseline=reference,
         anchor=None if anchor is None else "v1.4",
         gate=GateRules(accept=accept),
-        prices={"openai/gpt-6-luna": TokenPrice(Decimal("0.10"), Decimal("0.50"))},
+        prices=prices,
     )
     run = replace(run, compared_with=None if baseline is None else baseline.id)
     planned = Judgement(
@@ -330,10 +335,39 @@ def anchor() -> Judgement:
     )
 
 
+def another_model() -> Judgement:
+    """The whole suite asks another model, which costs more and takes as long."""
+    sides = []
+    for commit, model, outcomes in (
+        (MAIN, "openai/gpt-6-luna", SHAKEN),
+        (BRANCH, "openai/gpt-6.1-terra", LABELLED),
+    ):
+        functions = [
+            function_of(name, cases, letters, prompt=model, replayed=False, model=model)
+            for name, cases, letters in (
+                (LABEL, TICKETS, outcomes),
+                (REFUND, POLICIES, ("ppppp",) * 5 + (outcomes[0],)),
+                (ORDER, ORDERS, ("ppppp",) * 4),
+            )
+        ]
+        sides.append(suite(commit, *functions[1:], label=functions[0]))
+    before, after = sides
+    prices = {
+        "openai/gpt-6-luna": TokenPrice(Decimal("0.10"), Decimal("0.50")),
+        "openai/gpt-6.1-terra": TokenPrice(Decimal("0.27"), Decimal("1.35")),
+    }
+    found = judgement_of(after, baseline=before, prices=prices)
+    pieces = (Piece("-", '"gpt-6-luna"'), Piece("+", '"gpt-6.1-terra"'))
+    parts = (MessageDiff("model", pieces),)
+    change = RequestChange(22, 22, (LABEL, REFUND, ORDER), after.cases[0].id, parts)
+    return replace(found, request_changes=(change,))
+
+
 FORMS: Mapping[str, Callable[[], Judgement]] = {
     form.__name__: form
     for form in (
         *(no_baseline, unchanged, regressed, accepted, improved, no_significant_change),
         *(inconclusive, not_comparable, could_not_judge, partial, new, gone, anchor),
+        another_model,
     )
 }

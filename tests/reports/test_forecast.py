@@ -171,8 +171,22 @@ def test_the_models_that_a_suite_asks_are_named() -> None:
     assert told(asked)[0] == "up to 8 calls to openai/foo, openai/judge"
     assert told(asked, model=None)[0] == "up to 8 calls to openai/foo, openai/judge"
     assert told(asked, model="openai/new")[0] == (
-        "up to 8 calls to openai/new or openai/foo, openai/judge"
+        "up to 8 calls to openai/new; the last run asked openai/foo, openai/judge"
     )
+
+
+def test_after_a_swap_the_model_that_is_asked_now_is_named_alone() -> None:
+    assert told(run_of(*[1] * 4), model="openai/new")[0] == "up to 4 calls to openai/new"
+
+
+def test_a_model_that_was_typed_is_the_one_that_another_takes_the_place_of() -> None:
+    of_judge = run_of(*[1] * 4, model="openai/judge").trials
+    both = replace(run_of(*[1] * 4), typed_model="openai/foo")
+    trials = zip(both.trials, of_judge, strict=True)
+    asked = replace(
+        both, trials=tuple(replace(one, calls=one.calls + two.calls) for one, two in trials)
+    )
+    assert told(asked, model="openai/new")[0] == "up to 8 calls to openai/judge, openai/new"
 
 
 def test_where_no_model_is_known_none_is_named() -> None:

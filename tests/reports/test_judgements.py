@@ -19,6 +19,7 @@ VERDICTS = {
     "new": Verdict.UNCHANGED,
     "gone": Verdict.NOT_COMPARABLE,
     "anchor": Verdict.UNCHANGED,
+    "another_model": Verdict.INCONCLUSIVE,
 }
 FAILING = {"regressed", "not_comparable", "could_not_judge", "gone", "anchor"}
 

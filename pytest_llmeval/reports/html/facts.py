@@ -10,10 +10,11 @@ from decimal import Decimal
 from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.reports.common_causes import other_differences
 from pytest_llmeval.reports.formats import counted, dollars, ends, figure, is_own_hash
 from pytest_llmeval.reports.json_report import dumped
 from pytest_llmeval.reports.report import BaselineEntry, ComparedFunction, Report, RunEntry, Side
-from pytest_llmeval.reports.sentences import CAUGHT, ONE_DRAW
+from pytest_llmeval.reports.sentences import CAUGHT, ONE_DRAW, between
 from pytest_llmeval.reports.telling import (
     AnyFunction,
     are_hits,
@@ -52,8 +53,8 @@ def facts(report: Report, side: Side) -> Facts:
         found.append(("Calls", told + (f", {calls.failed} failed" if calls.failed else "")))
         cost = {"Cost": run.cost.spent, "Saved by replays": run.cost.saved}
         found += [(name, dollars(Decimal(repr(value)))) for name, value in cost.items() if value]
-    if report.differences:
-        names = ", ".join(one.fact for one in report.differences)
+    if others := other_differences(report):
+        names = ", ".join(one.fact for one in others)
         found.append(("Differs besides", names))
     return found
 
@@ -66,8 +67,7 @@ def _real_difference(report: Report, side: Side) -> Iterator[tuple[str, str]]:
     interval = figures(worst.of, target=report.settings.target).interval
     if interval:
         right = f"{10 - 20 * report.settings.alpha:g} times in 10"
-        low, high = interval.strip("[]").split(", ")
-        text = f"in {worst.label} between {low} and {high}; such a range is right {right}"
+        text = f"in {worst.label} {between(interval)}; such a range is right {right}"
         yield "The real difference", text
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports import sentences
+from pytest_llmeval.reports.common_causes import other_differences
 from pytest_llmeval.reports.formats import (
     YELLOW,
     Line,
@@ -89,7 +90,7 @@ def _request_changes(report: Report, page: Page) -> Iterator[Line]:
 
 def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
     """Write the other differences from the baseline, and the scope of the comparison."""
-    for difference in report.differences:
+    for difference in other_differences(report):
         yield Line(f"differs from the baseline: {difference.line(judgement.names)}")
     comparison, rules = judgement.comparison, report.settings
     if comparison is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
@@ -64,15 +65,14 @@ _HOUR = 3600
 
 def header(planned: Judgement) -> list[str]:
     """Name the baseline, before the first test."""
-    lines = [*_named(planned.baseline, side="baseline"), *_named(planned.anchor, side="anchor")]
-    return [printable(f"llm evals: {line}") for line in lines]
+    sides = (planned.baseline, "baseline"), (planned.anchor, "anchor")
+    named = (_named(found, side=side, notes=found.notes) for found, side in sides if found)
+    return [printable(f"llm evals: {line}") for line in chain.from_iterable(named)]
 
 
-def _named(found: Baseline | None, *, side: str) -> list[str]:
+def _named(found: Baseline, *, side: str, notes: Sequence[str]) -> list[str]:
     """Name the run of the baseline, and what is odd about it."""
-    if found is None:
-        return []
-    return [_side_line(found, side=side), *(f"note: {note}" for note in found.notes)]
+    return [_side_line(found, side=side), *(f"note: {note}" for note in notes)]
 
 
 def _side_line(found: Baseline, *, side: str) -> str:
@@ -184,6 +184,7 @@ def _next_command(report: Report, judgement: Judgement, page: Page) -> Iterator[
 
 
 def _result(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
+    yield from (Line(one.sentence, BOLD) for one in report.common_causes)
     yield from headlines(judgement)
     if judgement.comparison is not None:
         yield from gated_lines(report, page)
@@ -218,8 +219,8 @@ def _sides(judgement: Judgement, page: Page) -> Iterator[str]:
     """Name the runs that are compared with, as the header did, where they have remarks."""
     anchor = judgement.anchor if judgement.anchored is not None else None
     for found, side in ((judgement.baseline, "baseline"), (anchor, "anchor")):
-        if found is not None and (page.verbose or found.substitute or found.notes):
-            yield from _named(found, side=side)
+        if found is not None and (page.verbose or found.substitute or found.remarks):
+            yield from _named(found, side=side, notes=found.remarks)
 
 
 def compared_lines(
@@ -236,7 +237,9 @@ def compared_lines(
     lines = [*_result(report, judgement, page), Line()]
     lines += circumstances(report, judgement, page)
     for side, found in (("baseline", judgement.baseline), ("here", candidate)):
-        name, *notes = _named(found, side=side)
+        if found is None:
+            continue
+        name, *notes = _named(found, side=side, notes=found.remarks)
         lines += [Line(name), *(Line(note, YELLOW) for note in notes)]
     if judgement.fails:
         lines.append(Line(failure_line(judgement), RED))

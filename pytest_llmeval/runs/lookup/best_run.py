@@ -35,6 +35,7 @@ from pytest_llmeval.runs.store import (
 )
 
 MENTIONED = 3
+OTHER_MODELS = "other models: "  # how a note on models begins
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,12 +135,12 @@ class Search:
 
     def _notes(self, chosen: StoredRun) -> tuple[str, ...]:
         asked, typed = chosen.header.models_asked, chosen.header.run.typed_model
-        if typed not in (None, self.typed_model):
+        if typed is not None and self.typed_model is None:
             return (f"--llm-model={typed} was typed for the baseline's run, and is not here",)
         if self.models is None or self.models <= asked:
             return ()
         own = _listed(self.models)
-        return (f"other models: it asked {_listed(asked)}, this session asks {own}",)
+        return (f"{OTHER_MODELS}it asked {_listed(asked)}, this session asks {own}",)
 
 
 def best_first(

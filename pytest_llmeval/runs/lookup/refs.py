@@ -19,6 +19,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import ON_LAPTOP, CiFacts
 from pytest_llmeval.runs.git import GitState, relative_root, tracked_below
+from pytest_llmeval.runs.lookup.best_run import OTHER_MODELS
 from pytest_llmeval.runs.lookup.history import History
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
 from pytest_llmeval.runs.own_repository import OwnRepository
@@ -71,6 +72,11 @@ class Baseline:
     def is_table(self) -> bool:
         """Whether it is a score table: there are no calls, no tests and no ini file."""
         return self.how == "table"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes without those on models: once it is compared, the differences tell these."""
+        return tuple(note for note in self.notes if not note.startswith(OTHER_MODELS))
 
     @property
     def named(self) -> str:

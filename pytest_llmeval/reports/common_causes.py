@@ -1,0 +1,170 @@
+"""Changes that several functions have in common, each in one line with what became of all cases.
+
+A model, a parameter or a set of tools is often changed for a whole suite. One line says that, in
+the place of one in each function.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from pytest_llmeval.gate.compare import compare_together
+from pytest_llmeval.gate.results import FunctionComparison, Verdict
+from pytest_llmeval.judgement import Judgement, pricing
+from pytest_llmeval.models.message import ROLES
+from pytest_llmeval.records import COST_METRIC, PASS_METRIC, SECONDS_METRIC
+from pytest_llmeval.reports.entries import ungated_function
+from pytest_llmeval.reports.formats import counted, decimals, factor, label, number
+from pytest_llmeval.reports.provenance import PARAMETERS, Difference
+from pytest_llmeval.reports.report import Change, CommonCause, Fall, Report
+from pytest_llmeval.reports.sentences import between, difference_interval, verb
+
+_CAUSES = ("model", *PARAMETERS)
+_OF_MODEL = {"served": "model", "fingerprint": "model"}  # facts that follow from another
+# what the request calls it where the difference of both runs tells it already
+_IN_REQUESTS = {"function": "model", "path": "model"} | dict.fromkeys(ROLES, "prompt")
+
+Functions = tuple[str, ...]
+
+
+def common_causes(judgement: Judgement, differing: Sequence[Difference]) -> Iterator[CommonCause]:
+    """Find what changed in several functions at once, and compare all their cases together.
+
+    Args:
+        judgement: on a run.
+        differing: the differences of both runs besides the application.
+    """
+    if judgement.comparison is None:
+        return
+    changed = [one for one in judgement.comparison.functions if one.effect.changed]
+    for functions, changes in _by_functions(judgement, differing, changed).items():
+        of_them = [one for one in changed if one.function in functions and one.scale == "linear"]
+        metrics = Counter(one.metric for one in of_them).most_common(1)
+        alike = [one for one in of_them if one.metric == metrics[0][0]]
+        if len(alike) > 1:
+            yield _cause(judgement, functions, changes, alike)
+
+
+def _by_functions(
+    judgement: Judgement, differing: Sequence[Difference], changed: Sequence[FunctionComparison]
+) -> dict[Functions, tuple[Change, ...]]:
+    """Gather the changes that the same functions have; each has several."""
+    every = tuple(dict.fromkeys(one.function for one in changed))
+    found: dict[Functions, dict[str, Change]] = {}
+    for one in differing:
+        if one.fact in _CAUSES:
+            functions = tuple(name for name in every if name in (one.functions or every))
+            values = (_listed(one.baseline, one.here), _listed(one.here, one.baseline))
+            found.setdefault(functions, {})[one.fact] = Change(one.fact, *values)
+    known = {name for changes in found.values() for name in changes}
+    for change in judgement.request_changes:
+        functions = tuple(name for name in every if name in change.functions)
+        if change.cases == change.looked_at:
+            names = {_field(part.role) for part in change.parts} - known
+            found.setdefault(functions, {}).update((name, Change(name, "", "")) for name in names)
+    return {
+        functions: tuple(changes.values())
+        for functions, changes in found.items()
+        if len(functions) > 1 and changes
+    }
+
+
+def _listed(values: Sequence[str], others: Sequence[str]) -> str:
+    own = [value for value in values if value not in others]
+    return ", ".join(own or values)
+
+
+def _field(role: str) -> str:
+    """Name a part of a request, as ``differences`` name it: ``tools[0].name`` is of ``tools``."""
+    name = role.partition(".")[0].partition("[")[0]
+    return _IN_REQUESTS.get(name, name)
+
+
+def _cause(
+    judgement: Judgement,
+    functions: Functions,
+    changes: tuple[Change, ...],
+    alike: Sequence[FunctionComparison],
+) -> CommonCause:
+    baseline, run = judgement.runs
+    assert baseline is not None and run is not None  # noqa: S101, PT018 - they were compared
+    settings, cases = judgement.settings, {case.case for one in alike for case in one.compared}
+    cost_of = pricing(settings.prices)
+    together = compare_together(
+        baseline, run, cases, alike[0].metric, settings.gate, cost_of=cost_of
+    )
+    worst = min(alike, key=lambda one: one.effect.difference or 0.0)
+    figures = [*together.functions, *together.ungated]
+    told = ", ".join(_told(change) for change in changes)
+    of = "their" if len(alike) == len(functions) else f"the {len(alike)} with {alike[0].metric}:"
+    return CommonCause(
+        changes=changes,
+        functions=functions,
+        sentence=f"{told} in {counted(len(functions), 'function')}: over "
+        f"{of} {len(cases)} cases {_moved(figures, target=settings.gate.target)}; {_worst(worst)}",
+        figures=tuple(map(ungated_function, figures)),
+        worst=Fall(worst.function, worst.effect.difference or 0.0),
+    )
+
+
+def _told(change: Change) -> str:
+    if not change.baseline:
+        return f"the {change.field} changed"
+    values = f"{change.baseline} -> {change.here}"
+    return values if change.field == "model" else f"{change.field} {values}"
+
+
+def _moved(figures: Sequence[FunctionComparison], *, target: float) -> str:
+    """Write the means, their difference and its interval, and by which factors cost and time went.
+
+    Args:
+        figures: the gated metric, then the others.
+        target: the drop beside which the interval is read.
+    """
+    score = figures[0]
+    effect, interval = score.effect, score.evidence.interval
+    name = "" if score.metric == PASS_METRIC else f"{score.metric} "
+    means = [decimals(mean) for mean in (effect.baseline_mean, effect.mean) if mean is not None]
+    likely = ""
+    if interval:
+        likely = f", {between(difference_interval(interval, None, target=target))}"
+    text = f"{name}{' -> '.join(means)} ({number(effect.difference or 0.0, signed=True)}{likely})"
+    ratios = [
+        f"{one.metric} {factor(one.evidence.ratio)}"
+        for one in figures[1:]
+        if one.metric in (COST_METRIC, SECONDS_METRIC) and one.evidence.ratio is not None
+    ]
+    return f"{text}; {', '.join(sorted(ratios))}" if ratios else text
+
+
+def _worst(one: FunctionComparison) -> str:
+    fell, by = verb(one.better, improved=False), one.effect.difference or 0.0
+    if by >= 0:
+        return f"nothing {fell}"
+    if one.verdict is Verdict.REGRESSED:
+        return f"{label(one)} {fell} most, by {number(-by)}"
+    return f"nothing {fell} by more than {number(-by)} ({label(one)})"
+
+
+def other_differences(report: Report) -> list[Difference]:
+    """List the differences that no common cause tells."""
+    return [one for one in report.differences if not _is_told(one, report)]
+
+
+def _is_told(one: Difference, report: Report) -> bool:
+    every = {each.of.function for each in report.side.compared if each.of.effect.changed}
+    fact, functions = _OF_MODEL.get(one.fact, one.fact), every.intersection(one.functions) or every
+    return any(
+        functions == {*cause.functions} and fact in {change.field for change in cause.changes}
+        for cause in report.common_causes
+    )
+
+
+def are_told(role: str, functions: Sequence[str], report: Report) -> bool:
+    """Tell whether a common cause has both values of a part of the requests of functions."""
+    return any(
+        change.field == _field(role) and change.baseline and {*functions} <= {*cause.functions}
+        for cause in report.common_causes
+        for change in cause.changes
+    )
