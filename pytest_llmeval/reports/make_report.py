@@ -20,6 +20,7 @@ from pytest_llmeval.reports.entries import (
     ungated_function,
 )
 from pytest_llmeval.reports.formats import case_count, in_form
+from pytest_llmeval.reports.next_run import to_decide
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.remarks import scope
@@ -63,6 +64,7 @@ def make_report(judgement: Judgement) -> Report:
         connections=tuple(_connections(judgement)),
         unseen_cases=() if judgement.is_of_tables else tuple(unseen_cases(run)),
         notes=tuple(_notes(judgement)),
+        to_decide=to_decide(judgement),
     )
 
 

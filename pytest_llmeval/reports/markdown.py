@@ -115,6 +115,8 @@ def _head(report: Report) -> Iterator[str]:
     yield f"## LLM evals: {title(report, side, _name)}"
     yield ""
     yield f"{_lead(report, functions)} {consequence(report)}"
+    if report.to_decide:
+        yield from ("", f"{_told(report.to_decide[0].upper() + report.to_decide[1:])}.")
     if not side.functions:
         return
     yield ""

@@ -372,6 +372,7 @@ class Report:
         anchor: the comparison with the second baseline; None without one.
         unseen_cases: ids of the cases none of whose trials made a call that was seen.
         notes: sentences that came up on the way.
+        to_decide: what to type where something is inconclusive, else "".
     """
 
     schema_version: int
@@ -389,6 +390,7 @@ class Report:
     connections: tuple[Connections, ...]
     unseen_cases: tuple[str, ...]
     notes: tuple[str, ...]
+    to_decide: str
 
 
 def taken_from(kind: type[R], *parts: object, **own: Any) -> R:

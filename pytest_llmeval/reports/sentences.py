@@ -50,6 +50,7 @@ MANY_CASES = 30  # from this share on it is found about as often
 NOT_THE_MODEL = "the test or the application changed, not the model"
 ALL_REPLAYED = "unchanged (all replayed, nothing new was measured)"
 BOTH_REPLAYED = "unchanged (what both runs have was replayed)"
+_AS_LIKELY_AS_NOT = 0.5
 _VERDICTS = {
     "regressed": "REGRESSED",
     "not_comparable": "NOT COMPARABLE",
@@ -235,10 +236,8 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
     needed = [f"{evidence.settle_cases} more cases"] if evidence.settle_cases else []
     needed += [f"{evidence.settle_repeats} repeats"] if evidence.settle_repeats else []
     if needed:
-        text += (
-            f"; about {' or '.join(needed)} would settle it "
-            "(decide on one number once: further looks add false alarms)"
-        )
+        text += f"; about {' or '.join(needed)} would settle it"
+        text += "" if evidence.settle_repeats else ", more repeats would not"
     return text
 
 
@@ -248,7 +247,7 @@ def _few_that_fell(comparison: FunctionComparison) -> str:
     differences = [case.difference for case in comparison.compared]
     fell, rose = (sum(sign * each > 0 for each in differences) for sign in (-1, 1))
     is_few = effect.effective_units >= FEWEST_UNITS_FOR_T > fell + rose
-    if p is None or not is_few or fell <= rose:
+    if p is None or p >= _AS_LIKELY_AS_NOT or not is_few or fell <= rose:
         return ""
     down, up = (verb(comparison.better, improved=way) for way in (False, True))
     others = f"{rose or 'none'} {up}"

@@ -9,6 +9,7 @@ from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.formats import BOLD, Line, label, percent
+from pytest_llmeval.reports.next_run import both_again
 from pytest_llmeval.reports.request_changes import changed_words
 from pytest_llmeval.reports.telling import figures
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -20,7 +21,6 @@ from pytest_llmeval.transcripts.common_change import RequestChange
 _LARGE = 0.4  # a share that is not written as 1 in N
 _ORDER = ((0,), (5,), (2,), (4,), (6,), (1,), (3,), (7,))  # in which columns get room
 _CHANGED = 2
-_OF_NO_COMMIT = ("file", "last", "run id")  # ways to a baseline that cannot be made again
 
 
 def tries_line(judgement: Judgement) -> str:
@@ -28,15 +28,12 @@ def tries_line(judgement: Judgement) -> str:
 
     "" for a first try, in CI, and where nothing was paid for.
     """
-    found, settings = judgement.baseline, judgement.settings
+    found = judgement.baseline
     if judgement.tries < 2 or found is None or judgement.comparison is None:  # noqa: PLR2004
         return ""
-    way = "run the baseline and that try again, both with --llm-cache=refresh"
-    if found.how not in _OF_NO_COMMIT and found.run.commit is not None:
-        options = "--llm-on-missing=rerun-always --llm-cache=refresh"
-        way = f"pytest --llm-baseline={settings.baseline} {options}"
+    way = both_again(judgement, "--llm-cache=refresh")
     begin = f"{_ordinal(judgement.tries)} try against {place(found)}"
-    luck = _luck(judgement.tries, alpha=settings.gate.alpha)
+    luck = _luck(judgement.tries, alpha=judgement.settings.gate.alpha)
     return f"{begin}: {luck}; judge the best try once, by fresh trials:  {way}"
 
 

@@ -158,6 +158,7 @@ def section(
     if shown_as_m:
         ways = "-rm shows them, --llm-fail-on-miss fails such a case"
         lines.append(Line(f"m: {counted(shown_as_m, 'case')} passed with missed trials; {ways}"))
+    lines += [Line(text, BOLD) for text in filter(None, [report.to_decide])]
     return _fitted([*lines, *_next_command(report, judgement, page)], judgement, page)
 
 

@@ -1,0 +1,44 @@
+"""The command that decides what this run leaves open."""
+
+from __future__ import annotations
+
+import shlex
+
+from pytest_llmeval.errors import listed_names
+from pytest_llmeval.gate.results import Verdict
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.reports.formats import label
+
+_OF_NO_COMMIT = ("file", "last", "run id")  # ways to a baseline that cannot be made again
+_LISTED = 2
+
+
+def both_again(judgement: Judgement, option: str) -> str:
+    """Write the command that runs the baseline and this again; else say so in words.
+
+    Args:
+        judgement: with a baseline.
+        option: that both sides are to have.
+    """
+    found, settings = judgement.baseline, judgement.settings
+    # what is typed holds for both sides, and a typed model would be asked by both
+    is_typed = found is not None and found.how not in _OF_NO_COMMIT and not settings.typed_model
+    if found is None or found.run.commit is None or not is_typed:
+        return f"run the baseline and then this once more, both with {option}"
+    words = ("pytest", *(judgement.typed or ()), f"--llm-baseline={settings.baseline}")
+    return shlex.join((*words, "--llm-on-missing=rerun-always", *option.split()))
+
+
+def to_decide(judgement: Judgement) -> str:
+    """Say what to type to decide what is inconclusive; "" where repeats decide nothing."""
+    comparison = judgement.comparison
+    if comparison is None or judgement.settings.session is None:
+        return ""
+    is_open = [one for one in comparison.functions if one.verdict is Verdict.INCONCLUSIVE]
+    needed = {label(one): one.evidence.settle_repeats or 0 for one in is_open}
+    names = [name for name, repeats in needed.items() if repeats]
+    if not names:
+        return ""
+    what = "it" if len(needed) == 1 else listed_names(names, _LISTED)
+    command = both_again(judgement, f"--llm-repeats={max(needed.values())}")
+    return f"to decide {what}, type this once, as more looks are more false alarms:  {command}"

@@ -1,0 +1,93 @@
+"""What is inconclusive comes with the command that decides it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.reports.make_report import make_report
+from pytest_llmeval.reports.markdown import render
+from pytest_llmeval.reports.next_run import to_decide
+from pytest_llmeval.reports.terminal.fitting import Page
+from tests.reports.judgements import FORMS, another_model, section_of
+
+COMMAND = "pytest --llm-baseline=main --llm-on-missing=rerun-always --llm-repeats="
+
+
+def deciding(repeats: int | None, **changes: object) -> Judgement:
+    """The inconclusive function would be settled by so many repeats."""
+    judgement = FORMS["inconclusive"]()
+    comparison = judgement.comparison
+    assert comparison is not None
+    functions = [
+        replace(one, evidence=replace(one.evidence, settle_repeats=repeats))
+        for one in comparison.functions
+    ]
+    found = replace(judgement, comparison=replace(comparison, functions=tuple(functions)))
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def test_the_command_runs_both_sides_with_as_many_repeats() -> None:
+    command = to_decide(deciding(9))
+
+    assert command == (
+        f"to decide it, type this once, as more looks are more false alarms:  {COMMAND}9"
+    )
+
+
+def test_every_face_has_it() -> None:
+    judgement = deciding(9)
+    report = make_report(judgement)
+
+    assert f"`{COMMAND}9`" in render(report)
+    assert any(line.text.endswith(f"{COMMAND}9") for line in section_of(judgement, Page(width=400)))
+
+
+def test_what_was_typed_is_typed_again() -> None:
+    command = to_decide(deciding(9, typed=("evals", "-k not slow")))
+
+    assert command.endswith(
+        "  pytest evals '-k not slow' --llm-baseline=main --llm-on-missing=rerun-always "
+        "--llm-repeats=9"
+    )
+
+
+def test_the_most_repeats_of_several_functions_decide_all_of_them() -> None:
+    judgement = another_model()
+    comparison = judgement.comparison
+    assert comparison is not None
+    needed = (None, 12, 7)
+    functions = tuple(
+        replace(one, evidence=replace(one.evidence, settle_repeats=repeats))
+        for one, repeats in zip(comparison.functions, needed, strict=True)
+    )
+    judgement = replace(judgement, comparison=replace(comparison, functions=functions))
+
+    command = to_decide(judgement)
+
+    assert command.startswith("to decide test_refund_policy, test_finds_order, type this once")
+    assert command.endswith("--llm-repeats=12")
+
+
+@pytest.mark.parametrize("form", ["regressed", "unchanged", "no_baseline"])
+def test_nothing_is_to_be_decided_where_nothing_is_open(form: str) -> None:
+    assert to_decide(FORMS[form]()) == ""
+
+
+def test_repeats_that_decide_nothing_are_not_typed() -> None:
+    assert to_decide(deciding(None)) == ""
+    (first,) = [one for one in make_report(deciding(None)).side.compared if one.of.effect.changed]
+    assert first.sentence.endswith("about 62 more cases would settle it, more repeats would not")
+
+
+def test_a_typed_model_would_be_asked_on_both_sides_so_the_command_is_told_in_words() -> None:
+    judgement = deciding(9)
+    typed = replace(judgement.settings, typed_model="openai/new")
+
+    command = to_decide(replace(judgement, settings=typed))
+
+    assert command.endswith(
+        ":  run the baseline and then this once more, both with --llm-repeats=9"
+    )
