@@ -67,10 +67,9 @@ def _overall(
     names = distinct_names([*both.sides, *both.current])
     noted = [replace(both.with_changes_of_test(one), name=names[one.function]) for one in concluded]
     functions = accept(noted, rules.accept, baseline=both.baseline)
-    verdicts = {one.verdict for one in functions}
     found = Comparison(
-        verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
-        fails=any(one.fails for one in functions),
+        verdict=Verdict.NOT_COMPARABLE,
+        fails=False,
         functions=functions,
         ungated=tuple(replace(one, name=names[one.function]) for one in both.ungated(functions)),
         not_judged=missing.not_judged,
@@ -81,8 +80,24 @@ def _overall(
             *missing.notes_on_entries(),
         ),
     )
-    lacks_parts = rules.strict and bool(missing.not_judged or found.judged_in_part)
-    return replace(found, fails=found.fails or found.compared_nothing or lacks_parts)
+    return summed_up(found, rules)
+
+
+def summed_up(found: Comparison, rules: GateRules) -> Comparison:
+    """Return a comparison with the verdict on all of its functions.
+
+    Args:
+        found: with every function.
+        rules: whether the gate is strict.
+    """
+    verdicts = {one.verdict for one in found.functions}
+    fell = any(one.fails for one in found.functions)
+    lacks_parts = rules.strict and bool(found.not_judged or found.judged_in_part)
+    return replace(
+        found,
+        verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
+        fails=fell or found.compared_nothing or lacks_parts,
+    )
 
 
 def _in_part(baseline: Run, run: Run, *, typed: Sequence[str] | None) -> Collection[str]:

@@ -117,7 +117,7 @@ def examine(
         ruled_out_by="share" if VERDICTS[row] is Verdict.NO_SIGNIFICANT_CHANGE else None,
     )
     evidence = _with_ratios(pairing, evidence)
-    return _written(pairing, decision, _effect(pairing, rules), evidence, rules)
+    return _written(pairing, decision, effect_of(pairing, rules), evidence, rules)
 
 
 def conclude(
@@ -156,7 +156,7 @@ def conclude(
     if judged.row == Row.OPEN and method not in WITHOUT_REMEDY:
         cases, repeats = remedies(pairing, penalty=penalty, rules=adapted)
         evidence = replace(evidence, settle_cases=cases, settle_repeats=repeats)
-    effect = replace(_effect(pairing, rules), method=method)
+    effect = replace(effect_of(pairing, rules), method=method)
     return _written(
         pairing, (judged.row, judged.why), effect, _with_ratios(pairing, evidence), rules
     )
@@ -181,7 +181,7 @@ def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:
         scale=pairing.scale,
         verdict=Verdict.NOT_GATED,
         row=Row.UNGATED,
-        effect=_effect(pairing),
+        effect=effect_of(pairing),
         evidence=_with_ratios(pairing, evidence),
     )
 
@@ -247,8 +247,13 @@ def _sizes(pairing: Pairing) -> Effect:
     )
 
 
-def _effect(pairing: Pairing, rules: GateRules | None = None) -> Effect:
-    """Measure both sides and their difference; with rules, each side by itself too."""
+def effect_of(pairing: Pairing, rules: GateRules | None = None) -> Effect:
+    """Measure both sides and their difference; with rules, each side by itself too.
+
+    Args:
+        pairing: with at least one common case.
+        rules: of the gate.
+    """
     spread, pairs = pairing.spread, pairing.pairs
     # the mean to which a case's difference adds; a case without a difference counts all its trials
     before = [pair.baseline if pair.kind else pair.every_baseline for pair in pairs]

@@ -51,7 +51,8 @@ Decision = tuple[Row, Fact | None]
 def turns_red(verdict: Verdict, rules: GateRules) -> bool:
     """Tell whether a verdict fails the build."""
     always = verdict in (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
-    return always or (rules.strict and verdict is Verdict.INCONCLUSIVE)
+    open_ = verdict in (Verdict.INCONCLUSIVE, Verdict.NOT_CONFIRMED)
+    return always or (rules.strict and open_)
 
 
 def nothing_to_compare(pairing: Pairing) -> Decision | None:

@@ -20,6 +20,7 @@ from pytest_llmeval.stats.sample import HITS
 
 Interval = tuple[float, float]
 Method = Literal[AnyTest, "crossed", "same-shift", "whole-repeats", "none"]
+ConfirmationOutcome = Literal["confirmed", "chance", "base_fell", "impossible"]
 RuledOutBy = Literal["interval", "smallest_drop", "share", "ends"]
 MOST_NAMED = 5  # cases in a note
 LARGEST_LOGARITHM = 709.0
@@ -30,6 +31,7 @@ class Verdict(StrEnum):
 
     REGRESSED = "regressed"
     NOT_COMPARABLE = "not_comparable"
+    NOT_CONFIRMED = "not_confirmed"
     INCONCLUSIVE = "inconclusive"
     IMPROVED = "improved"
     NO_SIGNIFICANT_CHANGE = "no_significant_change"
@@ -80,6 +82,9 @@ class Why(StrEnum):
     BASELINE_WITHOUT_VALUE = "without value in the baseline"
     ASKS_NOTHING = "asks nothing"
     TRIALS_SKIPPED = "trials skipped"
+    ERRORED_AGAIN = "errored, of those asked again to confirm a fall"
+    NOT_ASKED_AGAIN = "not asked again to confirm a fall"
+    NOT_COMPARED_AGAIN = "asked again to confirm a fall, and not comparable"
     DOES_NOT_FIT = "the test does not fit"
     NOT_POSITIVE = "no ratios of scores that are not positive"
     CASES_GONE = "cases gone"
@@ -276,6 +281,31 @@ class Evidence:
     settle_repeats: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """What came of asking both sides again where a comparison seemed to have fallen.
+
+    Attributes:
+        outcome: the fall was confirmed; or it was ``chance``, or the base fell too; or nothing
+            could be compared a second time, ``why`` says the reason.
+        reference: what the user calls the baseline.
+        repeats: fresh ones of each case that was asked again, on each side.
+        p: of all trials here against the fresh ones of the base alone, at this ``level``.
+        p_base: of the fresh trials of the base against the baseline.
+        baseline_mean: of the fresh base, over the common cases; ``mean`` of all trials here.
+    """
+
+    outcome: ConfirmationOutcome
+    reference: str = ""
+    repeats: int = 0
+    p: float | None = None
+    p_base: float | None = None
+    level: float | None = None
+    baseline_mean: float | None = None
+    mean: float | None = None
+    why: Fact | None = None
+
+
 class Look(NamedTuple):
     """A look at a comparison after so many repeats of each case.
 
@@ -308,6 +338,7 @@ class FunctionComparison:
         fails: this comparison turns the build red (strictness included).
         accepted: the function regressed, and a line of ``llm_accept`` accepts that: it does not
             fail.
+        confirmation: what came of asking again; None where nothing was to be confirmed.
         partial: this run did not collect every case of the function.
         only_here: ids collected here and not in the baseline; ``only_in_baseline`` the reverse,
             and ``deselected`` in its place where what was typed left cases of the function out.
@@ -331,6 +362,7 @@ class FunctionComparison:
     why: Fact | None = None
     fails: bool = False
     accepted: bool = False
+    confirmation: Confirmation | None = None
     partial: bool = False
     effect: Effect = field(default_factory=Effect)
     evidence: Evidence = field(default_factory=Evidence)

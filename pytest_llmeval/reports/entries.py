@@ -9,6 +9,7 @@ from posixpath import normpath
 from pytest_llmeval.gate.results import (
     CaseComparison,
     Comparison,
+    Confirmation,
     FunctionComparison,
     Verdict,
 )
@@ -22,6 +23,7 @@ from pytest_llmeval.reports.report import (
     C,
     CaseEntry,
     ComparedFunction,
+    ConfirmationEntry,
     DescribedFunction,
     Excerpt,
     MovedCase,
@@ -72,11 +74,18 @@ def _compared_function(
         sentence=said(sentence(one, judgement.settings.gate)),
         remarks=tuple(map(said, remarks(judgement, one))),
         accepting_line=accepting_line(judgement, one) or None,
+        confirmation=_confirmation(one.confirmation),
         pass_hat=one.pass_hat,
         edited=tuple(edited_entries(judgement, one)),
         moved=tuple(_moved(judgement, cases[case.case], place, trials) for case in moved),
         compared=tuple(cases.values()),
     )
+
+
+def _confirmation(found: Confirmation | None) -> ConfirmationEntry | None:
+    if found is None:
+        return None
+    return taken_from(ConfirmationEntry, found, why=worded(found.why))
 
 
 def described_functions(judgement: Judgement) -> tuple[DescribedFunction, ...]:

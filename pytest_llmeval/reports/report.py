@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.results import (
     CaseDescription,
+    ConfirmationOutcome,
     EditedCase,
     FunctionComparison,
     FunctionDescription,
@@ -27,7 +28,7 @@ from pytest_llmeval.runs.lookup.refs import How
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.transcripts.common_change import RequestChange
 
-LEFT_OUT = frozenset({"excerpt"})  # no value, and so no key in JSON
+LEFT_OUT = frozenset({"confirmation", "excerpt"})  # no value, and so no key in JSON
 SCHEMA_VERSION = 1
 INLINE = frozenset({"side", "recorded", "of", "effect", "evidence", "place"})
 
@@ -132,6 +133,21 @@ class MovedCase(Generic[C]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmationEntry:
+    """What came of asking again; as the gate's ``Confirmation``, with ``why`` as a sentence."""
+
+    outcome: ConfirmationOutcome
+    reference: str
+    repeats: int
+    p: float | None
+    p_base: float | None
+    level: float | None
+    baseline_mean: float | None
+    mean: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedFunction:
     """A test function on a metric, compared.
 
@@ -142,6 +158,7 @@ class ComparedFunction:
         why: the reason of the verdict as a sentence, "" where it needs none.
         sentence: the meaning of the verdict; ``remarks`` are further sentences.
         accepting_line: the line of the ini file that would accept the drop.
+        confirmation: None where nothing was to be confirmed.
         moved: the cases that moved most, both ways.
         compared: all common cases.
     """
@@ -154,6 +171,7 @@ class ComparedFunction:
     sentence: str
     remarks: tuple[str, ...]
     accepting_line: str | None
+    confirmation: ConfirmationEntry | None
     pass_hat: PassHat | None
     edited: tuple[EditedEntry, ...]
     moved: tuple[MovedCase[CaseEntry], ...]

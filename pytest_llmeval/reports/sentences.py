@@ -12,6 +12,7 @@ from functools import partial
 
 from pytest_llmeval.gate.results import (
     CaseComparison,
+    Confirmation,
     FunctionComparison,
     Interval,
     Method,
@@ -71,6 +72,9 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
     match verdict:
         case Verdict.REGRESSED | Verdict.IMPROVED:
             text = f"{name} {_moved(comparison)}{_beyond(comparison, rules)}; {_odds(comparison)}"
+            text += _confirmed(comparison.confirmation)
+        case Verdict.NOT_CONFIRMED:
+            text = f"not confirmed: it {_moved(comparison)}{_why_not_confirmed(comparison)}"
         case Verdict.UNCHANGED:
             text = BOTH_REPLAYED if comparison.only_here else ALL_REPLAYED
             text += _uncompared(comparison)
@@ -86,6 +90,32 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
         case _:
             text = "gone: the baseline has it, and it was given up by llm_accept_gone"
     return text
+
+
+def _confirmed(found: Confirmation | None) -> str:
+    """Say that both sides were asked again, or why they could not be."""
+    if found is None:
+        return ""
+    if found.why is not None:
+        return f" (could not be confirmed: {worded(found.why)})"
+    return f" (confirmed: {_asked_again(found)})"
+
+
+def _asked_again(found: Confirmation) -> str:
+    before, here = (digits(mean) for mean in (found.baseline_mean, found.mean) if mean is not None)
+    return f"{found.reference}, asked again just now, scored {before}; this branch {here}"
+
+
+def _why_not_confirmed(comparison: FunctionComparison) -> str:
+    found = comparison.confirmation
+    assert found is not None  # noqa: S101 - this verdict has one
+    if found.outcome == "chance":
+        return f", and the fall was chance: {_asked_again(found)}"
+    main = found.reference
+    return (
+        f", and {main} fell as well: {_asked_again(found)}. The provider moved, or {main} was "
+        f"recorded on a lucky day: record {main} anew"
+    )
 
 
 def with_name(text: str, name: str) -> str:

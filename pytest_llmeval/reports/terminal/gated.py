@@ -55,7 +55,12 @@ _LISTED_MORE = 4  # by name alone
 _LISTED_OTHERS = 1  # that went the other way
 _LISTED_LOST = 20
 _LEAST_ROOM = 20  # columns in which the beginning of a message is still worth reading
-_OPEN = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE)
+_OPEN = (
+    Verdict.REGRESSED,
+    Verdict.NOT_COMPARABLE,
+    Verdict.NOT_CONFIRMED,
+    Verdict.INCONCLUSIVE,
+)
 _FELL = (*_OPEN, Verdict.NO_SIGNIFICANT_CHANGE)  # or may have
 
 

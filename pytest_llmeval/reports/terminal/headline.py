@@ -113,7 +113,7 @@ def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"
     outcome = ""
-    if verdict is Verdict.INCONCLUSIVE:
+    if verdict in (Verdict.NOT_CONFIRMED, Verdict.INCONCLUSIVE):
         outcome = _STRICT if rules.strict else _HARMLESS
     yield Line(f"{word}: {count} vs {against}{outcome}", style(first) or BOLD)
 

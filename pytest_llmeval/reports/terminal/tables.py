@@ -59,6 +59,7 @@ _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped", "without_value")
 _STYLES: Mapping[Verdict, Mapping[str, bool]] = {
     Verdict.REGRESSED: RED,
     Verdict.NOT_COMPARABLE: RED,
+    Verdict.NOT_CONFIRMED: YELLOW,
     Verdict.INCONCLUSIVE: YELLOW,
     Verdict.IMPROVED: GREEN,
 }

@@ -1,0 +1,324 @@
+"""Confirm a fall before the build turns red: both sides are asked again, and compared without luck.
+
+The rule, its simulation and what it costs: docs/confirm.md. A baseline may have been recorded on a
+lucky day, and a provider moves under the same name. So what seems to have fallen is compared a
+second time: all trials of this run with fresh trials of the base alone. The stored baseline is not
+in this second look, so however lucky it was, it cannot turn a build red.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from pytest_llmeval.gate.accepted import accept
+from pytest_llmeval.gate.both_runs import BothRuns, Tested
+from pytest_llmeval.gate.compare import summed_up
+from pytest_llmeval.gate.conclusion import effect_of
+from pytest_llmeval.gate.decision_table import turns_red
+from pytest_llmeval.gate.family import Name
+from pytest_llmeval.gate.results import (
+    Comparison,
+    Confirmation,
+    ConfirmationOutcome,
+    Fact,
+    FunctionComparison,
+    Row,
+    Verdict,
+    Why,
+)
+from pytest_llmeval.gate.scoring import CostOf, measured
+from pytest_llmeval.records import Run, Trial, only_functions, too_many_errored
+from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.multiplicity import holm
+
+FIRST, MORE = 3, 5  # fresh repeats of each side; more where the first leave it open
+_WIDER = 2  # times alpha is the level of the first look
+_LEVEL, _LEVEL_IF_BASE_FELL = 0.10, 0.01  # of the second look
+_BASE_FELL = 0.05  # p of the base, below which it is seen to have fallen
+_EARLY_RED, _EARLY_BASE = 0.02, 0.20  # p, and p of the base, of a fall that three repeats confirm
+_EARLY_NOT = 0.5  # p above which three repeats show that there is none
+
+# Fresh trials of the base and of this run, for these cases, so many repeats of each.
+Draw = Callable[[Sequence[str], int], tuple[Sequence[Trial], Sequence[Trial]]]
+
+
+class CannotConfirm(Exception):
+    """Nothing can be asked again; ``why`` is the reason."""
+
+    def __init__(self, why: Fact) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondLook:
+    """A comparison of all trials of a run with fresh ones of its base.
+
+    Attributes:
+        p: for a fall of this run below the fresh base.
+        p_base: for a fall of the fresh base below the stored baseline; None where that cannot be
+            tested.
+        is_beyond_margin: the difference is more than the drop that is allowed.
+        baseline_mean: of the fresh base, over all common cases; ``mean`` of this run.
+    """
+
+    p: float
+    p_base: float | None
+    is_beyond_margin: bool = True
+    baseline_mean: float | None = None
+    mean: float | None = None
+
+    @property
+    def base_fell(self) -> bool:
+        """Whether the base is seen to have fallen too."""
+        return self.p_base is not None and self.p_base < _BASE_FELL
+
+    @property
+    def level(self) -> float:
+        """The level of this look."""
+        return _LEVEL_IF_BASE_FELL if self.base_fell else _LEVEL
+
+    def early(self, family: int) -> bool | None:
+        """Tell after the first fresh repeats whether it is confirmed; None if that is open.
+
+        Args:
+            family: how many comparisons are looked at a second time.
+        """
+        if self.p > _EARLY_NOT:
+            return False
+        is_sure = self.p < _EARLY_RED / family and (self.p_base or 0.0) > _EARLY_BASE
+        return True if is_sure and self.is_beyond_margin else None
+
+
+def confirmed_at_last(looks: Mapping[Name, SecondLook], *, family: int) -> frozenset[Name]:
+    """Return the comparisons whose fall is confirmed after all fresh repeats, by Holm.
+
+    Args:
+        looks: the last one at each comparison.
+        family: how many comparisons are looked at a second time, at least as many.
+    """
+    shares = [look.p / look.level for look in looks.values()]
+    adjusted = holm([*shares, *[math.inf] * (family - len(shares))])
+    pairs = zip(looks.items(), adjusted, strict=False)
+    return frozenset(name for (name, look), p in pairs if p < 1 and look.is_beyond_margin)
+
+
+class Suspect(NamedTuple):
+    """A function and a metric that may have fallen, and the cases that are asked again."""
+
+    name: Name
+    cases: tuple[str, ...]
+
+
+def suspects(comparison: Comparison, rules: GateRules, *, baseline: Run) -> tuple[Suspect, ...]:
+    """Find what may have fallen, at twice the level, unless the branch accepts the drop.
+
+    Args:
+        comparison: of this run with the baseline, by these rules.
+        rules: of the gate.
+        baseline: the lines of ``llm_accept`` that its session had are void.
+    """
+    may_fall = [_regressed(one, rules) for one in comparison.functions if _is_below(one, rules)]
+    found = (one for one in accept(may_fall, rules.accept, baseline=baseline) if not one.accepted)
+    named = (((one.function, one.metric), _asked_again(one)) for one in found)
+    return tuple(Suspect(name, cases) for name, cases in named if cases)
+
+
+def _is_below(one: FunctionComparison, rules: GateRules) -> bool:
+    p, difference = one.evidence.p_adjusted, one.effect.difference
+    if p is None or difference is None:
+        return False
+    return p < _WIDER * rules.alpha and difference + _margin(one, rules) < 0
+
+
+def _asked_again(one: FunctionComparison) -> tuple[str, ...]:
+    """Name the changed cases; where only a score differs no reply was asked for."""
+    return tuple(case.case for case in one.compared if case.kind not in (None, "score"))
+
+
+def confirm(
+    baseline: Run,
+    run: Run,
+    comparison: Comparison,
+    rules: GateRules,
+    draw: Draw,
+    *,
+    reference: str = "main",
+    cost_of: CostOf | None = None,
+) -> Comparison:
+    """Let a comparison turn red only where a second look confirms it.
+
+    Args:
+        baseline: that the run was compared with.
+        run: that is judged.
+        comparison: of both, by these rules.
+        rules: of the gate.
+        draw: asks both sides again; raises ``CannotConfirm``. It is called once or twice, if at
+            all.
+        reference: what the user calls the baseline.
+        cost_of: dollars of a call, for the metric ``cost``; None for no prices.
+
+    Returns:
+        The comparison with what was confirmed, and what was not.
+    """
+    chosen = suspects(comparison, rules, baseline=baseline)
+    if not chosen:
+        return comparison
+    found = _Looking(baseline, run, rules, cost_of).outcomes(chosen, draw)
+    functions = [
+        _concluded(one, replace(found[one.function, one.metric], reference=reference), rules)
+        if (one.function, one.metric) in found
+        else one
+        for one in comparison.functions
+    ]
+    return summed_up(replace(comparison, functions=tuple(functions)), rules)
+
+
+class _Looking:
+    """Second looks at a run, with the fresh trials so far.
+
+    Attributes:
+        looks: the last one at each suspect.
+        impossible: why others could not be looked at.
+    """
+
+    def __init__(self, baseline: Run, run: Run, rules: GateRules, cost_of: CostOf | None) -> None:
+        self._baseline, self._run, self._rules, self._cost_of = baseline, run, rules, cost_of
+        self._fresh: tuple[list[Trial], list[Trial]] = [], []
+        self._repeats = 0  # fresh ones of a case
+        self.looks: dict[Name, SecondLook] = {}
+        self.impossible: dict[Name, Confirmation] = {}
+
+    def outcomes(self, chosen: Sequence[Suspect], draw: Draw) -> Mapping[Name, Confirmation]:
+        """Ask again, once or twice, and tell what came of each suspect."""
+        found = {}
+        still = self._after(FIRST, chosen, draw)
+        for one in still:
+            is_red = self.looks[one.name].early(len(chosen))
+            if is_red is not None:
+                found[one.name] = self._told(one.name, is_red=is_red)
+        still = self._after(MORE, [one for one in still if one.name not in found], draw)
+        red = confirmed_at_last(self.looks, family=len(chosen))
+        found |= {one.name: self._told(one.name, is_red=one.name in red) for one in still}
+        return found | self.impossible
+
+    def _after(self, count: int, chosen: Sequence[Suspect], draw: Draw) -> list[Suspect]:
+        """Ask so many repeats more and look; return whom it was possible to look at."""
+        if not chosen:
+            return []
+        cases = dict.fromkeys(case for one in chosen for case in one.cases)
+        try:
+            for trials, more in zip(self._fresh, draw([*cases], count), strict=True):
+                trials.extend(more)
+        except CannotConfirm as exc:
+            self.impossible |= {one.name: _impossible(exc.why) for one in chosen}
+            return []
+        self._repeats += count
+        for one in chosen:
+            why = self._lacking(one.cases)
+            look = None if why else self._look(one.name)
+            if look is None:
+                why = why or Fact(Why.NOT_COMPARED_AGAIN)
+                self.impossible[one.name] = _impossible(why)
+            else:
+                self.looks[one.name] = look
+        return [one for one in chosen if one.name not in self.impossible]
+
+    def _lacking(self, cases: Sequence[str]) -> Fact | None:
+        """Tell whether too many fresh trials of some cases have no score."""
+        for side, fresh in zip(("baseline", "here"), self._fresh, strict=True):
+            trials = [trial for trial in fresh if trial.case in cases]
+            expected = self._repeats * len(cases)
+            lost = expected - sum(trial.outcome.is_scored for trial in trials)
+            if too_many_errored(lost, ran=expected):
+                reasons = Counter(call.reason for trial in trials for call in trial.calls)
+                reason = next((one for one, _ in reasons.most_common() if one), "")
+                return Fact(Why.ERRORED_AGAIN, (lost, expected, side, reason and f": {reason}"))
+        return None
+
+    def _look(self, name: Name) -> SecondLook | None:
+        """Compare all trials here with the fresh base; None where nothing can be tested."""
+        base, here = self._fresh
+        fresh_base = _with(self._baseline, base, instead=True)
+        tested = self._tested(fresh_base, _with(self._run, here, instead=False), name)
+        of_base = self._tested(self._baseline, fresh_base, name)
+        if tested is None:
+            return None
+        pairing, _, found = tested
+        effect, margin = effect_of(pairing), pairing.on_scale(self._rules).margin
+        return SecondLook(
+            p=found.tails.worse,
+            p_base=None if of_base is None else of_base[2].tails.worse,
+            is_beyond_margin=pairing.difference + margin < -pairing.zero,
+            baseline_mean=effect.baseline_mean,
+            mean=effect.mean,
+        )
+
+    def _tested(self, baseline: Run, run: Run, name: Name) -> Tested | None:
+        sides = (only_functions(side, {name[0]}) for side in (baseline, run))
+        before, after = (measured(side, cost_of=self._cost_of) for side in sides)
+        for entry in BothRuns(before, after, self._rules, main=None).collected():
+            if not isinstance(entry, FunctionComparison) and entry[0].name == name:
+                return entry
+        return None
+
+    def _told(self, name: Name, *, is_red: bool) -> Confirmation:
+        look = self.looks[name]
+        not_red: ConfirmationOutcome = "base_fell" if look.base_fell else "chance"
+        return Confirmation(
+            outcome="confirmed" if is_red else not_red,
+            repeats=self._repeats,
+            p=look.p,
+            p_base=look.p_base,
+            level=look.level,
+            baseline_mean=look.baseline_mean,
+            mean=look.mean,
+        )
+
+
+def _impossible(why: Fact) -> Confirmation:
+    return Confirmation(outcome="impossible", why=why)
+
+
+def _with(run: Run, fresh: Sequence[Trial], *, instead: bool) -> Run:
+    """Return a run with further trials of some cases, or with these in their place."""
+    asked = {trial.case for trial in fresh} if instead else ()
+    kept = [trial for trial in run.trials if trial.case not in asked]
+    at = {case.id: place for place, case in enumerate(run.cases)}
+    trials = sorted((*kept, *fresh), key=lambda trial: (at[trial.case], trial.index))
+    return replace(run, trials=tuple(trials))
+
+
+def _margin(one: FunctionComparison, rules: GateRules) -> float:
+    return math.log1p(rules.margin) if one.scale == "log" else rules.margin
+
+
+def _regressed(one: FunctionComparison, rules: GateRules) -> FunctionComparison:
+    """Return a comparison as one that fell, with an interval that says so too."""
+    fallen = replace(one, verdict=Verdict.REGRESSED, row=Row.REGRESSED, why=None, fails=True)
+    return _up_to(fallen, lambda upper: min(upper, 0.0 - _margin(one, rules)))
+
+
+def _up_to(one: FunctionComparison, end: Callable[[float], float]) -> FunctionComparison:
+    """Let the interval, if there is one, end where the verdict says that it does."""
+    interval = one.evidence.interval
+    if interval is None:
+        return one
+    return replace(one, evidence=replace(one.evidence, interval=(interval[0], end(interval[1]))))
+
+
+def _concluded(
+    one: FunctionComparison, found: Confirmation, rules: GateRules
+) -> FunctionComparison:
+    """Give a suspect the verdict of its second look; where there was none the first one stands."""
+    if found.outcome == "confirmed":
+        one = _regressed(one, rules)
+    elif found.outcome != "impossible" and one.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
+        word = Verdict.NOT_CONFIRMED
+        one = replace(one, verdict=word, row=Row.OPEN, why=None, fails=turns_red(word, rules))
+        one = _up_to(one, lambda upper: max(upper, 0.0))
+    return replace(one, confirmation=found)
