@@ -201,3 +201,24 @@ def test_a_plan_like_a_real_change_finds_what_it_says(
     like = planned(f"--like={data / AQUA}::{GPT_35}|{branch}")
     assert like == pytest.approx(found, abs=4)
     assert planned() > like + 7
+
+
+# --- llmeval doctor ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "condition", "said"),
+    [
+        (AQUA_4, f"{GPT_4}|chain_of_thought", "of 100 cases 45 passed and 4 missed in each trial"),
+        (AQUA, f"{GPT_35}|concise", "nothing to advise"),
+        (MCQ, f"{CHAIN}|t=1.6", "840 of 1000 trials errored"),
+        (EXTRACTION, f"{LLAMA}|C3_temp0.7", "nothing to advise"),
+    ],
+)
+def test_the_doctor_reads_recorded_answers(
+    data: Path, file: str, condition: str, said: str
+) -> None:
+    result = CliRunner().invoke(main, ["doctor", f"{data / file}::{condition}"])
+    assert said in result.output
+    assert result.exit_code == 0
+    assert len(result.output.splitlines()) <= 11

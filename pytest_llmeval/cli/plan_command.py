@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from pytest_llmeval.cli.arguments import (
 )
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.gate.advice import components_at
 from pytest_llmeval.gate.compare import changed_cases
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.judgement import pricing
@@ -47,7 +48,6 @@ from pytest_llmeval.stats.suite_size import (
     estimated_components,
     fallen,
     plan,
-    recorded_components,
 )
 from pytest_llmeval.transcripts.scan import HeaderStore
 
@@ -225,8 +225,6 @@ def _recorded(
     if not (wanted.is_typed or log):
         samples, typed = function.samples, "--drop (that of compare by --target)"
         note = note_on_scale(function.metric, samples, name="drop", drop=drop, typed=typed)
-    if log and acted is None:  # a single run: one factor for all cases
-        found = replace(found, between=0.0)
     return PlannedFunction(
         plan=wanted.plan(found, drop=drop, cases=cases, repeats=function.repeats),
         name=name,
@@ -250,7 +248,7 @@ def _components(
     if function.are_hits and drop >= mean:
         return f"its mean pass rate, {decimals(mean)}, cannot fall by {drop:g}"
     if acted is None:
-        return recorded_components(function.gains, drop=drop, pass_scores=function.are_hits)
+        return components_at(function, drop)
     cases = acted.get((function.function, function.metric), ())
     if not cases:
         return "--like: no case of it is on both sides with other replies"

@@ -1,4 +1,4 @@
-"""``llmeval list``, ``show``, ``history``, ``compare``, ``selfcheck``: recorded runs."""
+"""``llmeval list``, ``show``, ``history``, ``compare``: recorded runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from click.core import ParameterSource
 
 from pytest_llmeval.cli.arguments import (
     Home,
-    chosen,
-    function_option,
     home_option,
     ini_renames,
     ini_settings,
@@ -23,7 +21,6 @@ from pytest_llmeval.cli.arguments import (
     rule,
 )
 from pytest_llmeval.cli.pages import (
-    echo,
     echo_lines,
     page_of_output,
     verbose_option,
@@ -31,7 +28,6 @@ from pytest_llmeval.cli.pages import (
     write_files,
 )
 from pytest_llmeval.cli.reading_commands import full_option, show_case
-from pytest_llmeval.gate.compare import compare_halves
 from pytest_llmeval.gate.describe import History, history_of
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.judging import judged
@@ -48,7 +44,6 @@ from pytest_llmeval.reports.terminal.listing import (
     listed_runs,
     mixed_branches,
 )
-from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
 from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
@@ -67,11 +62,9 @@ from pytest_llmeval.settings import (
     choice_of,
     share,
 )
-from pytest_llmeval.stats.selfcheck import self_check
 
 DEFAULTS = GateRules()
 SHOWN = ("html_mb", "show_texts")  # settings of reports
-RECORD_SOME = "Record some: pytest --llm-repeats=5"
 NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
 
 
@@ -292,42 +285,3 @@ def _own_rules(run: Run) -> dict[str, Any]:
     recorded = {name: run.rules.get(name) for name in ("accept_gone", "accept")}
     lines = {name: each for name, each in recorded.items() if isinstance(each, tuple)}
     return lines | ({"edited": "compare"} if run.rules.get("edited") == "compare" else {})
-
-
-@click.command("selfcheck")
-@click.argument("reference", metavar="RUN")
-@rule("alpha", "How often it may fail by bad luck")
-@function_option
-@metric_options
-@home_option
-def selfcheck_command(
-    reference: str, home: Home, *, alpha: float, name: str | None, **typed: Any
-) -> None:
-    """Compare a run with itself to count false alarms.
-
-    The trials of each case are dealt at random to two runs, again and again, and the two are
-    compared. The first half of the trials is compared with the second, too. Exit 1 if there are
-    more false alarms than --alpha allows, or if the scores drift. RUN is what compare takes for B.
-    """
-    found = home.find_run(reference, **typed)
-    warn(found.notes)
-    run = found.run
-    compared = compare_halves(run, alpha=alpha, cost_of=pricing({}))
-    halves = {(half.function, half.metric): half for half in compared}
-    checks = [
-        Checked(
-            function=function,
-            check=self_check(function.gains, function.units, alpha=alpha),
-            halves=halves.get((function.function, function.metric)),
-        )
-        for function in chosen(run, name)
-    ]
-    click.echo(found.named)
-    echo(selfcheck_lines(checks, alpha=alpha))
-    if not any(checked.check for checked in checks):
-        raise click.UsageError(
-            "no case has two scored trials to deal. "
-            + ("Add repeats to it" if found.is_table else RECORD_SOME)
-        )
-    if any(checked.cries_wolf(alpha) or checked.drifts for checked in checks):
-        raise SystemExit(1)

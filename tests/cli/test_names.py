@@ -79,6 +79,7 @@ def names_of_runs(repository: Repository) -> dict[str, str]:
         "diff t2 RUN OTHER",
         "cache why t2 --run=RUN",
         "plan RUN",
+        "doctor RUN",
         "selfcheck RUN",
     ],
 )

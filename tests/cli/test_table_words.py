@@ -42,7 +42,7 @@ def every_face(path: str) -> dict[str, str]:
         r"<(style|script).*?</\1>|<[^>]*>", " ", faces["--html"], flags=re.DOTALL
     )
     faces["show"], faces["plan"] = told("show", pair[1]), told("plan", pair[0])
-    return faces | {"selfcheck": told("selfcheck", pair[1])}
+    return faces | {name: told(name, pair[1]) for name in ("selfcheck", "doctor")}
 
 
 SIZES = (5e-324, 1e-310, 1e-200, 1e-160, 1e-12, 1.0, 1e12, 1e77, 1e99)
@@ -163,7 +163,7 @@ def latencies(folder: Path) -> str:
 
 def test_show_plan_and_selfcheck_take_a_direction(tmp_path: Path) -> None:
     name = f"{latencies(tmp_path)}::B"
-    for command in ("show", "plan", "selfcheck"):
+    for command in ("show", "plan", "selfcheck", "doctor"):
         assert "--better latency_ms=lower" in told(command, name)
         assert "latency_ms higher is taken" not in told(
             command, name, "--better", "latency_ms=lower"

@@ -43,6 +43,30 @@ def test_a_run_has_too_little_to_plan_from(bench: Bench) -> None:
     assert bench.exit == 0
 
 
+def test_what_the_doctor_says_can_be_typed(bench: Bench) -> None:
+    bench.project.run("-q", "--llm-repeats=1")
+    printed = bench.llmeval("doctor")
+    assert "each case has one trial" in printed, printed
+    bench.type(taken(printed, r"(pytest --llm-repeats=5)"))
+
+    printed = bench.llmeval("doctor", "--target=0.01")
+    assert "each case has one trial" not in printed
+    assert "finds a drop of 0.01" in printed, printed
+    planned = bench.type(taken(printed, r"(llmeval plan last \S+ --drop=0.01)"))
+    assert bench.exit == 0, planned
+
+
+def test_a_case_that_the_doctor_names_is_shown(bench: Bench) -> None:
+    bench.commit(app='PROMPT = "Say yes to {case}. rate=1.0"\n')
+    bench.session("--llm-repeats=3")
+    printed = bench.llmeval("doctor")
+    assert "show no small change" in printed, printed
+    shown = bench.type(taken(printed, r"(llmeval show last '\S+')"))
+    assert bench.exit == 0, shown
+    bench.type(taken(printed, r"bring nothing (pytest --llm-repeats=1)"))
+    assert bench.exit == 0
+
+
 def test_one_case_of_a_run_that_is_like_its_baseline_is_named(bench: Bench) -> None:
     bench.session()
     bench.topic()

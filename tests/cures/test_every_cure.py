@@ -29,9 +29,16 @@ TABLES = "cures/test_commands.py::test_tables_that_lack_scores"
 UNKNOWN_MODULE = "cures/test_sessions.py::test_a_module_that_git_does_not_know"
 SEVERAL = "cures/test_commands.py::test_a_table_of_several_metrics_or_columns"
 HIDDEN = "cures/test_sessions.py::test_a_file_at_which_git_does_not_look"
+DOCTOR = "cures/test_commands.py::test_what_the_doctor_says_can_be_typed"
+NAMED = "cures/test_commands.py::test_a_case_that_the_doctor_names_is_shown"
 FRESH = "plugin/test_tries.py::test_the_command_asks_for_fresh_trials_of_both_sides"
 # By a part of the message: the test that takes it out of what was printed, and types it.
 TYPES = {
+    "pytest --llm-repeats={repeats}": DOCTOR,
+    "llmeval plan {run} --function=": DOCTOR,
+    "pytest --llm-repeats=5": DOCTOR,
+    "pytest --llm-repeats=1": NAMED,
+    "llmeval show {run}": NAMED,
     "is a symbolic link": "cures/test_models.py::test_a_folder_of_the_store_that_is_a_link",
     "Pay for it once": "cures/test_models.py::test_replies_that_are_not_stored",
     "is reached. Raise it": "cures/test_models.py::test_replies_that_are_not_stored",
@@ -163,6 +170,7 @@ REASONS = {
     "no reply within": "names the option that set the limit",
     "is never kept": "says what the modes of the cache do",
     "(fails the build": "names the option that failed the build",
+    "{again} --llm-cache=refresh": "takes a provider that moved; the mode is typed by others",
     "--llm-cache=refresh draws": "says what the mode does",
     "--llm-cache=off replays": "says what the mode does",
     "that of compare by --target": "names the option that is turned",

@@ -31,13 +31,13 @@ def typed(command: str) -> Result:
 
 def test_every_command_of_the_page_works(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.path)
-    *plans, until, selfcheck = commands(PAGE)
-    others = [*plans, selfcheck]
+    *plans, until, doctor = commands(PAGE)
+    others = [*plans, doctor]
     assert [command.split()[1] for command in (*others, until)] == [
         "plan",
         "plan",
         "plan",
-        "selfcheck",
+        "doctor",
         "until",
     ]
 

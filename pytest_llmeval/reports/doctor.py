@@ -1,0 +1,124 @@
+"""Advice on a suite in words, each piece with a figure and the line to type."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_llmeval.gate.advice import Advice, Trouble
+from pytest_llmeval.reports.formats import case_name, label, short
+from pytest_llmeval.reports.json_report import dumped
+
+_MOST_REPEATS = 30  # more cases are cheaper
+_NAMED = 2
+_SHOW, _SHOW_CASE = "llmeval show {run}", "llmeval show {run} {case}"
+_PLAN = "llmeval plan {run} --function={function} --drop={target:g}"
+_REPEATS, _REFRESH = "pytest --llm-repeats={repeats}", "{again} --llm-cache=refresh"
+_TYPED: Mapping[Trouble, str] = {
+    Trouble.ERRORED: "{again}",
+    Trouble.DRIFTS: _REFRESH,
+    Trouble.FALSE_ALARMS: _REPEATS,
+    Trouble.UNEXPECTED: _REFRESH,
+    Trouble.IDENTICAL: "pytest --llm-repeats=1",
+    Trouble.UNREPEATED: "pytest --llm-repeats=5",
+    Trouble.BLIND: _REPEATS,
+    Trouble.SETTLED: _SHOW_CASE,
+    Trouble.NOISE_OF_ONE: _SHOW_CASE,
+    Trouble.TOGETHER: '@llm_eval(gate="{kept}")',
+}
+_SENTENCES: Mapping[Trouble, str] = {
+    Trouble.ERRORED: "{errored} of {trials} trials errored{why}",
+    Trouble.DRIFTS: "its repeats differ by more than chance explains (p {p:.1g}): the provider "
+    "changed meanwhile",
+    Trouble.FALSE_ALARMS: "one of two runs dealt from its trials was called worse in {rate:.1%}, "
+    "where {level:.1%} are promised: trust no single alarm",
+    Trouble.UNEXPECTED: "the mean of {cases} cases asked the same again is {mean:.4g}, and an "
+    "earlier run let expect [{low:.4g}, {high:.4g}]: one of both was recorded on an odd day",
+    Trouble.IDENTICAL: "all {repeats} trials of each case got one reply, as by temperature 0 or a "
+    "fixed seed: {waste:.0%} of its calls bring nothing",
+    Trouble.UNREPEATED: "each case has one trial, so that nobody can tell chance from a drop of "
+    "{target:g}",
+    Trouble.BLIND: "finds a drop of {target:g} in {power:.0%} of builds; {more} more cases"
+    "{or_repeats} would find it in 80%",
+    Trouble.SETTLED: "of {cases} cases {passed} passed and {missed} missed in each trial, at "
+    "{share:.0%} of its {calls}: such cases show no small change",
+    Trouble.NOISE_OF_ONE: "{case}{tied} has {share:.0%} of the noise of {units} independent cases",
+    Trouble.TOGETHER: "moves with {other} (r {r:.2f}), and both share the level for one answer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """The run that is advised on, as people name it.
+
+    Attributes:
+        reference: what was typed for it.
+        named: its kind and id, and how much was looked at.
+        is_table: it is a score table, of which nobody can type ``pytest``.
+        again: how to type its session again.
+    """
+
+    reference: str
+    named: str
+    is_table: bool
+    again: str
+
+    @property
+    def calls(self) -> str:
+        """What its trials cost."""
+        return "trials" if self.is_table else "calls"
+
+
+def advice_lines(pieces: Sequence[Advice], patient: Patient) -> Iterator[str]:
+    """Word the advice, the most useful first."""
+    yield f"{patient.named}{'' if pieces else ': nothing to advise'}"
+    for number, piece in enumerate(pieces, start=1):
+        text, typed = _worded(piece, patient)
+        yield f"{number}. {text}"
+        yield f"   {typed}"
+
+
+def advice_entries(pieces: Sequence[Advice], patient: Patient) -> list[dict[str, Any]]:
+    """Write the advice as ``--json``; docs/report-format.md tells its keys."""
+    words = [_worded(piece, patient) for piece in pieces]
+    return [
+        {
+            "trouble": piece.trouble,
+            "function": piece.scores.function,
+            "metric": piece.scores.metric,
+            "others": [label(one) for one in piece.others],
+            "gain": piece.gain,
+            "figures": dumped(piece.figures),
+            "text": text,
+            "type": typed,
+        }
+        for piece, (text, typed) in zip(pieces, words, strict=True)
+    ]
+
+
+def _worded(piece: Advice, patient: Patient) -> tuple[str, str]:
+    """Return the sentence, and the line to type."""
+    scores, words = piece.scores, {"why": "", "or_repeats": "", "case": "", **piece.figures}
+    words |= {"run": shlex.quote(patient.reference), "again": patient.again}
+    words |= {"function": shlex.quote(short(scores)), "calls": patient.calls}
+    cases, repeats = words.get("cases") or 0, words.get("repeats")
+    words["more"] = cases or "over a million"
+    if words.get("reason"):
+        words["why"] = f", most by {words['reason']}"
+    if repeats is not None:
+        words["or_repeats"] = f" or {repeats} repeats on both sides"
+    if "first" in words:
+        words["case"] = case_name(words["first"], scores.function, short(scores))
+        words["tied"] = f" with {cases - 1} tied to it" if cases > 1 else ""
+    text = f"{label(scores)}: {_SENTENCES[piece.trouble].format(**words)}"
+    if piece.others:
+        names = ", ".join(label(one) for one in piece.others[:_NAMED])
+        further = len(piece.others) - _NAMED
+        text = f"{text} (also {names}{f' and {further} more' if further > 0 else ''})"
+    typed = _TYPED[piece.trouble]
+    many = piece.trouble is Trouble.BLIND and (repeats is None or repeats > _MOST_REPEATS)
+    if patient.is_table or many:
+        typed = _PLAN if "target" in words else _SHOW
+    return text, typed.format(**words | {"case": shlex.quote(words["case"])})
