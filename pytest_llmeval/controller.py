@@ -19,6 +19,7 @@ from pytest_llmeval.engine.run_header import Choice, untracked
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.eval_process import EvalProcess
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.judging import EarlyJudge
 from pytest_llmeval.pytest_options import PARSER, ci_of, environ_of
 from pytest_llmeval.records import CaseResult, Run
 from pytest_llmeval.refusal import ENDED_BY_PYTEST, report_refusal, usage_error
@@ -119,6 +120,13 @@ class Controller(EvalProcess):
         planned = None if self._session is None else self._session.planned
         found = [] if planned is None else [planned.baseline, planned.anchor]
         return [(one.run, one.path) for one in found if one is not None and one.run.cases]
+
+    def early_judge(self, opening: Run) -> EarlyJudge | None:
+        """Return the judge of functions whose trials are made; None where none is wanted."""
+        planned = None if self._session is None else self._session.planned
+        if planned is None or not planned.settings.gate.sequential or not any(planned.recorded):
+            return None
+        return EarlyJudge(planned, opening)
 
     def header(self) -> list[str]:
         """Name the baseline."""

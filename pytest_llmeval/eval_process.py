@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_llmeval.engine.earlier_runs import (
+    COMPARED_KEY,
     draws_to_replay,
     missed_before,
     refuse_foreign_runs,
@@ -21,6 +22,7 @@ from pytest_llmeval.engine.earlier_runs import (
 from pytest_llmeval.engine.install import install
 from pytest_llmeval.engine.marker import case_id, empty_note, is_eval, ordinary_note
 from pytest_llmeval.engine.run_header import Choice, typed_selection
+from pytest_llmeval.engine.schedule.rounds import JudgesEarly
 from pytest_llmeval.engine.workers import (
     report_hooks,
     send_files,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 _MISSED = "the cases that missed a trial or moved when they last ran (--llm-missed)"
 _NONE_KNOWN = "no run of this branch is stored (--llm-missed)"
+_SPLIT = "no early looks: xdist deals the cases of a function to several workers"
 _NONE_MISSED = "no case missed a trial or moved when it last ran (--llm-missed)"
 
 
@@ -143,15 +146,27 @@ class EvalProcess:
         models = model_session(config)
         earlier = [run for run, _ in self.earlier_runs()]
         models.replies.prefer(*draws_to_replay(config, settings, earlier=earlier))
-        wording = self.progress_line
         return install(
-            session, items, settings=settings, models=models, choice=choice, wording=wording
+            session,
+            items,
+            settings=settings,
+            models=models,
+            choice=choice,
+            wording=self.progress_line,
+            early_judge=self.early_judge,
         )
 
     @staticmethod
     def progress_line(progress: Progress, *, width: int) -> str:
         """Word the live line, which no worker shows."""
         return ""
+
+    def early_judge(self, opening: Run) -> JudgesEarly | None:
+        """Return the judge of functions whose trials are made, for a run that begins."""
+        worker: dict[str, list[str]] = getattr(self._config, "workerinput", {})
+        if self._settings.gate.sequential and worker.get(COMPARED_KEY):
+            model_session(self._config).notes.append(_SPLIT)
+        return None
 
     def earlier_runs(self) -> list[tuple[Run, Path]]:
         """List the baseline and the anchor, and their files; a worker is told their files."""

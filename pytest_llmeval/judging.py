@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -15,6 +15,7 @@ from pytest_llmeval.errors import SettingsError, listed_names
 from pytest_llmeval.gate.accepted import notes_on_accepted
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.describe import describe, missed_throughout, oddities
+from pytest_llmeval.gate.early_stopping import family_size, is_settled
 from pytest_llmeval.gate.results import (
     MOST_NAMED,
     Comparison,
@@ -23,8 +24,9 @@ from pytest_llmeval.gate.results import (
     Row,
     Why,
 )
+from pytest_llmeval.gate.scoring import measured
 from pytest_llmeval.judgement import Judgement, pricing
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import Run, only_functions
 from pytest_llmeval.runs.keyless import find_keyless, gone_unjudged, without_keyless
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import renames_to_nothing, under_new_names
@@ -60,6 +62,51 @@ def judged(planned: Judgement, run: Run, *, not_run: Mapping[str, int] | None = 
     return replace(judging.found, could_not_judge=why, comparison=comparison, anchored=anchored)
 
 
+class EarlyJudge:
+    """The judge of the functions of a session, while their trials are made.
+
+    A function is settled where each comparison of it is, that with the anchor too.
+
+    Args:
+        planned: the facts from before the run.
+        opening: the run that begins.
+
+    Attributes:
+        functions: those of the baseline and of the anchor, by their names here.
+    """
+
+    def __init__(self, planned: Judgement, opening: Run) -> None:
+        self._planned, self._opening = planned, opening
+        self._rules = planned.settings.gate
+        others = _Judging(planned, opening).others
+        # before a function has trials, the other run tells which metrics it records
+        self._families = {
+            one.id: family_size(one, replace(opening, trials=one.trials), self._rules)
+            for one in others
+        }
+        self.functions = {case.function for one in others for case in one.cases}
+
+    def is_settled(self, run: Run, *, repeats: Sequence[int]) -> bool:
+        """Tell whether one function needs no more trials.
+
+        Args:
+            run: with the cases of the function, and their trials so far.
+            repeats: the planned looks up to this one.
+        """
+        judging = _Judging(self._planned, replace(self._opening, trials=run.trials))
+        function, cost_of = {run.cases[0].function}, pricing(self._planned.settings.prices)
+        found = []
+        for other in judging.others:
+            sides = (only_functions(side, function) for side in judging.sides(other))
+            before, answered = (measured(side, cost_of=cost_of) for side in sides)
+            family = self._families[other.id]
+            found += [
+                is_settled(before, answered, self._rules, repeats=repeats, family=family)
+                for _ in before.cases[:1]
+            ]
+        return bool(found) and all(found)
+
+
 class _Judging:
     """The judgement on a run, as far as it is found, step by step."""
 
@@ -80,6 +127,11 @@ class _Judging:
     @property
     def _main(self) -> Run | None:
         return self.found.runs[0]
+
+    @property
+    def others(self) -> list[Run]:
+        """The runs that this one is compared with."""
+        return [one.run for one in (self.found.baseline, self.found.anchor) if one]
 
     def _rename(self, recorded: tuple[Baseline | None, Baseline | None]) -> None:
         """Rename the baselines' cases, now that the cases that are still here are known."""
@@ -122,9 +174,8 @@ class _Judging:
             baseline: the other one.
             main: where the other one is the anchor, the baseline proper.
         """
-        sides, keyless = (baseline, self._run), self.found.keyless
-        before, answered = (without_keyless(side, self._run, keyless) for side in sides)
-        if keyless and not (before.cases or answered.cases):
+        before, answered = self.sides(baseline)
+        if self.found.keyless and not (before.cases or answered.cases):
             return None
         return compare(
             before,
@@ -135,6 +186,12 @@ class _Judging:
             lost=self.found.lost,
             main=main,
         )
+
+    def sides(self, other: Run) -> tuple[Run, Run]:
+        """Return another run and this one without the cases that lack a key."""
+        both = (other, self._run)
+        before, answered = (without_keyless(one, self._run, self.found.keyless) for one in both)
+        return before, answered
 
     @property
     def _functions(self) -> tuple[FunctionComparison, ...]:

@@ -278,7 +278,8 @@ class Progress:
     """The progress of a session.
 
     Attributes:
-        done: trials that ended, of ``total``.
+        done: trials that ended, of ``total``, or of fewer if ``may_stop``: functions are looked at
+            early.
         made: calls of these trials that were paid for; ``replayed`` the others.
         in_flight: trials that are under way, None where other processes run them.
         seconds_left: at the latest rate, None if there is none yet.
@@ -287,6 +288,7 @@ class Progress:
 
     done: int
     total: int
+    may_stop: bool = False
     made: int = 0
     replayed: int = 0
     in_flight: int | None = None
@@ -569,6 +571,7 @@ class CaseResult:
         headline: first line of the first failure that scored, else of the first.
         serial: why its trials ran one after the other, "" if they overlapped.
         is_ordinary: the case asked nothing and missed throughout, as an ordinary test does.
+        looks: of its function, as in ``Run.looks``; None if that was not looked at early.
         opening: the run that begins; on the first result of a process.
         total: trials that this process will run; likewise.
     """
@@ -584,6 +587,7 @@ class CaseResult:
     headline: str = ""
     serial: str = ""
     is_ordinary: bool = False
+    looks: int | None = None
     opening: Run | None = None
     total: int = 0
     news: News = News()

@@ -169,8 +169,10 @@ class EvalSession:
         opening = self._opening
         if opening is None:
             return None
+        looks = {one.function: one.looks for one in self._cases.values() if one.looks is not None}
         ran = (self._cases.get(case.id) for case in opening.cases)
-        trials = [() if one is None else one.trials for one in ran]
+        # a skipped case may have been reported before its function stopped, with more trials
+        trials = [() if one is None else one.trials[: looks.get(one.function)] for one in ran]
         ended = list(map(len, trials)) == [case.repeats for case in opening.cases]
         return replace(
             opening,
@@ -182,6 +184,7 @@ class EvalSession:
             # cases in a file that could not be read were not counted
             collected=None if self.saw_collection_error else opening.collected,
             compared_with=self._baseline_id(),
+            looks=looks,
             trials=tuple(chain.from_iterable(trials)),
         )
 

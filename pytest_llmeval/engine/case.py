@@ -151,6 +151,7 @@ class CaseRunner:
             headline=headline,
             serial=self.trials.serial or held_for,
             is_ordinary=self._is_ordinary,
+            looks=self.trials.looks,
         )
 
     def notes(self) -> Iterator[tuple[str, str]]:
@@ -190,7 +191,7 @@ class CaseRunner:
                 message=excinfo.typename,
                 in_setup=not skipped,
             )
-            for index in range(self.trials.repeats)
+            for index in range(self.trials.looks or self.trials.repeats)
         ]
         self.trials.stand_in([Ended(record=record, in_setup=True) for record in records])
 

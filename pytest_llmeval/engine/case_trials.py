@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -42,7 +42,10 @@ class CaseTrials:
         hooks: those of its trials.
         parameters: of which each trial has its own.
         running: by index.
-        unplanned: indices of the trials that are yet to be started.
+        due: trials of lower indices may begin so far, all unless the function runs in rounds.
+        awaits_look: more may begin after the function was looked at.
+        looks: after how many repeats the function stopped, or will end; None if it was not looked
+            at.
         calls: how many were paid for and how many replayed, by the index of each trial that has
             ended. Kept when trials are forgotten: whoever runs again replays what this session
             bought.
@@ -52,7 +55,9 @@ class CaseTrials:
     def __init__(self, spec: Eval, *, serial: str, signature: Hashable, hooks: TrialHooks) -> None:
         self.spec = spec
         self.item = spec.item
-        self.repeats = spec.case.repeats
+        self.repeats = self.due = spec.case.repeats
+        self.awaits_look = False
+        self.looks: int | None = None
         self.serial = serial
         self.signature = signature
         self.hooks = hooks
@@ -71,7 +76,12 @@ class CaseTrials:
         """Start afresh, for a rerun."""
         self.running: dict[int, RunningTrial] = {}
         self._ended: dict[int, Ended] = {}
-        self.unplanned: Iterator[int] = iter(range(self.repeats))
+        self._begun = 0
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether a trial may begin now."""
+        return self._begun < self.due
 
     @property
     def inherited(self) -> PutOnItem:
@@ -139,15 +149,21 @@ class CaseTrials:
     @property
     def all_ended(self) -> bool:
         """Whether nothing is left to run."""
-        return len(self._ended) == self.repeats
+        return self.due_have_ended and not self.awaits_look
+
+    @property
+    def due_have_ended(self) -> bool:
+        """Whether all trials ended that may begin so far."""
+        return len(self._ended) >= self.due
 
     @property
     def first_is_set_up(self) -> bool:
         """Whether the first trial has its fixtures, or failed to get them."""
         return 0 in self._ended or (0 in self.running and self.running[0].thread.left_setup)
 
-    def begin(self, index: int, *, overlaps: bool, ready: Ready[TrialThread]) -> RunningTrial:
-        """Make a trial."""
+    def begin(self, *, overlaps: bool, ready: Ready[TrialThread]) -> RunningTrial:
+        """Make the next trial."""
+        index, self._begun = self._begun, self._begun + 1
         trial = self.running[index] = RunningTrial(
             self.spec,
             index,

@@ -112,8 +112,7 @@ class EngineHooks:
             result = yield
         if runner is not None and runner.outcome is None:
             # A plugin passed the case over: what ran ahead of it is no result.
-            self._scheduler.cancel(item)
-            runner.trials.forget()
+            self._scheduler.pass_over(item)
         if runner is not None:
             runner.trials.end_protocol()
         return result

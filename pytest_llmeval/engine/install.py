@@ -30,6 +30,7 @@ from pytest_llmeval.engine.schedule.overlap import (
     signature,
 )
 from pytest_llmeval.engine.schedule.progress import Wording, show_progress
+from pytest_llmeval.engine.schedule.rounds import JudgesEarly, rounds_of
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial.followers import followers, needs_protocol
 from pytest_llmeval.engine.trial.put_on_item import TrialHooks
@@ -55,8 +56,18 @@ def install(
     models: ModelSession,
     choice: Choice,
     wording: Wording,
+    early_judge: Callable[[Run], JudgesEarly | None],
 ) -> Run:
     """Make every item under the marker run its trials; return the run that begins.
+
+    Args:
+        session: after collection.
+        items: what other plugins chose.
+        settings: of the session.
+        models: all that the session holds of models.
+        choice: how the cases were chosen.
+        wording: puts progress into a line.
+        early_judge: makes the judge of the run that begins; None for no early looks.
 
     Raises:
         SettingsError: an item or a setting is impossible, or a private part of pytest is gone.
@@ -65,9 +76,7 @@ def install(
     _require_parts(session, items)
     models.check_settings()
     _keep_from_fakes()
-    masking = ExitStack()
-    masking.enter_context(masked_logs())
-    config.add_cleanup(masking.close)
+    _mask_keys(config)
     evals = _read_evals(items, settings)
     opening = _opening(config, evals, settings=settings, choice=choice)
     given = {one.case.parameters: one.item.callspec.params for one in evals if one.case.parameters}
@@ -87,6 +96,8 @@ def install(
         ),
         wording=wording,
     )
+    judge, notes = early_judge(opening), models.notes
+    scheduler.run_in_rounds(rounds_of(trials.values(), session, opening, judge=judge, notes=notes))
     runners = [CaseRunner(case, scheduler=scheduler) for case in trials.values()]
     hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
     config.pluginmanager.register(hooks, "llmeval-engine")
@@ -103,6 +114,13 @@ def _read_evals(items: Iterable[pytest.Item], settings: Settings) -> list[Eval]:
     _refuse_twins(evals)
     _check_keys(evals)
     return evals
+
+
+def _mask_keys(config: pytest.Config) -> None:
+    """Mask keys in what is logged, until the session ends."""
+    masking = ExitStack()
+    masking.enter_context(masked_logs())
+    config.add_cleanup(masking.close)
 
 
 def _keep_from_fakes() -> None:

@@ -7,7 +7,7 @@ is next is decided by whoever gives the baton up, the session or a trial, in its
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -22,6 +22,7 @@ from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import Abilities
 from pytest_llmeval.engine.schedule.overlap import Lookahead
 from pytest_llmeval.engine.schedule.progress import ProgressDisplay
+from pytest_llmeval.engine.schedule.rounds import Rounds
 from pytest_llmeval.engine.schedule.turns import Turns
 from pytest_llmeval.engine.trial.clone import forget_finalizers
 from pytest_llmeval.engine.trial.trial import RunningTrial
@@ -75,6 +76,8 @@ class Scheduler:
         self._limit = limit
         compares = session.config.option.llm_baseline and not hasattr(session.config, "workerinput")
         self._ahead = _libraries_of_gate() if compares else []
+        self._rounds: Mapping[str, Rounds] = {}  # by function
+        self._due: list[Rounds] = []  # of which a round has ended, and the session is to look
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
         self._head: CaseTrials | None = None  # the case whose turn it is, while trials run
         self._until: Callable[[], bool] | None = None  # what is waited for
@@ -97,7 +100,8 @@ class Scheduler:
         calls = [of_trial for trials in self._cases for of_trial in trials.calls.values()]
         return Progress(
             done=len(calls),
-            total=sum(trials.repeats for trials in self._cases),
+            total=sum(one.repeats if one.awaits_look else one.due for one in self._cases),
+            may_stop=any(trials.awaits_look for trials in self._cases),
             made=sum(made for made, _ in calls),
             replayed=sum(replayed for _, replayed in calls),
             in_flight=len(self._flight),
@@ -128,13 +132,20 @@ class Scheduler:
             raise self._escaped[head.item]
         if self.display is not None:
             self.display.turn()
-        if head.serial and not self._flight:
+        if self._due:
+            self.turns.put_back()
+            self._due.pop().look()
+        elif head.serial and not self._flight:
             self._run_inline(head)
         else:
             if (pump := self._ready.pump) is not None and pump.is_due:
                 self.turns.put_back()  # a loop runs others' callbacks as well
                 pump.breathe()
-            thread = self._startable_or_ready(head) or self._wait_for_one()
+            thread = self._startable_or_ready(head)
+            if thread is None and head.awaits_look and not self._flight:
+                self._rounds[head.spec.case.function].give_up()  # nobody would end the round
+                return
+            thread = thread or self._wait_for_one()
             if thread is not None:
                 self._step(thread)
 
@@ -150,7 +161,7 @@ class Scheduler:
                 self._left.append(thread)
                 return None
             head, until = self._head, self._until
-            if self._baton.is_wanted or head is None or until is None or self._escaped:
+            if self._baton.is_wanted or head is None or until is None or self._escaped or self._due:
                 return None
             is_away_for_long = self._baton.seconds_away > LONGEST_AWAY
             is_loop_due = self._ready.pump is not None and self._ready.pump.is_due
@@ -239,7 +250,7 @@ class Scheduler:
 
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread."""
-        trial = trials.begin(next(trials.unplanned), overlaps=False, ready=self._ready)
+        trial = trials.begin(overlaps=False, ready=self._ready)
         self.alone = trial
         try:
             with self.turns.inline(trial.item, trial.clone):
@@ -293,23 +304,35 @@ class Scheduler:
             return None  # it could not run free, and would keep the baton where it blocks
         following = () if self._escaped else self._following(head)
         for trials in chain((head,), following):
-            index = next(trials.unplanned, None)
-            if index is not None:
-                trial = trials.begin(index, overlaps=True, ready=self._ready)
+            if trials.may_begin:
+                trial = trials.begin(overlaps=True, ready=self._ready)
                 self.turns.prepare(trial.thread, trial.item)
                 self._flight[trial.thread] = _InFlight(trial, trials)
                 return trial.thread
         return None
 
     def _following(self, head: CaseTrials) -> Iterator[CaseTrials]:
-        """Give the cases after one while they may overlap it; stop at the first that may not."""
-        for item in self.lookahead.after(head.item):
-            trials = self._case_of.get(item)
-            if trials is None or trials.serial or trials.signature != head.signature:
-                return
-            if not trials.is_set_up:
-                return  # not before its own setup phase
-            yield trials
+        """Give the cases after one while they may overlap it; stop at the first that may not.
+
+        Of a function that runs in rounds it gives only the first of which a trial may begin: the
+        others wait, all together, and to walk over them would cost each start as much.
+        """
+        last: pytest.Item | None = head.item
+        while last is not None:
+            following, last = self.lookahead.after(last), None
+            for item in following:
+                trials = self._case_of.get(item)
+                if trials is None or trials.serial or trials.signature != head.signature:
+                    return
+                rounds = self._rounds.get(trials.spec.case.function)
+                if rounds is not None:
+                    trials, last = rounds.next_case(), rounds.last
+                if trials is not None:
+                    if not trials.is_set_up:
+                        return  # not before its own setup phase
+                    yield trials
+                if last is not None:
+                    break
 
     def _step(self, thread: TrialThread) -> None:
         """Give a trial its turn, and those to which it passes the baton on."""
@@ -339,6 +362,9 @@ class Scheduler:
         trial, trials = self._flight[thread]
         trials.finished(trial)
         del self._flight[thread]
+        rounds = self._rounds.get(trials.spec.case.function)
+        if rounds is not None and rounds.is_due():
+            self._due.append(rounds)
         if thread.swapped:
             self.turns.process.guard.take()  # it may have left something for good
             self.hold_serial(trials.spec.case.function, thread.swapped)
@@ -349,6 +375,20 @@ class Scheduler:
         for trials in self._cases:
             if trials.spec.case.function == function:
                 trials.serial = trials.serial or reason
+        if function in self._rounds:
+            self._rounds[function].give_up("its trials run one after the other")
+
+    def run_in_rounds(self, rounds: Iterable[Rounds]) -> None:
+        """Run functions in rounds."""
+        self._rounds = {one.function: one for one in rounds}
+
+    def pass_over(self, item: pytest.Item) -> None:
+        """Go on without a case of which no trial counts, as a plugin took over its turn."""
+        self.cancel(item)
+        trials = self._case_of[item]
+        trials.forget()
+        if trials.spec.case.function in self._rounds:
+            self._rounds[trials.spec.case.function].leave(trials)
 
     def _let_go(self, thread: TrialThread) -> None:
         """See to a trial that ended otherwise than by its result."""

@@ -114,7 +114,8 @@ def progress_line(progress: Progress, *, width: int) -> str:
         progress: how far the session is.
         width: columns that may be filled.
     """
-    parts = [f"llm evals: {progress.done}/{progress.total} trials"]
+    most = "at most " if progress.may_stop else ""
+    parts = [f"llm evals: {progress.done}/{most}{progress.total} trials"]
     if progress.seconds_left is not None:  # the part that most people want, so it is cut off last
         parts.append(f"{_duration(progress.seconds_left)} left")
     if progress.holding_back:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -61,16 +61,23 @@ class Case:
         serial: str = "",
         signature: object = "",
         is_set_up: bool = True,
+        function: str = "",
     ) -> None:
         self.item, self.bodies = Node(name), bodies
-        self.spec = SimpleNamespace(case=SimpleNamespace(function=name))
+        self.spec = SimpleNamespace(case=SimpleNamespace(function=function or name))
         self.repeats, self.serial, self.signature = len(bodies), serial, signature
-        self.is_set_up = is_set_up
+        self.is_set_up, self.saw_others = is_set_up, False
         self.calls: dict[int, tuple[int, int]] = {}
-        self.unplanned: Iterator[int] = iter(range(len(bodies)))
+        self.due, self.begun, self.awaits_look = len(bodies), 0, False
+        self.looks: int | None = None
         self.running: dict[int, Trial] = {}
 
-    def begin(self, index: int, *, overlaps: bool, ready: Ready[TrialThread]) -> Trial:
+    @property
+    def may_begin(self) -> bool:
+        return self.begun < self.due
+
+    def begin(self, *, overlaps: bool, ready: Ready[TrialThread]) -> Trial:
+        index, self.begun = self.begun, self.begun + 1
         self.running[index] = Trial(self, index, overlaps=overlaps, ready=ready)
         return self.running[index]
 
@@ -79,8 +86,22 @@ class Case:
         del self.running[trial.index]
         trial.release()
 
+    @property
+    def due_have_ended(self) -> bool:
+        return len(self.calls) >= self.due
+
+    @property
+    def recorded(self) -> list[Any]:
+        trials = [SimpleNamespace(case=self.item.name, index=index) for index in self.calls]
+        return [SimpleNamespace(record=one, saw_others=self.saw_others) for one in trials]
+
+    ended = recorded
+
+    def forget(self) -> None:
+        self.calls, self.begun = {}, 0
+
     def have_ended(self) -> bool:
-        return len(self.calls) == self.repeats
+        return self.due_have_ended and not self.awaits_look
 
 
 def bench(*cases: Case, limit: int = 64, **options: object) -> Scheduler:
