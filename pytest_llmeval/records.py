@@ -283,7 +283,7 @@ class Progress:
         made: calls of these trials that were paid for; ``replayed`` the others.
         in_flight: trials that are under way, None where other processes run them.
         seconds_left: at the latest rate, None if there is none yet.
-        holding_back: names of the providers that want fewer calls, "" if none does.
+        holding_back: the last status of each provider that refuses calls now.
     """
 
     done: int
@@ -293,7 +293,7 @@ class Progress:
     replayed: int = 0
     in_flight: int | None = None
     seconds_left: float | None = None
-    holding_back: str = ""
+    holding_back: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

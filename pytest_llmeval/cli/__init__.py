@@ -14,27 +14,36 @@ from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.version import __version__
 
+_WIDEST = 66  # columns of a summary: 80 without the margin and the longest name
 USAGE_ERROR = 4  # pytest's exit code
-# Each command and its module: a command of its own needs not the imports of all.
-_MODULES = {
-    "init": "init_command",
-    "compare": "run_commands",
-    "list": "run_commands",
-    "show": "run_commands",
-    "history": "run_commands",
-    "tries": "tries_command",
-    "until": "until_command",
-    "plan": "plan_command",
-    "doctor": "doctor_command",
-    "selfcheck": "doctor_command",
-    "diff": "reading_commands",
-    "merge": "merge_command",
-    "prune": "prune_command",
-    "push": "store_commands",
-    "fetch": "store_commands",
-    "cache": "cache_commands",
+# Each command and its module, so that a command needs not the imports of all; in groups for --help.
+_GROUPS = {
+    "Every day": {
+        "init": "init_command",
+        "show": "run_commands",
+        "compare": "run_commands",
+        "diff": "reading_commands",
+        "tries": "tries_command",
+        "history": "run_commands",
+        "list": "run_commands",
+    },
+    "Plan and improve a suite": {
+        "plan": "plan_command",
+        "until": "until_command",
+        "doctor": "doctor_command",
+        "selfcheck": "doctor_command",
+    },
+    "CI and teams": {
+        "merge": "merge_command",
+        "push": "store_commands",
+        "fetch": "store_commands",
+    },
+    "What is kept": {
+        "cache": "cache_commands",
+        "prune": "prune_command",
+    },
 }
-
+_MODULES = {name: module for group in _GROUPS.values() for name, module in group.items()}
 _REMOVED = {
     "comment": "gh pr comment NUMBER --body-file evals.md --edit-last --create-if-none writes what "
     "--llm-report=evals.md left (docs/ci.md)",
@@ -57,6 +66,20 @@ class _Commands(Mapping[str, click.Command]):
 
 class _Door(click.Group):
     """A group of commands: a mistake is one line and pytest's exit code for usage errors."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in groups, those of every day first."""
+        width = max(map(len, _MODULES))
+        for heading, names in _GROUPS.items():
+            with formatter.section(heading):
+                commands = {name: self.commands[name] for name in names}
+                formatter.write_dl(
+                    [
+                        (name.ljust(width), command.get_short_help_str(_WIDEST))
+                        for name, command in commands.items()
+                        if not command.hidden
+                    ]
+                )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -97,8 +97,14 @@ def counted_comparisons(functions: Sequence[str], *, more: str = "") -> str:
         functions: the name of each comparison's function.
         more: a word before the noun.
     """
-    is_one_each = len(functions_of(functions)) == len(functions)
-    return counted(len(functions), more + ("function" if is_one_each else "comparison"))
+    kinds = functions_of(functions)
+    noun = "function" if len(kinds) == len(functions) else "comparison"
+    return counted(len(functions), more + ("metric" if kinds == {TABLE_FUNCTION} else noun))
+
+
+def kind_of(functions: Iterable[str]) -> str:
+    """Say what names in a column are: each metric of a score table is a function."""
+    return "metric" if functions_of(functions) == {TABLE_FUNCTION} else "test function"
 
 
 def functions_of(comparisons: Iterable[str]) -> set[str]:

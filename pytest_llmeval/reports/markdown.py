@@ -23,6 +23,7 @@ from pytest_llmeval.reports.formats import (
     functions_of,
     hits,
     is_own_hash,
+    kind_of,
     percent,
     recorded_by,
 )
@@ -165,11 +166,13 @@ def _lead(report: Report, functions: Sequence[ComparedFunction]) -> str:
 def _extent(report: Report, side: Side) -> str:
     """Say how many functions were compared, with which baseline, and whether in part alone."""
     names = [one.of.function for one in side.functions]
-    functions = len(functions_of(names))
+    is_table, functions = kind_of(names) == "metric", len(functions_of(names))
     keyless = report.keyless.cases if report.keyless else ()
     cases = report.run.cases - len(keyless) if report.run else 0
-    text = f"{counted(functions, 'function')} with {counted(cases, 'case')}"
-    if functions < len(names):
+    text = counted(cases, "case")
+    if not is_table:
+        text = f"{counted(functions, 'function')} with {text}"
+    if is_table or functions < len(names):
         text += f" in {counted_comparisons(names)}"
     if side.baseline is None:
         text += ", compared with nothing."
@@ -356,7 +359,8 @@ def _functions_table(
     """Put functions of a comparison in a table; the report has the level of their intervals."""
     interval = f"{percent(1 - 2 * report.settings.alpha)} interval"
     sides = _name(baseline.reference), "here"
-    heading = ("", "function", "changed", *sides, "difference", interval, "p")
+    noun = kind_of(one.of.function for one in functions).removeprefix("test ")
+    heading = ("", noun, "changed", *sides, "difference", interval, "p")
     shown = [(one, figures(one.of, target=report.settings.target)) for one in functions]
     rows = [[f"**{found.verdict}**", _name(one.label), *found[1:]] for one, found in shown]
     return _table(heading, rows)
@@ -373,7 +377,8 @@ def _means_table(functions: Sequence[DescribedFunction]) -> list[str]:
         ]
         for one in functions
     ]
-    return _table(["function", "cases", "mean", "interval"], rows)
+    noun = kind_of(one.of.function for one in functions).removeprefix("test ")
+    return _table([noun, "cases", "mean", "interval"], rows)
 
 
 def _cases_table(reference: str, cases: Sequence[tuple[AnyFunction, AnyMoved]]) -> list[str]:

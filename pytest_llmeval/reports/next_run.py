@@ -25,14 +25,15 @@ def both_again(judgement: Judgement, option: str) -> str:
     is_typed = found is not None and found.how not in _OF_NO_COMMIT and not settings.typed_model
     if found is None or found.run.commit is None or not is_typed:
         return f"run the baseline and then this once more, both with {option}"
-    words = ("pytest", *(judgement.typed or ()), f"--llm-baseline={settings.baseline}")
-    return shlex.join((*words, "--llm-on-missing=rerun-always", *option.split()))
+    typed = "".join(f" {shlex.quote(word)}" for word in judgement.typed or ())
+    baseline = shlex.quote(f"--llm-baseline={settings.baseline}")
+    return f"pytest{typed} {baseline} --llm-on-missing=rerun-always {option}"
 
 
 def to_decide(judgement: Judgement) -> str:
     """Say what to type to decide what is inconclusive; "" where repeats decide nothing."""
     comparison = judgement.comparison
-    if comparison is None or judgement.settings.session is None:
+    if comparison is None or not judgement.settings.session:
         return ""
     is_open = [one for one in comparison.functions if one.verdict is Verdict.INCONCLUSIVE]
     needed = {label(one): one.evidence.settle_repeats or 0 for one in is_open}

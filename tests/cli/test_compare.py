@@ -101,7 +101,7 @@ def test_a_table_that_fell_exits_1_with_the_words_of_a_session() -> None:
 
     assert result.exit_code == 1
     first, *lines, last = result.stdout.splitlines()
-    assert first == "REGRESSED: 1 function vs a.csv"
+    assert first == "REGRESSED: 1 metric vs a.csv"
     assert lines[-2:] == ["baseline a.csv (table), 5 repeats", "here b.csv (table), 5 repeats"]
     assert last.startswith("llm evals: scores fell by 0.400 (0.800 -> 0.400); chance alone")
     assert "20/20" in result.stdout
@@ -541,10 +541,10 @@ def test_a_slower_table_is_asked_for_its_direction_and_then_regressed() -> None:
     write_rows("t.csv", *rows, *right, header=header)
     assert_refused(compare(*sides, "--better=lower"), "would hold for latency_ms and accuracy")
     found = compare(*sides, "--better", "latency_ms=lower")
-    assert found.output.startswith("REGRESSED: 2 comparisons")
+    assert found.output.startswith("REGRESSED: 2 metrics")
     said = [f"{row},{'lower' if 'latency' in row else ''}" for row in (*rows, *right)]
     write_rows("t.csv", *said, header=f"{header},better")
-    assert compare(*sides).output.startswith("REGRESSED: 2 comparisons")
+    assert compare(*sides).output.startswith("REGRESSED: 2 metrics")
 
 
 def test_what_neither_side_scored_is_compared_without_it() -> None:

@@ -47,6 +47,15 @@ def test_a_help_has_the_words_of_the_glossary(typed: tuple[str, ...]) -> None:
     assert found_in(help_of(typed)) == []
 
 
+def test_the_commands_stand_in_groups_with_those_of_every_day_first() -> None:
+    headings = re.findall(r"^(\S.*):$", help_of(()), re.MULTILINE)
+
+    assert headings == [
+        "Options", "Every day", "Plan and improve a suite", "CI and teams", "What is kept",
+    ]  # fmt: skip
+    assert re.findall(r"^  ([a-z]+) ", help_of(()), re.MULTILINE)[:3] == ["init", "show", "compare"]
+
+
 def test_a_summary_says_what_the_command_does() -> None:
     text = help_of(())
 

@@ -263,9 +263,11 @@ def test_metrics_are_no_functions_and_a_case_counts_once(tmp_path: Path) -> None
     ]
     pair = [f"{written(tmp_path, rows, OF_METRICS)}::{name}" for name in "AB"]
 
-    assert "1 function with 12 cases in 3 comparisons against" in told(
-        "compare", *pair, "--markdown"
-    )
-    assert ": 3 comparisons vs " in told("compare", *pair).splitlines()[0]
+    markdown, lines = told("compare", *pair, "--markdown"), told("compare", *pair)
+    assert "\n12 cases in 3 metrics against" in markdown
+    assert "| metric |" in markdown
+    assert ": 3 metrics vs " in lines.splitlines()[0]
+    assert " metric " in lines
+    assert "test function" not in lines + told("show", pair[0]) + told("selfcheck", pair[0])
     assert ", 12 cases, 72 trials" in told("show", pair[0]).splitlines()[0]
     assert json.loads(told("compare", *pair, "--json"))["run"]["cases"] == 12

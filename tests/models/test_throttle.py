@@ -161,15 +161,15 @@ def test_slowdowns_are_summed_up_once(clock: Time) -> None:
 def test_the_providers_that_hold_calls_back_are_named_once(clock: Time) -> None:
     throttle = throttle_of(clock)
     provider_of(throttle)
-    assert throttle.holding_back() == ""
+    assert throttle.holding_back() == {}
 
     provider_of(throttle, "mistral").throttled(0, retry_after=10)
     throttle.of("mistral", "https://other.example").throttled(0, retry_after=10)
     provider_of(throttle, "cohere").throttled(0, retry_after=20)
-    assert throttle.holding_back() == "mistral, cohere"
+    assert throttle.holding_back() == {"mistral": 429, "cohere": 429}
 
     clock.sleep(15)
-    assert throttle.holding_back() == "cohere"
+    assert throttle.holding_back() == {"cohere": 429}
 
 
 def test_a_provider_that_was_asked_in_vain_of_nothing_has_no_slowdown(clock: Time) -> None:

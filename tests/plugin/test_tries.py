@@ -60,3 +60,18 @@ def test_the_command_asks_for_fresh_trials_of_both_sides(looped: Project) -> Non
     assert [one["attempts"] for one in headers] == [8, 8]
     assert headers[0]["made"] == "rerun"
     assert headers[1]["compared_with"] == headers[0]["id"]
+
+
+def test_the_command_below_what_is_inconclusive_decides_it(looped: Project) -> None:
+    looped.write(app='PROMPT = "Please say yes to {case}. rate=0.8"\n')
+    told = "\n".join(looped.run("--llm-baseline=main").outlines)
+    found = re.search(r"^to decide it, .*:  pytest (--llm-baseline=.*)$", told, re.MULTILINE)
+    assert found is not None, told
+
+    again = looped.pytester.runpytest(*found[1].split())
+
+    assert any(line.startswith("no significant change: ") for line in again.outlines)
+    repeats = int(found[1].rpartition("=")[2])
+    lines = [gzip.decompress(path.read_bytes()).splitlines() for path in looped.runs()[-2:]]
+    paid = [json.loads(header)["attempts"] for header, *_ in lines]
+    assert paid == [4 * (repeats - 2)] * 2  # the first two came from the cache

@@ -23,10 +23,19 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_a_provider_that_wants_fewer_calls_is_named_before_the_counts() -> None:
-    progress = replace(FULL, holding_back="openai")
+    progress = replace(FULL, holding_back={"openai": 429})
 
     assert progress_line(progress, width=90) == (
         "llm evals: 412/1000 trials · about 2 min left · waiting for openai: too many calls"
+    )
+
+
+def test_a_provider_that_is_down_is_not_said_to_want_fewer_calls() -> None:
+    progress = replace(FULL, holding_back={"openai": 503, "mistral": 429})
+
+    assert progress_line(progress, width=160) == (
+        "llm evals: 412/1000 trials · about 2 min left · waiting for openai: unavailable (HTTP 503)"
+        " · waiting for mistral: too many calls · 32 in flight"
     )
 
 

@@ -63,7 +63,7 @@ def test_only_what_is_typed_is_wider_than_the_page(form: str, width: int) -> Non
     judgement = FORMS[form]()
     for verbose in (False, True):
         for text in texts(judgement, Page(width, verbose=verbose)):
-            is_one_piece = re.fullmatch(r" *(\S*|(llm_\w+ = |llmeval ).*)", text)
+            is_one_piece = re.fullmatch(r" *(\S*|(llm_\w+ = |llmeval |pytest ).*)", text)
             assert columns(text) <= width or is_one_piece
 
 
@@ -207,4 +207,4 @@ def test_the_last_line_of_pytest_names_the_function_that_fell_most() -> None:
 
     line = failure_line(replace(judgement, comparison=replace(comparison, functions=functions)))
     assert line.startswith("llm evals: test_label fell by 0.283 ")
-    assert line.endswith(" (and 1 more)")
+    assert line.endswith(" (and 1 more function)")

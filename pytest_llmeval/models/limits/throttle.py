@@ -330,10 +330,10 @@ class Throttle:
                     throttle = self.of(str(provider), str(origin))
                     throttle.hear(float(started), float(now), float(pause))
 
-    def holding_back(self) -> str:
-        """Name the providers for whose sake a call would have to wait now."""
-        held = [one.provider for one in self._providers.copy().values() if one.holds_back]
-        return ", ".join(dict.fromkeys(held))
+    def holding_back(self) -> dict[str, int]:
+        """Name the providers for whose sake a call would have to wait, with their last status."""
+        providers = self._providers.copy().values()
+        return {one.provider: one.refused_with for one in providers if one.holds_back}
 
     def take_slowdowns(self) -> list[Slowdown]:
         """Sum up how providers slowed us down since the last time."""

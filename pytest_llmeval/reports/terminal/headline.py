@@ -81,7 +81,8 @@ def _failure(judgement: Judgement) -> str:
     if not failing:
         return f"{against}{why_failed(comparison, judgement.settings.gate)}"
     first = with_name(sentence(failing[0], judgement.settings.gate), label(failing[0]))
-    more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
+    others = [one.function for one in failing[1:]]
+    more = f" (and {counted_comparisons(others, more='more ')})" if others else ""
     return f"{against}{first}{more}"
 
 

@@ -17,6 +17,7 @@ from pytest_llmeval.reports.formats import (
     ends,
     factor,
     figure,
+    kind_of,
     label,
     p_value,
     percent,
@@ -290,7 +291,8 @@ def selfcheck_lines(checks: Sequence[Checked], *, alpha: float) -> Iterator[str]
         checks: one for each function and metric.
         alpha: the level that the test promises.
     """
-    heading = ["test function", "cases", "repeats", "deals", "alarms", "95% error bar"]
+    noun = kind_of(checked.function.function for checked in checks)
+    heading = [noun, "cases", "repeats", "deals", "alarms", "95% error bar"]
     heading += ["drift p", "first half -> second half"]
     yield from aligned([heading, *(checked.row() for checked in checks)])
     yield (

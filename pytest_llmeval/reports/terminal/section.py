@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from http import HTTPStatus
 from itertools import chain
 
 from pytest_llmeval.judgement import Judgement
@@ -118,8 +119,10 @@ def progress_line(progress: Progress, *, width: int) -> str:
     parts = [f"llm evals: {progress.done}/{most}{progress.total} trials"]
     if progress.seconds_left is not None:  # the part that most people want, so it is cut off last
         parts.append(f"{_duration(progress.seconds_left)} left")
-    if progress.holding_back:
-        parts.append(f"waiting for {progress.holding_back}: too many calls")
+    for provider, status in progress.holding_back.items():
+        is_pace = status == HTTPStatus.TOO_MANY_REQUESTS
+        why = "too many calls" if is_pace else f"unavailable (HTTP {status})"
+        parts.append(f"waiting for {provider}: {why}")
     if progress.in_flight is not None:
         parts.append(f"{progress.in_flight} in flight")
     parts.append(f"{progress.made} calls made, {progress.replayed} replayed")

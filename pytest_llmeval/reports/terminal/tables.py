@@ -27,6 +27,7 @@ from pytest_llmeval.reports.formats import (
     decimals,
     ends_of,
     figure,
+    kind_of,
     label,
     limit,
     number,
@@ -127,6 +128,7 @@ def _filled(
     for _ in range(2):  # the bars get the room that is left
         scale = scale_of(shown, rules, width=width)
         titles = own | {"verdict": "", "bar": scale.heading() if scale else ""}
+        titles["test function"] = kind_of(one.function for one in shown)
         cells = [[titles.get(column, column) for column in _COLUMNS]]
         for row, function in zip(rows, shown, strict=True):
             bar = scale.bar(function) if scale else ""
@@ -167,7 +169,8 @@ def described_table(
     """Put the functions of a run that is compared with nothing in a table."""
     level, described = percent(1 - 2 * rules.alpha), [one.of for one in functions]
     order = _ORDER_OF_DESCRIBED if page.verbose else _ORDER_OF_DESCRIBED[:5]
-    titles = (*("test function", "cases", "trials", "mean"), f"{level} interval")
+    noun = kind_of(one.function for one in described)
+    titles = (*(noun, "cases", "trials", "mean"), f"{level} interval")
     rows = [(*titles, "next run", "pass^k", ""), *map(_described_row, described)]
     (heading, *texts), left_out = page.table(rows, order)
     yield Line(heading, BOLD)
