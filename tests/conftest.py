@@ -6,7 +6,7 @@ import os
 import pkgutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -183,6 +183,23 @@ def pytest_collection_finish() -> None:
     """Look for garbage again, but not among the tests and all that they import."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Count no branches in laws and second opinions: their examples would take twice as long.
+
+    Each branch is reached by a test with a name for it.
+    """
+    coverage = sys.modules.get("coverage")
+    measured = coverage.Coverage.current() if coverage else None
+    if not measured or not any(map(item.get_closest_marker, ("hypothesis", "unmeasured"))):
+        return (yield)
+    measured.stop()
+    try:
+        return (yield)
+    finally:
+        measured.start()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

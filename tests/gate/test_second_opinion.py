@@ -20,7 +20,8 @@ from tests.gate.builders import a_case, a_run, joined, judged, runs, scored_runs
 
 Scores = list[list[float]]
 CLOSE = {"rel": 1e-9, "abs": 1e-9}
-TABLES, OF_CALIBRATION = 300, 10_000
+TABLES, OF_CALIBRATION = 150, 10_000
+pytestmark = pytest.mark.unmeasured
 
 
 def a_table(random: np.random.Generator) -> tuple[Scores, Scores]:

@@ -58,6 +58,13 @@ def test_any_run_is_read_back_as_it_was(run: Run, path):
     assert read_run(path) == run
 
 
+def test_what_few_runs_have_is_read_back(path):
+    function = "tests/test_a.py::test_a"
+    rare = make_run(fixtures={function: {"b": "1", "a": "2"}}, looks={function: 2})
+    write_run(rare, path)
+    assert read_run(path) == rare
+
+
 @quick
 @given(run=runs())
 def test_the_header_is_the_run_without_its_trials(run: Run, path):
