@@ -38,6 +38,9 @@ NEEDED = (
 
 def obstacle(item: pytest.Function, needed: Iterable[Any] = NEEDED) -> str | None:
     """Return why a test cannot run here, or None."""
+    lacking = [(set(what), reason) for what, is_here, reason in needed if not is_here]
+    if not lacking:
+        return None
     fixtures = [
         one.func for several in item._fixtureinfo.name2fixturedefs.values() for one in several
     ]
@@ -46,9 +49,7 @@ def obstacle(item: pytest.Function, needed: Iterable[Any] = NEEDED) -> str | Non
     for function in (item.function, *fixtures, *given):
         if getattr(function, "__module__", "") != "tests.conftest":  # whose helpers do without
             names.update(_names_of(function, set()))
-    return next(
-        (reason for what, is_here, reason in needed if not is_here and names & set(what)), None
-    )
+    return next((reason for what, reason in lacking if names & what), None)
 
 
 def _names_of(function: Any, seen: set[Any]) -> set[str]:

@@ -59,22 +59,18 @@ def _put_in(value: ast.expr) -> str:
     return ast.unparse(value.value) if isinstance(value, ast.FormattedValue) else ast.unparse(value)
 
 
-def _texts(tree: ast.Module) -> Iterator[str]:
+def _texts(tree: ast.AST) -> Iterator[str]:
     """List the strings that are no docstrings; a formatted one is one text."""
-    skipped: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                skipped.add(id(first.value))
-    for node in ast.walk(tree):
+    for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.JoinedStr):
-            skipped.update(id(one) for one in ast.walk(node) if one is not node)
             yield "".join(
                 str(one.value) if isinstance(one, ast.Constant) else f"{{{_put_in(one)}}}"
                 for one in node.values
             )
+        elif isinstance(node, ast.Constant):
+            yield node.value if isinstance(node.value, str) else ""
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "pasted":
             yield f"pasted {ast.unparse(node.args[0]).strip(QUOTES)} = "
-        elif isinstance(node, ast.Constant) and id(node) not in skipped:
-            yield node.value if isinstance(node.value, str) else ""
+            yield from _texts(node)
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            yield from _texts(node)
