@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.test_gating import WORSE, record_main
+from tests.plugin.test_gating import SMALL, WORSE, record_main
 from tests.project import EVALS, INI, Project, made_once
 
 TONE = EVALS.replace("repeats=5", 'repeats=5, gate="tone"').replace("(llm,", "(llm, llm_score,")
@@ -77,7 +77,7 @@ def test_a_gated_metric_that_is_never_recorded_fails_without_a_baseline_too(
 
 def test_a_changed_scorer_is_told_as_such(main: Project) -> None:
     # a looser assertion read "improved", "asked anew", "chance alone would do this in ..."
-    main.write(test_evals=EVALS.replace('== "yes"', 'in ("yes", "no")'))
+    main.write(test_evals=SMALL.replace('== "yes"', 'in ("yes", "no")'))
     main.commit()
 
     result, report = main.gate("--llm-baseline=main")
@@ -87,7 +87,7 @@ def test_a_changed_scorer_is_told_as_such(main: Project) -> None:
     assert set(function["changed_kinds"]) == {"score"}
     result.stdout.fnmatch_lines(
         [
-            "improved  test_says_yes * 11/20",
+            "improved  test_says_yes * ?/10",
             "test_says_yes rose by 0.* (0.* -> 0.*); the same replies are scored otherwise "
             "(* cases): "
             "the test or the application changed, not the model",
@@ -97,8 +97,8 @@ def test_a_changed_scorer_is_told_as_such(main: Project) -> None:
 
 
 def test_a_new_function_and_new_cases_show_their_means(main: Project) -> None:
-    more = EVALS.replace("range(20)", "range(25)").replace("test_says_yes", "test_new")
-    main.write(test_evals=EVALS.replace("range(20)", "range(22)") + more.partition("PROMPT\n")[2])
+    more = SMALL.replace("test_says_yes", "test_new")
+    main.write(test_evals=SMALL.replace("range(10)", "range(12)") + more.partition("PROMPT\n")[2])
     main.commit()
 
     result, _ = main.gate("--llm-baseline=main")

@@ -98,7 +98,7 @@ def test_workers_report_a_regression_once(worse: Project, monkeypatch: pytest.Mo
 
 def check_junit(project: Project) -> None:
     suite = junit(project)
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("21", "1", "0")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("11", "1", "0")
     failed = junit_cases(suite)["llmeval.test_evals.py::test_says_yes"]
     figures = properties(failed)
     assert "regressed" in (figures["llm_pass_verdict"] or "")
@@ -166,7 +166,7 @@ def test_a_session_that_passes_gains_no_test_case(main: Project) -> None:
     result = main.run(*JUNIT, "--llm-repeats=10", "--color=yes")
 
     assert result.ret == 0
-    assert len(junit_cases(junit(main))) == 20
+    assert len(junit_cases(junit(main))) == 10
     assert result.outlines[-1].startswith("\x1b[32m=")
 
 

@@ -57,7 +57,7 @@ def test_typed_rules_are_followed(worse: Project) -> None:
 
 
 def test_cases_that_go_meet_main_limit(worse: Project) -> None:
-    fewer = (worse.path / "test_evals.py").read_text().replace("range(20)", "range(2)")
+    fewer = (worse.path / "test_evals.py").read_text().replace("range(10)", "range(2)")
     worse.write(test_evals=fewer)
     configured(worse, "llm_max_gone = 1\n")
 
