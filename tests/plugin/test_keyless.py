@@ -6,12 +6,17 @@ Only in a pull request from a fork, and only where the ini file says so, may tha
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.earlier_runs import may_defer
+from pytest_llmeval.runs.ci import CiFacts, read_ci
+from pytest_llmeval.settings import GateRules, Settings
 from tests.project import Project, made_once
 from tests.servers.openai_server import OpenAIServer
 
@@ -82,12 +87,12 @@ def main(
 @pytest.fixture
 def fork(main: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The branch as the pull request of a fork."""
-    become(main, monkeypatch, head="stranger/bot")
+    become(main.path, monkeypatch, head="stranger/bot")
     return main
 
 
 def become(
-    project: Project,
+    folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,
     head: str | None,
@@ -100,7 +105,7 @@ def become(
     document: dict[str, Any] = {"repository": repository}
     if event.startswith("pull_request"):
         document["pull_request"] = {"head": theirs}
-    path = project.path / "out" / "event.json"
+    path = folder / "out" / "event.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(document) if content is None else content)
     for name, value in {
@@ -152,13 +157,11 @@ def test_a_single_case_is_counted_as_one(fork: Project) -> None:
     assert [one["cases"] for one in report["functions"]] == [11, 6]
 
 
-@pytest.mark.parametrize("empty", ["", "  ", "llmeval-no-key-is-set", None])
 def test_a_fork_defers_to_the_merge_queue_where_the_ini_file_says_so(
-    fork: Project, monkeypatch: pytest.MonkeyPatch, empty: str | None
+    fork: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A secret that a fork is not given is an empty text, or what a workflow puts in its place."""
     for name in KEYS:
-        monkeypatch.delenv(name) if empty is None else monkeypatch.setenv(name, empty)
+        monkeypatch.setenv(name, "llmeval-no-key-is-set")
     fork.write(app=NEW, pytest_ini=DEFER)
 
     result, report = gate(fork)
@@ -227,7 +230,7 @@ def test_the_branch_itself_does_not_pass_for_want_of_a_key(
     main: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There a missing baseline stops no job of CI, so nothing else would."""
-    become(main, monkeypatch, head=None, event="push")
+    become(main.path, monkeypatch, head=None, event="push")
     monkeypatch.setenv("GITHUB_REF", "refs/heads/main")
     main.git("switch", "-q", "main")
     for path in main.runs():
@@ -246,8 +249,28 @@ def test_further_repeats_ask_something_new(fork: Project) -> None:
     result.stdout.fnmatch_lines(["deferred to the merge queue: 18 cases*"])
 
 
+@pytest.mark.parametrize(
+    ("variables", "may"),
+    [
+        ({}, True),
+        (dict.fromkeys(KEYS, ""), True),  # a secret that a fork is not given
+        (dict.fromkeys(KEYS, "  "), True),
+        (dict.fromkeys(KEYS, "llmeval-no-key-is-set"), True),  # what a workflow puts in its place
+        *(({name: "sk-other"}, False) for name in (*KEYS, "AZURE_OPENAI_API_KEY")),
+    ],
+)
+def test_a_fork_that_was_given_any_key_does_not_defer(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], may: bool
+) -> None:
+    settings = Settings(session="s", gate=GateRules(keyless="defer"))
+    fork = CiFacts(provider="github", event="pull_request", fork=True)
+    assert may_defer(settings, fork, variables) is may
+    assert not may_defer(replace(settings, gate=GateRules()), fork, variables)
+    assert not may_defer(settings, replace(fork, is_queued=True), variables)
+    assert not may_defer(settings, replace(fork, fork=None), variables)
+
+
 JOBS: dict[str, dict[str, Any]] = {
-    "same repository, whose workflow leaves the key out": {"head": "octo/bot"},
     "push": {"head": "stranger/bot", "event": "push"},
     "merge queue": {"head": "stranger/bot", "event": "merge_group"},
     "pull_request_target": {"head": "stranger/bot", "event": "pull_request_target"},
@@ -260,10 +283,16 @@ JOBS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
-def test_nobody_else_defers(
-    main: Project, monkeypatch: pytest.MonkeyPatch, job: dict[str, Any]
+def test_no_other_job_is_one_of_a_fork(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: dict[str, Any]
 ) -> None:
-    become(main, monkeypatch, **job)
+    become(tmp_path, monkeypatch, **job)
+    assert read_ci(os.environ).fork is None
+
+
+def test_nobody_else_defers(main: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a branch of the same repository, whose workflow leaves the key out."""
+    become(main.path, monkeypatch, head="octo/bot")
     main.write(app=NEW, pytest_ini=DEFER)
 
     result, report = main.gate(f"--llm-baseline={run_id(main)}")
@@ -282,17 +311,6 @@ def test_nor_does_a_laptop(main: Project) -> None:
     main.write(app=NEW, pytest_ini=DEFER)
     result, report = gate(main)
     assert (result.ret, report["verdict"]) == (1, "not_comparable")
-
-
-@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY", "OLLAMA_API_KEY"])
-def test_a_fork_that_was_given_any_key_does_not_defer(
-    fork: Project, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setenv(name, "sk-other")
-    fork.write(app=NEW, pytest_ini=DEFER)
-    result, _ = gate(fork)
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(["*not deferred: * or a key is set)"])
 
 
 GITLAB = {
@@ -318,7 +336,7 @@ def test_a_merge_train_defers_to_nobody(
 def test_a_conftest_cannot_make_a_fork_of_it(
     main: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    become(main, monkeypatch, head="octo/bot")
+    become(main.path, monkeypatch, head="octo/bot")
     forged = json.dumps(
         {
             "repository": {"full_name": "octo/bot"},
@@ -434,7 +452,7 @@ def test_app():
 def test_clients_of_the_application_need_no_more_than_a_text_in_the_place_of_a_key(
     main: Project, monkeypatch: pytest.MonkeyPatch, server: OpenAIServer
 ) -> None:
-    become(main, monkeypatch, head="stranger/bot")
+    become(main.path, monkeypatch, head="stranger/bot")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-1234")
     main.write(test_evals=BUILDS, pytest_ini=DEFER)
     assert main.run().ret == 0
