@@ -45,7 +45,10 @@ ALIKE = {
     "merge_request_of_a_branch_in_full", "laptop_with_a_stale_main_that_does_not_matter",
     "laptop_with_a_main_that_was_not_pushed", "laptop_whose_main_was_renamed",
     "laptop_after_a_force_push", "laptop_whose_parent_was_squashed",
-    "laptop_with_a_criss_cross",
+    "laptop_with_a_criss_cross", "pull_request_that_is_stale", "pull_request_of_a_fork",
+    "pull_request_whose_parent_was_squashed", "pull_request_with_an_octopus",
+    "queue_entry_by_merge", "merge_request_of_merged_results", "laptop_on_a_branch",
+    "laptop_whose_main_was_renamed_by_auto",
 }  # fmt: skip
 EVERY = (*PULL_REQUESTS, *PIPELINES, *LAPTOPS)
 SITUATIONS = [make for make in EVERY if make.__name__ not in ALIKE]

@@ -55,7 +55,6 @@ FAILS_ONCE = """
 
 MODES = {
     "overlapping": (),
-    "load": ("-n", "2"),
     "worksteal": ("-n", "2", "--dist=worksteal"),
 }
 

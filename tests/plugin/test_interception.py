@@ -154,9 +154,8 @@ def test_whatever_an_application_asks_with_is_paid_once_and_replayed(
 ) -> None:
     pytester.makepyfile(app=APP, test_evals=EVALS)
     # Not by warm processes: ollama's own client remembers the host with which it was imported.
-    # The blocking ones first: they never wait for the awaitable, and would pay beside them.
-    for function in ("test_blocking", "test_awaitable"):
-        run_forked(pytester, *OPTIONS, "-k", function).assert_outcomes(passed=6, deselected=6)
+    # One after the other: blocking ones never wait for the awaitable, and would pay beside them.
+    run_forked(pytester, *OPTIONS, "--llm-concurrency=1").assert_outcomes(passed=12)
     paid = asked(servers)
 
     result = run_forked(pytester, *OPTIONS, "--llm-cache=replay")

@@ -494,8 +494,8 @@ BRIEF = '{"session": "x", "checkout": "/", "worktree": "/", "selection": [], "ou
 
 @pytest.mark.parametrize(
     ("text", "workers"),
-    [("", ()), ("no JSON", ()), (BRIEF, ()), (BRIEF, ("-n", "1"))],
-    ids=["empty", "no JSON", "brief", "brief and a worker"],
+    [("no JSON", ()), (BRIEF, ("-n", "1"))],
+    ids=["no JSON", "brief and a worker"],
 )
 def test_a_variable_makes_no_session_that_of_a_baseline(
     project: Project, monkeypatch: pytest.MonkeyPatch, text: str, workers: tuple[str, ...]
