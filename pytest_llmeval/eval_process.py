@@ -22,6 +22,7 @@ from pytest_llmeval.engine.earlier_runs import (
 from pytest_llmeval.engine.install import install
 from pytest_llmeval.engine.marker import case_id, empty_note, is_eval, ordinary_note
 from pytest_llmeval.engine.run_header import Choice, typed_selection
+from pytest_llmeval.engine.schedule.overlap import SPLITTING
 from pytest_llmeval.engine.schedule.rounds import JudgesEarly
 from pytest_llmeval.engine.workers import (
     report_hooks,
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
 
 _MISSED = "the cases that missed a trial or moved when they last ran (--llm-missed)"
 _NONE_KNOWN = "no run of this branch is stored (--llm-missed)"
-_SPLIT = "no early looks: xdist deals the cases of a function to several workers"
+_SPLIT = (
+    "no early looks, as xdist deals the cases of a function to several workers: type "
+    "--dist=loadscope"
+)
 _NONE_MISSED = "no case missed a trial or moved when it last ran (--llm-missed)"
 
 
@@ -162,11 +166,20 @@ class EvalProcess:
         return ""
 
     def early_judge(self, opening: Run) -> JudgesEarly | None:
-        """Return the judge of functions whose trials are made, for a run that begins."""
-        worker: dict[str, list[str]] = getattr(self._config, "workerinput", {})
-        if self._settings.gate.sequential and worker.get(COMPARED_KEY):
+        """Return the judge of functions whose trials are made, for a run that begins.
+
+        A worker has one where it is dealt all cases of a function.
+        """
+        worker: dict[str, Any] = getattr(self._config, "workerinput", {})
+        paths = map(Path, worker.get(COMPARED_KEY, ()))
+        if not self._settings.gate.sequential or not worker.get(COMPARED_KEY):
+            return None
+        if worker.get(SPLITTING, True):
             model_session(self._config).notes.append(_SPLIT)
-        return None
+            return None
+        from pytest_llmeval.judging import early_judge  # few workers judge
+
+        return early_judge(self._settings, opening, paths)
 
     def earlier_runs(self) -> list[tuple[Run, Path]]:
         """List the baseline and the anchor, and their files; a worker is told their files."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.cache.case_parameters import Parameters
@@ -24,13 +25,15 @@ from pytest_llmeval.gate.results import (
     Row,
     Why,
 )
+from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import measured
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.records import Run, only_functions
 from pytest_llmeval.runs.keyless import find_keyless, gone_unjudged, without_keyless
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import renames_to_nothing, under_new_names
-from pytest_llmeval.settings import is_to_be_gated
+from pytest_llmeval.runs.run_file import read_run
+from pytest_llmeval.settings import Settings, is_to_be_gated
 from pytest_llmeval.transcripts.common_change import RequestChange, request_changes
 from pytest_llmeval.transcripts.transcript import Moved, StoredTexts, excerpts
 from pytest_llmeval.transcripts.varying import differ_in_varying
@@ -105,6 +108,27 @@ class EarlyJudge:
                 for _ in before.cases[:1]
             ]
         return bool(found) and all(found)
+
+
+def early_judge(settings: Settings, opening: Run, paths: Iterable[Path]) -> EarlyJudge:
+    """Make the judge of a worker, which is told the files of the baseline and the anchor.
+
+    Args:
+        settings: of the worker.
+        opening: the run that begins.
+        paths: of the runs that this one is compared with, one or two.
+    """
+    found = [
+        Baseline(run=read_run(path), path=path, reference=str(path), how="file") for path in paths
+    ]
+    baseline, anchor = (*found, None)[:2]
+    assert baseline is not None  # noqa: S101 - there is a path
+    rules, _ = stricter_rules(settings.gate, baseline.run.rules, typed=settings.typed)
+    settings = replace(settings, gate=rules)
+    recorded = baseline, anchor
+    return EarlyJudge(
+        Judgement(settings=settings, baseline=baseline, anchor=anchor, recorded=recorded), opening
+    )
 
 
 class _Judging:

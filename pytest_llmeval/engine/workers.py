@@ -20,7 +20,7 @@ from pytest_llmeval.engine.case_reports import (
 )
 from pytest_llmeval.engine.earlier_runs import COMPARED_KEY
 from pytest_llmeval.engine.run_header import files_used
-from pytest_llmeval.engine.schedule.overlap import STEALING
+from pytest_llmeval.engine.schedule.overlap import SPLITTING, STEALING
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.limits.journal import Journal, journal_of, note_end, process_name
 from pytest_llmeval.records import CaseResult, News
@@ -134,7 +134,9 @@ class ReportHooks:
 
 def tell_worker(node: Any, *, config: pytest.Config, compared: Sequence[str]) -> None:
     """Tell a worker what it cannot know: what was typed, and how work is dealt."""
-    node.workerinput[STEALING] = config.getoption("dist", "no") == "worksteal"
+    dist = config.getoption("dist", "no")
+    node.workerinput[STEALING] = dist == "worksteal"
+    node.workerinput[SPLITTING] = dist not in ("loadscope", "loadfile")
     node.workerinput[TYPED_KEY] = [str(one) for one in config.invocation_params.args]
     node.workerinput[COMPARED_KEY] = list(compared)
 

@@ -34,6 +34,11 @@ def planned_looks(repeats: int) -> tuple[int, ...]:
     return tuple(sorted({*early, repeats}))
 
 
+def load_solver() -> None:
+    """Load what finds the limits, such as while a session waits for replies: it takes 0.2 s."""
+    from scipy import optimize  # noqa: F401
+
+
 def information(baseline: float, looks: Sequence[int]) -> tuple[float, ...]:
     """Return which share of the information there is at each look, ascending to 1.
 

@@ -32,6 +32,10 @@ HIDDEN = "cures/test_sessions.py::test_a_file_at_which_git_does_not_look"
 DOCTOR = "cures/test_commands.py::test_what_the_doctor_says_can_be_typed"
 NAMED = "cures/test_commands.py::test_a_case_that_the_doctor_names_is_shown"
 FRESH = "plugin/test_tries.py::test_the_command_asks_for_fresh_trials_of_both_sides"
+EARLY = (
+    "correctness/test_early_looks.py::"
+    "test_workers_that_share_a_function_take_no_look_and_say_what_to_type"
+)
 # By a part of the message: the test that takes it out of what was printed, and types it.
 TYPES = {
     "pytest --llm-repeats={repeats}": DOCTOR,
@@ -45,6 +49,7 @@ TYPES = {
     "replayed nothing": "cures/test_models.py::test_an_eval_that_asks_no_model_in_a_replay",
     "is not set. Set it": "cures/test_models.py::test_a_key_that_is_not_set",
     "gave no reply within": "cures/test_models.py::test_a_model_that_needs_longer",
+    "xdist deals the cases": EARLY,
     "one trial of a case": "plugin/test_mistakes.py::test_one_trial_of_a_case",
     "no model is named": "cures/test_models.py::test_no_model_is_named",
     "llm_prices = ": "cures/test_models.py::test_a_price_that_is_not_known",
@@ -204,7 +209,7 @@ def test_the_test_of_a_row_is_there(named: str) -> None:
     assert not name or name in _tests_of(TESTS / path)
 
 
-OF_OTHERS = ("--output", "--to", "--no-skip-worktree", "--edit-last", "--create-if-none")
+OF_OTHERS = ("--dist", "--output", "--to", "--no-skip-worktree", "--edit-last", "--create-if-none")
 OF_PLUGIN = ("llm_base_setup",)
 
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pytest_llmeval.stats.early_looks import EarlyLooks, information, planned_looks
+from pytest_llmeval.stats.early_looks import EarlyLooks, information, load_solver, planned_looks
 
 VECTORS = Path(__file__).parents[3] / "shared" / "seq_vectors.json"
 
@@ -94,3 +95,8 @@ def test_without_an_effect_the_p_of_all_looks_is_small_as_rarely_as_it_says() ->
     limits = EarlyLooks(tuple(shares)).limits(0.05)
     stopped = np.any(paths / np.sqrt(shares) > limits, axis=1)
     assert np.mean(stopped) == pytest.approx(0.05, abs=0.003)
+
+
+def test_what_finds_the_limits_is_loaded_ahead() -> None:
+    load_solver()
+    assert "scipy.optimize" in sys.modules

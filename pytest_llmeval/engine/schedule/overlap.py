@@ -6,6 +6,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterator
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.clone import definitions_of, is_own
 from pytest_llmeval.engine.trial.other_loops import RUNNER_NAMES, own_loop
 
+SPLITTING = "llmeval_splitting"  # likewise: whether cases of a function go to several workers
 STEALING = "llmeval_stealing"  # set by the controller: a worker does not know how work is dealt
 # What these swap or record is the process's own, or they keep a "current test".
 EXCLUSIVE_FIXTURES = frozenset(
@@ -187,18 +189,27 @@ class Lookahead:
         self._worker = _worker(config)
         self.next_item: pytest.Item | None = None
 
-    def after(self, item: pytest.Item) -> Iterator[pytest.Item]:
-        """Give the items after one that may be started early."""
+    def after(
+        self, item: pytest.Item, *, beyond: pytest.Item | None = None
+    ) -> Iterator[pytest.Item]:
+        """Give the items after one that may be started early.
+
+        Args:
+            item: whose turn it is.
+            beyond: one of them; those up to it are left out.
+        """
         if self._is_off:
             return
         if self._worker is None:
-            yield from self._items[self._position[item] + 1 :]
+            yield from self._items[self._position[beyond or item] + 1 :]
             return
         if self.next_item is not None:
-            yield self.next_item
             # The other items of the session belong to other workers, but for those that
             # already lie in this one's queue.
-            yield from (self._items[position] for position in _queued(self._worker))
+            queued = (self._items[position] for position in _queued(self._worker))
+            coming = chain((self.next_item,), queued)
+            if beyond is None or any(one is beyond for one in coming):
+                yield from coming
 
 
 def _worker(config: pytest.Config) -> Any:

@@ -161,7 +161,10 @@ def _hindrance(cases: Sequence[CaseTrials]) -> str:
     """Say why a function cannot run in rounds; "" if it can."""
     if any(case.serial for case in cases):
         return "its trials run one after the other"
-    if len({case.signature for case in cases}) > 1:
+    # a worker is dealt cases by what stands before the last ::, also one in a parameter's id
+    scopes = {case.item.nodeid.rpartition("::")[0] for case in cases}
+    is_split = len(scopes) > 1 and hasattr(cases[0].item.config, "workerinput")
+    if is_split or len({case.signature for case in cases}) > 1:
         return "its cases do not all overlap"
     return "its cases have unlike repeats" if len({case.repeats for case in cases}) > 1 else ""
 

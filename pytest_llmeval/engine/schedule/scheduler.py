@@ -29,6 +29,7 @@ from pytest_llmeval.engine.trial.trial import RunningTrial
 from pytest_llmeval.engine.trial_thread import LONGEST_BLOCK, TrialThread
 from pytest_llmeval.records import Progress
 from pytest_llmeval.stats.arrays import load
+from pytest_llmeval.stats.early_looks import load_solver
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -317,22 +318,20 @@ class Scheduler:
         Of a function that runs in rounds it gives only the first of which a trial may begin: the
         others wait, all together, and to walk over them would cost each start as much.
         """
-        last: pytest.Item | None = head.item
-        while last is not None:
-            following, last = self.lookahead.after(last), None
-            for item in following:
-                trials = self._case_of.get(item)
-                if trials is None or trials.serial or trials.signature != head.signature:
-                    return
-                rounds = self._rounds.get(trials.spec.case.function)
-                if rounds is not None:
-                    trials, last = rounds.next_case(), rounds.last
-                if trials is not None:
-                    if not trials.is_set_up:
-                        return  # not before its own setup phase
-                    yield trials
-                if last is not None:
-                    break
+        following, passed = self.lookahead.after(head.item), set[Rounds]()
+        while (item := next(following, None)) is not None:
+            trials = self._case_of.get(item)
+            if trials is None or trials.serial or trials.signature != head.signature:
+                return
+            rounds = self._rounds.get(trials.spec.case.function)
+            if rounds is not None and rounds not in passed:
+                passed.add(rounds)
+                following = self.lookahead.after(head.item, beyond=rounds.last)
+                trials = rounds.next_case()
+            if trials is not None and not trials.is_set_up:
+                return  # not before its own setup phase
+            if trials is not None:
+                yield trials
 
     def _step(self, thread: TrialThread) -> None:
         """Give a trial its turn, and those to which it passes the baton on."""
@@ -381,6 +380,7 @@ class Scheduler:
     def run_in_rounds(self, rounds: Iterable[Rounds]) -> None:
         """Run functions in rounds."""
         self._rounds = {one.function: one for one in rounds}
+        self._ahead += [load_solver] if self._rounds else []
 
     def pass_over(self, item: pytest.Item) -> None:
         """Go on without a case of which no trial counts, as a plugin took over its turn."""

@@ -19,7 +19,7 @@ class Node:
     """An item, or its clone."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = self.nodeid = name
         self.stash: dict[object, object] = {}
         self._fixtureinfo = SimpleNamespace(name2fixturedefs={})
 

@@ -239,6 +239,7 @@ def test_the_items_after_one_come_in_the_order_of_the_session() -> None:
     items = [item() for _ in range(4)]
 
     assert list(lookahead(items).after(items[1])) == items[2:]
+    assert list(lookahead(items).after(items[0], beyond=items[2])) == items[3:]
     assert list(lookahead(items, maxfail=1).after(items[1])) == []
 
 
@@ -271,3 +272,14 @@ def test_a_worker_starts_early_what_lies_in_its_queue_for_good(
     ahead.next_item = items[1]
 
     assert list(ahead.after(items[0])) == [items[position] for position in found]
+
+
+def test_a_worker_finds_what_lies_beyond_an_item_of_its_queue() -> None:
+    items = [item() for _ in range(5)]
+    worker = WorkerInteractor([4, 3], steals=False)
+    ahead = lookahead(items, registered=[worker], attributes={"workerinput": {STEALING: False}})
+    ahead.next_item = items[2]
+
+    assert list(ahead.after(items[0], beyond=items[2])) == [items[4], items[3]]
+    assert list(ahead.after(items[0], beyond=items[4])) == [items[3]]
+    assert list(ahead.after(items[0], beyond=items[1])) == []
