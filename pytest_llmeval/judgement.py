@@ -10,10 +10,10 @@ from pytest_llmeval.cache.case_parameters import Parameters
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription
 from pytest_llmeval.gate.scoring import CostOf
 from pytest_llmeval.models.limits.prices import Prices
-from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, distinct_names
+from pytest_llmeval.records import Call, Run, Slowdown, distinct_names
 from pytest_llmeval.runs.keyless import Keyless
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.settings import Settings
+from pytest_llmeval.settings import Settings, TokenPrice
 from pytest_llmeval.transcripts.common_change import RequestChange
 
 

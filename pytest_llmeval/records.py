@@ -12,12 +12,9 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pytest_llmeval.errors import Failure, Lost
-
-if TYPE_CHECKING:
-    from decimal import Decimal
 
 Better = Literal["higher", "lower"]
 Parameter = str | int | float | bool | None
@@ -591,14 +588,6 @@ class CaseResult:
     opening: Run | None = None
     total: int = 0
     news: News = News()
-
-
-@dataclass(frozen=True, slots=True)
-class TokenPrice:
-    """Dollars for a million tokens."""
-
-    input: Decimal
-    output: Decimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

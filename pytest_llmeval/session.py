@@ -21,9 +21,8 @@ from pytest_llmeval.judging import judged
 from pytest_llmeval.records import CaseResult, Run, Slowdown, distinct_names, first_failed
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.runs.lookup.tries import tries_against
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
-from pytest_llmeval.runs.store import RunStore
+from pytest_llmeval.runs.store import RunStore, tries_against
 from pytest_llmeval.settings import Settings
 
 

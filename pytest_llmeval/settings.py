@@ -12,15 +12,11 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 from pytest_llmeval.errors import SettingsError, without_user
-
-if TYPE_CHECKING:
-    from decimal import Decimal
-
-    from pytest_llmeval.records import TokenPrice
 
 T = TypeVar("T")
 
@@ -151,8 +147,6 @@ def seconds(value: object) -> float:
 
 def amount(value: object) -> Decimal:
     """Read a sum of money."""
-    from decimal import Decimal, InvalidOperation
-
     try:
         found = Decimal(str(value).strip().removeprefix("$"))
     except InvalidOperation:
@@ -234,14 +228,19 @@ def alias(line: str) -> tuple[str, str]:
     return alias, origin
 
 
+class TokenPrice(NamedTuple):
+    """Dollars for a million tokens."""
+
+    input: Decimal
+    output: Decimal
+
+
 def prices(lines: Sequence[str]) -> dict[str, TokenPrice]:
     """Read prices of models."""
     return dict(each(_price)(lines))
 
 
 def _price(line: str) -> tuple[str, TokenPrice]:
-    from pytest_llmeval.records import TokenPrice
-
     model, _, given = line.rpartition("=")
     try:
         price = TokenPrice(*map(amount, given.split(",")))

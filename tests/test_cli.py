@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.key import PARTS
-from pytest_llmeval.cache.queries import Change
+from pytest_llmeval.cache.queries import RowChanges
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.cache.reply import paid_reply
-from pytest_llmeval.cache.requests import pack_request, row_name
+from pytest_llmeval.cache.reply import pack_object, paid_reply
+from pytest_llmeval.cache.requests import row_name
 from pytest_llmeval.cli import main
 from pytest_llmeval.errors import CacheUnusable
 from pytest_llmeval.records import Slot
@@ -201,10 +201,10 @@ def test_what_came_with_a_file_cannot_steer_the_terminal(home: Path) -> None:
     evil = "\x1b]0;x\x07\n::error::y"
     told = {"body": {"model": evil}, "provider": "p", "method": "", "origin": evil, "path": ""}
     parts = {**dict.fromkeys(PARTS), **told}
-    row = pack_request({"schema": 1, "request": parts, "session": "s"})
+    row = pack_object({"schema": 1, "request": parts, "session": "s"})
     assert row is not None
     with contextlib.closing(Store(home, warn=print)) as store:
-        store.rewrite(lambda _rows: Change(added=[(row_name(KEY), row)]))
+        store.rewrite(lambda _rows: RowChanges(added=[(row_name(KEY), row)]))
 
     result = llmeval("cache", "stats")
 

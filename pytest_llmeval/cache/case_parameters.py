@@ -13,13 +13,12 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmeval.cache.reply import MAX_HEADER, deflate, inflate, parse_object
+from pytest_llmeval.cache.reply import NewRow, pack_object, unpack_object
 from pytest_llmeval.cache.requests import trimmed
 from pytest_llmeval.errors import RowRefused
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.database import Store
-    from pytest_llmeval.cache.queries import NewRow
 
 _AT_A_TIME = 100  # rows of a query
 
@@ -67,16 +66,14 @@ def _rows(by_digest: Mapping[str, Parameters]) -> Iterator[NewRow]:
     for digest, parameters in by_digest.items():
         with suppress(TypeError, ValueError, RecursionError):  # a test has changed them since
             known = json.loads(json.dumps(dict(parameters), default=plain_value))
-            text = json.dumps(trimmed(known), separators=(",", ":")).encode("ascii")
-            if len(text) <= MAX_HEADER:
-                yield parameters_name(digest), deflate(text)
+            value = pack_object(trimmed(known))
+            if value is not None:
+                yield parameters_name(digest), value
 
 
 def read_parameters(value: bytes | RowRefused | None) -> Parameters | None:
     """Read the value of a row; None without a row that we wrote."""
     try:
-        return (
-            parse_object(inflate(value, limit=MAX_HEADER), "it") if type(value) is bytes else None
-        )
+        return None if value is None else unpack_object(value)
     except RowRefused:
         return None

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.cache.queries import Change, StoredRow
-from pytest_llmeval.cache.reply import StoredReply, decode_or_none
+from pytest_llmeval.cache.queries import RowChanges
+from pytest_llmeval.cache.reply import StoredReply, StoredRow, decode_or_none
 from pytest_llmeval.cache.requests import PREFIX, Parts, row_name, stored_requests
 
 NAME = re.compile(
@@ -134,7 +134,7 @@ def _origin(parts: Parts) -> Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pruning(Change):
+class Pruning(RowChanges):
     """Draws and requests that are to go from a cache.
 
     Attributes:

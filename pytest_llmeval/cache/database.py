@@ -22,14 +22,12 @@ from pytest_llmeval.cache.locks import call_in_forked_children, lock_awaited_by_
 from pytest_llmeval.cache.process_locks import lack_of_locks
 from pytest_llmeval.cache.queries import (
     AnyChange,
-    NewRow,
     Plan,
     ReadConnections,
     ReadOnlyCache,
-    StoredRow,
-    Value,
     all_pages,
 )
+from pytest_llmeval.cache.reply import NewRow, StoredRow, Value
 from pytest_llmeval.errors import CacheError, CacheUnusable, RowRefused
 from pytest_llmeval.originals import Clock, Files
 

@@ -31,12 +31,12 @@ from diskcache.core import (
 from pytest_llmeval.cache.queries import (
     MODE_RAW,
     AnyChange,
-    NewRow,
     Plan,
     Rows,
     all_pages,
     harden,
 )
+from pytest_llmeval.cache.reply import NewRow
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.originals import Clock, Files
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import starmap
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote
 
+from pytest_llmeval.cache.reply import NewRow, StoredRow, Value
 from pytest_llmeval.errors import RowRefused
 
 DATABASE = "cache.db"  # diskcache's; to import that takes a while
@@ -40,20 +41,8 @@ CHOICE = "SELECT 1 FROM Cache WHERE key GLOB '*/*/*/1' OR key GLOB '*/spare/*' L
 HARDENING = ("trusted_schema = 0", "cell_size_check = 1")
 
 
-NewRow = tuple[str, bytes]  # name and value
-Value = bytes | RowRefused  # why it is not read, if we did not write it
-
-
-class StoredRow(NamedTuple):
-    """A row of the database; a row with a larger ``place`` was written later."""
-
-    place: int
-    name: str
-    value: Value
-
-
 @dataclass(frozen=True, slots=True)
-class Change:
+class RowChanges:
     """Rows of a cache to remove, rename and add, in this order.
 
     Attributes:
@@ -67,7 +56,7 @@ class Change:
     added: Sequence[NewRow] = ()
 
 
-AnyChange = TypeVar("AnyChange", bound=Change)
+AnyChange = TypeVar("AnyChange", bound=RowChanges)
 Plan = Callable[[Iterator[StoredRow]], AnyChange]
 
 

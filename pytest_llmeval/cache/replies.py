@@ -17,6 +17,7 @@ from pytest_llmeval.cache.process_locks import ProcessLocks
 from pytest_llmeval.cache.reply import (
     Accepts,
     KeptRequest,
+    NewRow,
     StoredReply,
     accept_any,
     decode,
@@ -36,7 +37,6 @@ from pytest_llmeval.settings import CacheMode
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.database import Store
-    from pytest_llmeval.cache.queries import NewRow
 
 __all__ = ["Replies", "StoredReply"]
 

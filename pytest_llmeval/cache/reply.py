@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from time import gmtime, strftime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, parse_json
 from pytest_llmeval.cache.reply_facts import Facts, sensible, usage_of
@@ -36,6 +36,18 @@ KEPT_HEADERS = frozenset({"content-type"})  # others may carry cookies, accounts
 
 _header_fields = attrgetter(*HEADER)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+
+
+NewRow = tuple[str, bytes]  # name and value
+Value = bytes | RowRefused  # why it is not read, if we did not write it
+
+
+class StoredRow(NamedTuple):
+    """A row of the database; a row with a larger ``place`` was written later."""
+
+    place: int
+    name: str
+    value: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +182,7 @@ def deflate(text: bytes) -> bytes:
     return packer.compress(text) + packer.flush()
 
 
-def unpack(value: bytes) -> tuple[dict[str, Any], bytes]:
+def unpack(value: bytes | RowRefused) -> tuple[dict[str, Any], bytes]:
     """Take header and body apart, and check both.
 
     Raises:
@@ -183,14 +195,32 @@ def unpack(value: bytes) -> tuple[dict[str, Any], bytes]:
     return header, body
 
 
+def pack_object(line: Mapping[str, Any]) -> bytes | None:
+    """Write an object of JSON as a row; None if it is too long.
+
+    Raises:
+        ValueError: it holds a number that is not finite; likewise ``TypeError`` and
+            ``RecursionError``.
+    """
+    text = json.dumps(line, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return deflate(text) if len(text) <= MAX_HEADER else None
+
+
+def unpack_object(value: bytes | RowRefused) -> dict[str, Any]:
+    """Read what ``pack_object`` wrote.
+
+    Raises:
+        RowRefused: it did not write this.
+    """
+    return parse_object(inflate(value, limit=MAX_HEADER), "it")
+
+
 def decode(value: bytes | RowRefused) -> StoredReply:
     """Read what ``encode`` wrote.
 
     Raises:
         RowRefused: it did not write this.
     """
-    if isinstance(value, RowRefused):
-        raise value
     header, body = unpack(value)
     created, facts = str(header.get("created")), sensible(header["facts"])
     return StoredReply(
@@ -224,12 +254,14 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def inflate(value: bytes, *, limit: int) -> bytes:
+def inflate(value: bytes | RowRefused, *, limit: int) -> bytes:
     """Decompress the value of a row.
 
     Raises:
         RowRefused: it is no zlib, cut off, or has more than ``limit`` bytes.
     """
+    if isinstance(value, RowRefused):
+        raise value
     stream = zlib.decompressobj()
     try:
         data = stream.decompress(value, limit)

@@ -11,21 +11,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name
-from pytest_llmeval.cache.reply import (
-    MAX_HEADER,
-    TIME,
-    deflate,
-    inflate,
-    parse_object,
-)
+from pytest_llmeval.cache.reply import TIME, NewRow, StoredRow, pack_object, unpack_object
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.originals import Clock
-
-if TYPE_CHECKING:
-    from pytest_llmeval.cache.queries import NewRow, StoredRow
 
 SCHEMA = 1
 PREFIX = "request/"
@@ -66,7 +57,7 @@ def request_rows(key: str, request: Canonical, *, session: str) -> Iterator[NewR
     created = Clock.now().strftime(TIME)
     try:
         parts = parts_to_keep(request)
-        value = pack_request(
+        value = pack_object(
             {"schema": SCHEMA, "request": parts, "created": created, "session": session}
         )
         if value is not None:
@@ -79,7 +70,7 @@ def stored_requests(rows: Iterable[StoredRow]) -> Iterator[StoredRequest]:
     """Read requests from these rows; pass over rows that are refused or hold none."""
     for row in rows:
         try:
-            if isinstance(row.value, bytes) and row.name.startswith(PREFIX):
+            if row.name.startswith(PREFIX):
                 line = unpack_request(row.value)
                 key = row.name.removeprefix(PREFIX)
                 yield StoredRequest(key, line["request"], line["session"])
@@ -87,23 +78,13 @@ def stored_requests(rows: Iterable[StoredRow]) -> Iterator[StoredRequest]:
             continue
 
 
-def pack_request(line: Mapping[str, Any]) -> bytes | None:
-    """Put a line as the value of a row; None if it is too long.
-
-    Raises:
-        TypeError, ValueError: it is no JSON.
-    """
-    text = json.dumps(line, separators=(",", ":"), allow_nan=False).encode("ascii")
-    return deflate(text) if len(text) <= MAX_HEADER else None
-
-
-def unpack_request(value: bytes) -> dict[str, Any]:
+def unpack_request(value: bytes | RowRefused) -> dict[str, Any]:
     """Read the line of a row, and check it.
 
     Raises:
-        RowRefused: ``pack_request`` did not write this.
+        RowRefused: it is no request of ours.
     """
-    line = parse_object(inflate(value, limit=MAX_HEADER), "it")
+    line = unpack_object(value)
     if line.get("schema") != SCHEMA:
         raise RowRefused("it is no request of a known schema")
     parts = line.get("request")

@@ -6,12 +6,11 @@ A course is kept where calls were open at once or were given up. It holds no rep
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pytest_llmeval.cache.reply import MAX_HEADER, deflate, inflate, parse_object
+from pytest_llmeval.cache.reply import pack_object, unpack_object
 from pytest_llmeval.errors import Lost, RowRefused
 
 SCHEMA = 1
@@ -59,9 +58,7 @@ def course_name(trial: str) -> str:
 def encode_course(steps: Steps) -> bytes | None:
     """Write the value of a row; None if it is too long to be read back."""
     rows = [[place, *step[:-1], _WORDS[step.given_up]] for place, step in steps.items()]
-    line = {"schema": SCHEMA, "steps": rows}
-    text = json.dumps(line, separators=(",", ":")).encode("ascii")
-    return deflate(text) if len(text) <= MAX_HEADER else None
+    return pack_object({"schema": SCHEMA, "steps": rows})
 
 
 def decode_course(value: bytes | RowRefused) -> dict[str, TimedCall]:
@@ -70,9 +67,7 @@ def decode_course(value: bytes | RowRefused) -> dict[str, TimedCall]:
     Raises:
         RowRefused: it did not write this.
     """
-    if isinstance(value, RowRefused):
-        raise value
-    line = parse_object(inflate(value, limit=MAX_HEADER), "it")
+    line = unpack_object(value)
     steps = line.get("steps")
     if line.get("schema") != SCHEMA or not isinstance(steps, list) or not all(map(_fits, steps)):
         raise RowRefused("it is no course of a known schema")

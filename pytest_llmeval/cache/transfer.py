@@ -23,9 +23,17 @@ from typing import Any
 from pytest_llmeval.cache.contents import draws_in, parse_name
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.disk import DBNAME
-from pytest_llmeval.cache.queries import Change, NewRow, StoredRow
-from pytest_llmeval.cache.reply import decode, pack, parse_object, unpack
-from pytest_llmeval.cache.requests import PREFIX, pack_request, unpack_request
+from pytest_llmeval.cache.queries import RowChanges
+from pytest_llmeval.cache.reply import (
+    NewRow,
+    StoredRow,
+    decode,
+    pack,
+    pack_object,
+    parse_object,
+    unpack,
+)
+from pytest_llmeval.cache.requests import PREFIX, unpack_request
 from pytest_llmeval.cache.timed_calls import PREFIX as COURSES
 from pytest_llmeval.errors import CacheError, RowRefused
 
@@ -128,17 +136,13 @@ def _order(row: StoredRow) -> tuple[str, int]:
 
 
 def _line(row: StoredRow) -> dict[str, Any] | None:
-    try:
-        if isinstance(row.value, RowRefused):
-            return None
+    with suppress(RowRefused):
         if row.name.startswith(PREFIX):
             return {"name": row.name, "request": unpack_request(row.value)}
-        if parse_name(row.name) is None:
-            return None
-        header, body = unpack(row.value)
-    except RowRefused:
-        return None
-    return {"name": row.name, "reply": header} | _body_fields(body)
+        if parse_name(row.name) is not None:
+            header, body = unpack(row.value)
+            return {"name": row.name, "reply": header} | _body_fields(body)
+    return None
 
 
 def _body_fields(body: bytes) -> dict[str, str]:
@@ -193,7 +197,7 @@ def _request_value(name: str, line: dict[str, Any]) -> bytes:
     if not KEY_NAME.fullmatch(name):
         raise RowRefused("its name is not that of a request")
     try:
-        value = pack_request(line["request"])
+        value = pack_object(line["request"])
     except (ValueError, RecursionError) as exc:  # 1e999 is read as infinity
         raise RowRefused(f"its request is no JSON that can be kept ({exc})") from exc
     if value is None:
@@ -223,7 +227,7 @@ def _body(line: dict[str, Any]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merging(Change):
+class Merging(RowChanges):
     """Rows of a file that are added to a cache.
 
     Attributes:

@@ -24,10 +24,10 @@ from pytest_llmeval.cache.requests import (
     stored_requests,
 )
 from pytest_llmeval.errors import CacheError
+from pytest_llmeval.records import Call
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.database import Store
-    from pytest_llmeval.records import Call
 
 LOOKED_THROUGH = 2_000  # requests, the newest: some 0.2 s
 WORDS = re.compile(r"\w+|[^\w\s]")

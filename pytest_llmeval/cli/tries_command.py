@@ -15,8 +15,8 @@ from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.cost import cost_of_run
 from pytest_llmeval.reports.tries import Try, tried_lines
-from pytest_llmeval.runs.lookup.tries import tries_against
 from pytest_llmeval.runs.reshaping import under_new_names
+from pytest_llmeval.runs.store import tries_against
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.transcripts.common_change import RequestChange, request_changes
 from pytest_llmeval.transcripts.transcript import StoredTexts

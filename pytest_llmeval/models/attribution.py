@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from pytest_llmeval.models.course import Course, asked_after, asked_before
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from pytest_llmeval.errors import LLMEvalError
-    from pytest_llmeval.records import Call, Slot
-
+from pytest_llmeval.errors import LLMEvalError
+from pytest_llmeval.models.course import ASKED, Course, setting
+from pytest_llmeval.records import Call, Slot
 
 T = TypeVar("T")
 
@@ -77,14 +73,15 @@ class CurrentTrial(Protocol):
         ...
 
 
+_ABSENT = object()
 _TRIAL: ContextVar[CurrentTrial | None] = ContextVar("llmeval_trial_to_charge", default=None)
-_SENDING: ContextVar[bool] = ContextVar("llmeval_is_sending", default=False)
+# Whether what is sent now has gone through an HTTP client that we look at: it is looked at once,
+# whatever other client it goes through.
+SENDING: ContextVar[bool] = ContextVar("llmeval_is_sending", default=False)
 
 
 # Returns the trial to charge for the current call, or None; and charges one, or none, from now on.
 trial_to_charge, charge = _TRIAL.get, _TRIAL.set
-# Returns whether what is sent now has gone through an HTTP client that we look at.
-is_sending = _SENDING.get
 
 
 @contextmanager
@@ -95,58 +92,49 @@ def charging(trial: CurrentTrial | None, *, asked: str = "") -> Iterator[None]:
         trial: it.
         asked: the place of the call that the code asked last which began what runs in here.
     """
-    token = _TRIAL.set(trial)
-    try:
-        with asked_after(asked):
-            yield
-    finally:
-        _TRIAL.reset(token)
+    with setting(_TRIAL, trial), setting(ASKED, asked):
+        yield
 
 
 @contextmanager
-def sending() -> Iterator[None]:
-    """Send a request that an HTTP client of ours or of the application was seen to make.
-
-    It is looked at once, whatever other client it goes through in here, in this thread or task.
-    """
-    token = _SENDING.set(True)
+def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+    """Give an object another attribute for a while; its class may go on with the plain one."""
+    before = vars(owner).get(name, _ABSENT)
+    setattr(owner, name, value)
     try:
         yield
     finally:
-        _SENDING.reset(token)
+        if before is _ABSENT:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
 
 
 @contextmanager
 def inherited_by_threads() -> Iterator[None]:
     """Charge the calls of a thread, or of work for a pool, to the trial that began it."""
-    from concurrent.futures import ThreadPoolExecutor
-
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
     def start_owned(thread: threading.Thread) -> None:
         trial = trial_to_charge()
         if trial is not None:
             trial.course.others += 1
-            thread.run = partial(_run, thread, thread.run, trial, asked_before())  # type: ignore[method-assign]
+            thread.run = partial(_run, thread, thread.run, trial, ASKED.get())  # type: ignore[method-assign]
         start(thread)
 
     def submit_owned(
         pool: ThreadPoolExecutor, function: Callable[..., T], /, *args: Any, **kwargs: Any
     ) -> Future[T]:
         trial = trial_to_charge()
-        future = submit(pool, _work, trial, asked_before(), function, *args, **kwargs)
+        future = submit(pool, _work, trial, ASKED.get(), function, *args, **kwargs)
         if trial is not None:
             trial.course.others += 1
             future.add_done_callback(partial(_leave, trial))
         return future
 
-    threading.Thread.start = start_owned  # type: ignore[method-assign,assignment]
-    ThreadPoolExecutor.submit = submit_owned  # type: ignore[method-assign,assignment]
-    try:
+    threads = replaced(threading.Thread, "start", start_owned)
+    with threads, replaced(ThreadPoolExecutor, "submit", submit_owned):
         yield
-    finally:
-        threading.Thread.start = start  # type: ignore[method-assign]
-        ThreadPoolExecutor.submit = submit  # type: ignore[method-assign]
 
 
 def _run(

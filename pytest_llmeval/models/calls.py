@@ -13,7 +13,8 @@ from functools import partial
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmeval.cache.reply import KeptRequest
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.cache.reply import KeptRequest, StoredReply
 from pytest_llmeval.errors import (
     BudgetExceeded,
     CallAbandoned,
@@ -24,14 +25,11 @@ from pytest_llmeval.errors import (
     ReplayMiss,
 )
 from pytest_llmeval.models.attribution import CurrentTrial, charge
+from pytest_llmeval.models.course import Course, OpenCall
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-
-    from pytest_llmeval.cache.replies import Replies, StoredReply
-    from pytest_llmeval.models.course import Course, OpenCall
-
 # Times that a loop goes round until what awaited a reply has seen it, through layers of an SDK.
 ROUNDS = 20
 SEEN = 5  # of them, until what waits for the first of several tasks has seen that it is done

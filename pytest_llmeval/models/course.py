@@ -15,27 +15,22 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic  # by name: a test may mock those of the module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_llmeval.cache.locks import fork_safe_lock
+from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.timed_calls import Steps, TimedCall
-from pytest_llmeval.errors import Lost
+from pytest_llmeval.errors import Lost, ReplayMiss
 from pytest_llmeval.models.strands import strands_of
+from pytest_llmeval.records import Slot, Strand
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from pytest_llmeval.cache.replies import Replies
-    from pytest_llmeval.errors import ReplayMiss
-    from pytest_llmeval.records import Slot, Strand
-
+T = TypeVar("T")
 Leave = Callable[[str, Lost], None]
-_ASKED: ContextVar[str] = ContextVar("llmeval_asked_before", default="")
-# Returns the place of the call that this code asked last, and notes that of one that has ended.
-asked_before, note_asked = _ASKED.get, _ASKED.set
-_wait = (
-    threading.Condition.wait
-)  # not as ``watching_waits`` has it: these are no waits of the trial
+# The place of the call that this code asked last.
+ASKED: ContextVar[str] = ContextVar("llmeval_asked_before", default="")
 GRACE = 1.0  # seconds by which a trial may be slower than when it was recorded
 # Between two replies, threads that wait for the first must have had their turn. In a replay they
 # get as long as they had, at most so many seconds; replies that come together come so far apart.
@@ -50,13 +45,13 @@ class _Changed(threading.Condition):
 
 
 @contextmanager
-def asked_after(place: str) -> Iterator[None]:
-    """Let code begin, in this thread or task, after the call that is at a place."""
-    token = _ASKED.set(place)
+def setting(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Give a variable another value in here, in this thread or task."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _ASKED.reset(token)
+        variable.reset(token)
 
 
 @dataclass(slots=True, eq=False)
@@ -157,10 +152,9 @@ class Course:
                 self._is_plain = False
             self._keep = replies.keep_course
             self._begun.add(place)
-            self._before[place] = asked_before()
+            self._before[place] = ASKED.get()
             self._open[place] = call
-            if self._changed is not None:
-                self._changed.notify_all()
+            self._tell()
         return call
 
     def _courses_of(self, place: str, draw: str, replies: Replies) -> Sequence[Steps]:
@@ -176,8 +170,7 @@ class Course:
         """Note that the call is made: what is replayed beside it takes as long as it took."""
         with self._lock:
             call.is_paid = self._is_new = True
-            if self._changed is not None:
-                self._changed.notify_all()
+            self._tell()
 
     def end(self, call: OpenCall, draw: str = "", *, given_up: Lost | None = None) -> bool:
         """End a call; without a draw and not given up, it failed and is to be asked again.
@@ -197,7 +190,7 @@ class Course:
             elif is_awaited:
                 self._begun.remove(call.place)
         if is_awaited:
-            note_asked(call.place)
+            ASKED.set(call.place)
         return is_awaited
 
     def is_open(self, call: OpenCall) -> bool:
@@ -218,8 +211,7 @@ class Course:
                 self._note(call, call.draw, given_up=None if call.draw else Lost.CANCELLED)
             self._open.clear()
             self.has_ended = True
-            if self._changed is not None:
-                self._changed.notify_all()
+            self._tell()
         if self._is_new and not self._is_plain and self._keep is not None:
             self._is_new = False
             self._keep(self.trial, self.new_steps())
@@ -293,6 +285,9 @@ class Course:
     def _happen(self) -> None:
         self._last = monotonic() - self._started
         self.events += 1
+        self._tell()
+
+    def _tell(self) -> None:
         if self._changed is not None:
             self._changed.notify_all()
 

@@ -14,7 +14,7 @@ from inspect import signature
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from pytest_llmeval.models.attribution import CurrentTrial, is_sending
+from pytest_llmeval.models.attribution import SENDING, CurrentTrial
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.http.exchange import Exchange
@@ -77,7 +77,7 @@ class Interception:
 
     def candidate(self, request: Any) -> Candidate | None:
         """Look at all but the body of a request; None for one that is to be left alone."""
-        trial = None if is_sending() else self.trial_to_charge()
+        trial = None if SENDING.get() else self.trial_to_charge()
         if trial is None or request.method != "POST":
             return None
         url, headers = urlsplit(str(request.url)), request.headers

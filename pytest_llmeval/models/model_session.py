@@ -12,12 +12,13 @@ from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.models.attribution import CurrentTrial, trial_to_charge
 from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.function import FunctionProvider, LoadedFunction, load_function
 from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.limits.budget import Budget
 from pytest_llmeval.models.limits.deadline import TimeLimit
 from pytest_llmeval.models.limits.journal import Journal, journal_of, process_name
 from pytest_llmeval.models.limits.prices import Prices
-from pytest_llmeval.models.limits.throttle import Clock, Throttle
+from pytest_llmeval.models.limits.throttle import PaceClock, Throttle
 from pytest_llmeval.models.llm import (
     AsyncModel,
     AsyncTrialModel,
@@ -33,7 +34,6 @@ from pytest_llmeval.settings import Settings
 from pytest_llmeval.vendors import VENDORS
 
 if TYPE_CHECKING:
-    from pytest_llmeval.models.function import LoadedFunction
     from pytest_llmeval.models.http.sender import Sender
     from pytest_llmeval.models.interception import Interception
     from pytest_llmeval.models.vendors.recognition import Recognition
@@ -66,7 +66,7 @@ class ModelSession:
         *,
         processes: int = 1,
         worker: str = "",
-        clock: Clock | None = None,
+        clock: PaceClock | None = None,
     ) -> None:
         self.notes: list[str] = []
         self.settings = settings
@@ -78,7 +78,7 @@ class ModelSession:
             warn=self.notes.append,
             patience=settings.timeout,
         )
-        self.services = _services(settings, processes, worker, clock or Clock())
+        self.services = _services(settings, processes, worker, clock or PaceClock())
         self.unseen = UnseenConnections(
             self._is_refused,
             only_replays=self.replies.only_replays,
@@ -153,8 +153,6 @@ class ModelSession:
             return
         parsed = parse_model_name(model)
         if parsed.provider == "function":
-            from pytest_llmeval.models.function import load_function
-
             load_function(parsed.model)  # not kept: a fixture may yet put another in its place
         if cap is not None:
             Prices(self.settings.prices).check(model, cap=cap)
@@ -225,8 +223,6 @@ class ModelSession:
     def _provider(self, name: ModelName, calls: CachedCalls) -> Provider:
         """Build what speaks to the provider of a model, for one trial."""
         if name.provider == "function":
-            from pytest_llmeval.models.function import FunctionProvider, load_function
-
             if name.model not in self._functions:
                 self._functions[name.model] = load_function(name.model)
             return FunctionProvider(calls, self._functions[name.model], services=self.services)
@@ -237,7 +233,7 @@ class ModelSession:
         return ChatProvider(vendor, calls, sender=self.sender(), services=self.services)
 
 
-def _services(settings: Settings, processes: int, worker: str, clock: Clock) -> Services:
+def _services(settings: Settings, processes: int, worker: str, clock: PaceClock) -> Services:
     directory, session = settings.directory, settings.session
     throttle = Throttle(
         ceiling=settings.concurrency,

@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from pytest_llmeval.errors import LLMEvalError, ProgramRefused, ReplayMiss
+from pytest_llmeval.models.attribution import replaced
 
 _PORTS = (80, 443)  # that go without saying
 # Which argument of an event has the program and its arguments.
@@ -112,12 +113,11 @@ class UnseenConnections:
                 self._sending(trial, *args, connects=event == "socket.connect")
 
         watchers.append(told)
-        lookups.getaddrinfo = getaddrinfo
         try:
-            yield
+            with replaced(lookups, "getaddrinfo", getaddrinfo):
+                yield
         finally:
             watchers.remove(told)
-            lookups.getaddrinfo = plain
 
     def take(self) -> list[tuple[str, str, str, int]]:
         """Return host, test function, library and number of the connections since the last time.

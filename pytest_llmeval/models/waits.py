@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from pytest_llmeval.models.attribution import trial_to_charge
+from pytest_llmeval.models.attribution import replaced, trial_to_charge
 from pytest_llmeval.models.course import Course
 
 
@@ -39,23 +39,13 @@ def watching_waits() -> Iterator[None]:
         return plain_call_at(loop, when, callback, *args, context=context)
 
     with ExitStack() as undoing:
-        undoing.enter_context(_replaced(threading.Condition, "wait", watched_wait))
-        undoing.enter_context(_replaced(threading.Thread, "join", watched_join))
+        undoing.enter_context(replaced(threading.Condition, "wait", watched_wait))
+        undoing.enter_context(replaced(threading.Thread, "join", watched_join))
         if "asyncio" in sys.modules:  # else no test has imported it
             loops = sys.modules["asyncio"].BaseEventLoop
             plain_call_at = loops.call_at
-            undoing.enter_context(_replaced(loops, "call_at", call_at))
+            undoing.enter_context(replaced(loops, "call_at", call_at))
         yield
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
-    plain = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, plain)
 
 
 def _expire() -> None:

@@ -25,6 +25,7 @@ ENDING = ".jsonl.gz"
 NO_COMMIT = "no-commit"
 BORROWED = "borrowed"  # folder of runs that a team shares, beside those that were recorded here
 _DAY = 86_400.0  # seconds
+_DATE = 8  # characters of a run id; clocks may differ by less
 _UNFINISHED = ("runs/*/.*.tmp", f"{BORROWED}/*/.*.tmp", f"{BORROWED}/*/*.part")
 
 
@@ -293,6 +294,26 @@ class RunStore:
         if damages:
             raise damages[0]
         return None
+
+
+def tries_against(store: RunStore, baseline: str) -> list[StoredRun]:
+    """List the runs that were compared with a baseline and paid for calls, oldest first.
+
+    Runs of dirty trees are among them, runs of CI are not.
+
+    Args:
+        store: where they lie; only headers are read.
+        baseline: id of its run.
+    """
+    tries = []
+    for run_id, path in sorted(store.files().items()):
+        if run_id[:_DATE] >= baseline[:_DATE]:
+            with suppress(BaselineUnreadable):
+                header = read_run_header(path)
+                run = header.run
+                if run.compared_with == baseline and run.ci is None and run.attempts != 0:
+                    tries.append(StoredRun(path, header))
+    return tries
 
 
 def newest_first(runs: Iterable[StoredRun]) -> tuple[StoredRun, ...]:

@@ -15,7 +15,7 @@ import diskcache
 import pytest
 
 from pytest_llmeval.cache.disk import SharedCache, open_cache
-from pytest_llmeval.cache.queries import Change, ReadConnections, ReadOnlyCache
+from pytest_llmeval.cache.queries import ReadConnections, ReadOnlyCache, RowChanges
 from pytest_llmeval.errors import CacheError, RowRefused
 
 MODE_RAW, MODE_BINARY, MODE_TEXT, MODE_PICKLE = 1, 2, 3, 4
@@ -235,7 +235,7 @@ def test_a_row_that_breaks_a_rule_of_others_is_not_told_as_one_whose_name_is_tak
     with pytest.raises(sqlite3.IntegrityError):  # else who adds it would try for ever
         cache.add_all(rows)
     with pytest.raises(sqlite3.IntegrityError):
-        cache.rewrite(lambda _rows: Change(added=rows))
+        cache.rewrite(lambda _rows: RowChanges(added=rows))
 
 
 def test_a_full_disk_is_told_as_it_is(cache: SharedCache) -> None:

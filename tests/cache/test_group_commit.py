@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.cache import disk as disk_module
 from pytest_llmeval.cache.disk import GroupCommit, Outcome
-from pytest_llmeval.cache.queries import NewRow
+from pytest_llmeval.cache.reply import NewRow
 
 PATIENCE = 10.0  # seconds until a test that hangs fails
 

@@ -252,7 +252,7 @@ def test_a_forked_child_leaves_the_connections_of_its_parent_alone(
 
 FORK_WITHIN = """
 import os, pathlib, sys, threading, time
-from pytest_llmeval.cache.queries import Change
+from pytest_llmeval.cache.queries import RowChanges
 from pytest_llmeval.cache.database import Store
 store = Store(pathlib.Path(sys.argv[1]), warn=print)
 store.add("name", b"value")
@@ -260,7 +260,7 @@ begun = threading.Event()
 def plan(rows):
     begun.set()
     time.sleep(0.5)
-    return Change()
+    return RowChanges()
 writer = threading.Thread(target=store.rewrite, args=(plan,))
 writer.start()
 begun.wait()

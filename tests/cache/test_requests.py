@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.cache import reply as reply_module
 from pytest_llmeval.cache import requests as module
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.cache.requests import (
-    pack_request,
-    parts_to_keep,
-    stored_requests,
-    unpack_request,
-)
+from pytest_llmeval.cache.reply import pack_object
+from pytest_llmeval.cache.requests import parts_to_keep, stored_requests, unpack_request
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, asks, never, says, wanted
@@ -89,7 +86,7 @@ def stored(line: object) -> bytes:
 
 
 def test_what_is_written_is_read_back() -> None:
-    value = pack_request(LINE)
+    value = pack_object(LINE)
     assert value is not None
     assert unpack_request(value) == LINE
 
@@ -136,7 +133,7 @@ def test_a_long_text_is_cut_and_told_apart_by_its_digest() -> None:
 def test_a_request_that_is_too_long_is_not_kept(
     make_replies: Make, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_HEADER", 100)
-    assert pack_request(LINE) is None
+    monkeypatch.setattr(reply_module, "MAX_HEADER", 100)
+    assert pack_object(LINE) is None
     paid(make_replies(), "Peru?")
     assert requests(sql) == []

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.cache.disk import SharedCache
-from pytest_llmeval.cache.queries import RowReader, Value
+from pytest_llmeval.cache.queries import RowReader
+from pytest_llmeval.cache.reply import Value
 from pytest_llmeval.errors import RowRefused
 
 NAMES = ("k/0/0/0", "k/0/0/1", "k/0/0/spare/d", "k/0/00", "k/0/1/0", "other")

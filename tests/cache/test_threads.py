@@ -15,8 +15,8 @@ import pytest
 from pytest_llmeval.cache import disk
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.disk import Outcome
-from pytest_llmeval.cache.queries import NewRow
 from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.cache.reply import NewRow
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, never, says, wanted

@@ -28,7 +28,7 @@ from pytest_llmeval.models.http.dialect import HttpRequest
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
 from pytest_llmeval.models.interception import Interception
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline
-from pytest_llmeval.models.limits.throttle import Clock
+from pytest_llmeval.models.limits.throttle import PaceClock
 from pytest_llmeval.models.llm import AsyncModel, Model
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.models.seams.imported import SEEN, once_imported
@@ -142,7 +142,7 @@ class Session:
         settings = Settings(
             directory=directory, session=uuid.uuid4().hex, cache=mode, timeout=timeout
         )
-        clock = Clock(now=time.now, sleep=time.sleep, jitter=lambda: 0.5)
+        clock = PaceClock(now=time.now, sleep=time.sleep, jitter=lambda: 0.5)
         self.models = ModelSession(settings, clock=clock)
         self.models.services = replace(self.models.services, max_reply_bytes=most)
         self.replies = self.models.replies

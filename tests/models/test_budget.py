@@ -13,7 +13,8 @@ from pytest_llmeval.errors import BudgetExceeded
 from pytest_llmeval.models.limits.budget import Bill, Budget, Reservation
 from pytest_llmeval.models.limits.journal import Journal, journal_of, note_end
 from pytest_llmeval.models.limits.prices import Prices
-from pytest_llmeval.records import TokenPrice, Usage
+from pytest_llmeval.records import Usage
+from pytest_llmeval.settings import TokenPrice
 
 D = Decimal
 MODEL = "openai/foo"

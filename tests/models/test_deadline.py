@@ -15,7 +15,7 @@ from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.http.attempt import Services, TimedOut
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
-from pytest_llmeval.models.limits.throttle import Clock, Throttle
+from pytest_llmeval.models.limits.throttle import PaceClock, Throttle
 from tests.models.conftest import ANSWER, ORIGIN, CountingTrial, Session, Time, attempted
 from tests.servers.openai_server import OpenAIServer, Scripted
 
@@ -123,7 +123,7 @@ class Sender:
 
     def __init__(self, seconds: float) -> None:
         self.time = Time()
-        clock = Clock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
+        clock = PaceClock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
         throttle = Throttle(clock=clock)
         self.provider = throttle.of("openai", ORIGIN)
         self._policy = Services(throttle=throttle, limit=TimeLimit(seconds))

@@ -22,9 +22,9 @@ import pytest
 
 from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.models.attribution import (
+    SENDING,
     charging,
     inherited_by_threads,
-    is_sending,
     trial_to_charge,
 )
 from pytest_llmeval.models.calls import Request
@@ -231,7 +231,7 @@ def test_a_request_that_one_client_sends_by_another_is_recorded_once(
     send, seen = pool.handle_async_request, []
 
     async def by_another_client(own_pool: object, request: Any) -> Any:
-        seen.append(is_sending())
+        seen.append(SENDING.get())
         if len(seen) == 1:
             await post_async(httpx, url, json=ASKED)
         return await send(own_pool, request)
@@ -241,7 +241,7 @@ def test_a_request_that_one_client_sends_by_another_is_recorded_once(
         post_awaited(library, url, json=ASKED)
 
     assert set(seen) == {True}
-    assert not is_sending()
+    assert not SENDING.get()
     assert (len(trial.calls), len(server.requests)) == (1, 2)
 
 

@@ -13,7 +13,7 @@ from pytest_llmeval.errors import BudgetExceeded, ProviderFailed
 from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.limits.budget import Budget
 from pytest_llmeval.models.limits.prices import Prices
-from pytest_llmeval.records import TokenPrice
+from pytest_llmeval.settings import TokenPrice
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
 

@@ -9,7 +9,8 @@ import pytest
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.limits.prices import Prices, Tariff
-from pytest_llmeval.records import TokenPrice, Usage
+from pytest_llmeval.records import Usage
+from pytest_llmeval.settings import TokenPrice
 
 D = Decimal
 OWN = TokenPrice(input=D("0.15"), output=D("0.60"))

@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from pytest_llmeval.models.http import seam
-from pytest_llmeval.models.http.sender import Connections, newest
+from pytest_llmeval.models.http.sender import IdleConnections, newest
 from pytest_llmeval.originals import Clock
 from tests.models.conftest import Session
 from tests.models.test_interception import ASKED, LIBRARIES, Place, post, post_async
@@ -78,7 +78,7 @@ def was_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
         return reading
 
-    monkeypatch.setattr(Connections, "send", told(Connections.send))
+    monkeypatch.setattr(IdleConnections, "send", told(IdleConnections.send))
     monkeypatch.setattr(seam, "_http_reply", told(seam._http_reply))
     return was_read
 

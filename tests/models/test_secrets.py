@@ -285,7 +285,7 @@ def test_what_fails_a_call_is_told_by_its_kind_and_not_in_its_own_words(
     def fail(*_args: object, **_kwargs: object) -> None:
         raise ValueError(f"Invalid header value b'{SECRET}'")
 
-    monkeypatch.setattr("pytest_llmeval.models.http.sender.Connections._exchange", fail)
+    monkeypatch.setattr("pytest_llmeval.models.http.sender.IdleConnections._exchange", fail)
     with pytest.raises(ProviderFailed) as caught:
         session.model("openai/m", CountingTrial(0)).ask(PROMPT)
 

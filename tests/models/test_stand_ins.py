@@ -20,7 +20,7 @@ import openai
 import pytest
 
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.http.sender import Connections, _pool_to_copy, newest
+from pytest_llmeval.models.http.sender import IdleConnections, _pool_to_copy, newest
 from pytest_llmeval.models.interception import Interception
 from tests.models.conftest import CountingTrial, Session, encrypted, intercepting, interception_of
 from tests.servers.openai_server import OpenAIServer, chat_completion
@@ -320,7 +320,7 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_connections_have_all_settings_of_a_transport(library: ModuleType, name: str) -> None:
     transport = SETTINGS[name](library)
-    connections = Connections(library, _pool_to_copy(library, transport), most=1)
+    connections = IdleConnections(library, _pool_to_copy(library, transport), most=1)
     made, own = vars(connections._kind(**connections._options)), vars(transport._pool)
     names = [f"_{name}" for name in connections._options if name != "network_backend"]
 

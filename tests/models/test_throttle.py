@@ -10,13 +10,13 @@ import pytest
 from pytest_llmeval.cache import locks
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.limits.journal import Journal
-from pytest_llmeval.models.limits.throttle import PATIENCE, Clock, ProviderThrottle, Throttle
+from pytest_llmeval.models.limits.throttle import PATIENCE, PaceClock, ProviderThrottle, Throttle
 from pytest_llmeval.records import Slowdown
 from tests.models.conftest import Time
 
 
 def throttle_of(time: Time, *, ceiling: int = 8, **more: object) -> Throttle:
-    clock = Clock(now=time.now, sleep=time.sleep, jitter=lambda: 0)
+    clock = PaceClock(now=time.now, sleep=time.sleep, jitter=lambda: 0)
     return Throttle(ceiling=ceiling, clock=clock, **more)  # type: ignore[arg-type]  # by name
 
 
@@ -96,7 +96,7 @@ def test_a_pause_prolonged_meanwhile_is_waited_for_to_its_end(clock: Time) -> No
         Time.sleep(clock, seconds)
 
     clock.sleep = sleep  # type: ignore[method-assign]
-    provider._clock = Clock(now=clock.now, sleep=sleep)
+    provider._clock = PaceClock(now=clock.now, sleep=sleep)
 
     assert provider.enter() == 30
 

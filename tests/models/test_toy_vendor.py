@@ -21,7 +21,8 @@ from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.models.llm import parse_model_name
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.models.vendors.recognition import Recognition, check_keys
-from pytest_llmeval.records import TokenPrice, Usage
+from pytest_llmeval.records import Usage
+from pytest_llmeval.settings import TokenPrice
 from pytest_llmeval.transcripts.transcript import StoredTexts
 from pytest_llmeval.vendors import VENDORS
 from tests.models import toy_vendor
@@ -63,7 +64,8 @@ async def test_all_ways_to_await(async_llm, async_toy_client, base):
 ADD_TOY = """
 import os
 import pytest
-from pytest_llmeval.records import TokenPrice, Usage
+from pytest_llmeval.records import Usage
+from pytest_llmeval.settings import TokenPrice
 from pytest_llmeval.transcripts.transcript import StoredTexts
 from pytest_llmeval.vendors import VENDORS
 from tests.models.toy_vendor import LINE

@@ -38,7 +38,7 @@ VENDOR = Vendor(
     chat_path="/toy/completions",
     headers=lambda key: {"authorization": key},
     body=lambda model, messages, params: {"model": model, "asked": messages, **params},
-    rebuild=dict[str, Any],
+    rebuild="builtins:dict",
     client_options=lambda transport: {"transport": transport},
     hosts=(".toy.example",),
 )

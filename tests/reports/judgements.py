@@ -16,13 +16,13 @@ from typing import Any
 from pytest_llmeval.errors import Lost
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
-from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, TokenPrice, Trial, Usage
+from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, Trial, Usage
 from pytest_llmeval.reports.formats import Line
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.settings import GateRules, Settings
+from pytest_llmeval.settings import GateRules, Settings, TokenPrice
 from pytest_llmeval.transcripts.common_change import RequestChange
 from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
 from tests.gate.builders import OUTCOMES, digest

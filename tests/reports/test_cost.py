@@ -10,12 +10,12 @@ import pytest
 
 from pytest_llmeval.errors import Lost
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Call, Outcome, Run, TokenPrice, Trial, Usage
+from pytest_llmeval.records import Call, Outcome, Run, Trial, Usage
 from pytest_llmeval.reports.cost import dollars
 from pytest_llmeval.reports.json_report import dumped
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.settings import Settings
+from pytest_llmeval.settings import Settings, TokenPrice
 from tests.reports.judgements import section_of
 from tests.runs.builders import make_call, make_run
 

@@ -10,10 +10,10 @@ import pytest
 
 from pytest_llmeval.engine.earlier_runs import source_of_forecast
 from pytest_llmeval.errors import Lost
-from pytest_llmeval.records import Case, Outcome, Run, TokenPrice, Usage
+from pytest_llmeval.records import Case, Outcome, Run, Usage
 from pytest_llmeval.reports.cost import forecast
 from pytest_llmeval.runs.store import RunStore
-from pytest_llmeval.settings import Settings
+from pytest_llmeval.settings import Settings, TokenPrice
 from tests.runs.builders import make_call, make_run
 
 D = Decimal

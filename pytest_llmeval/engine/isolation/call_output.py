@@ -24,7 +24,7 @@ from typing import Any
 
 from pytest_llmeval.engine.holder import running_beside
 from pytest_llmeval.engine.isolation.part import Part
-from pytest_llmeval.engine.isolation.places import replaced
+from pytest_llmeval.models.attribution import replaced
 
 _CURRENT: ContextVar[CallOutput | None] = ContextVar("llmeval_call_output", default=None)
 

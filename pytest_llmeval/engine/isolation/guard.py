@@ -17,7 +17,7 @@ from itertools import product
 from operator import attrgetter
 from typing import Any
 
-from pytest_llmeval.engine.isolation.places import replaced
+from pytest_llmeval.models.attribution import replaced
 from pytest_llmeval.originals import Clock
 
 _CLOCKS = (

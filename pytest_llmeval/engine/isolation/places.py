@@ -6,31 +6,18 @@ it had when it goes on, also what it changed again by hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from functools import wraps
 from inspect import getattr_static
 from types import ModuleType
 from typing import Any
 
 from pytest_llmeval.engine.isolation.logs import set_level
+from pytest_llmeval.models.attribution import replaced
 
 ABSENT = object()
 _PLAIN_SETTERS: tuple[object, ...] = (object.__setattr__, ModuleType.__setattr__)
-
-
-@contextmanager
-def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
-    """Give an object another attribute for a while; its class may go on with the plain one."""
-    before = vars(owner).get(name, ABSENT)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if before is ABSENT:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
 
 
 def told(note: Callable[..., object], plain: Callable[..., Any]) -> Callable[..., Any]:

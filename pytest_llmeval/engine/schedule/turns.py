@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_llmeval.engine.compat import Abilities
-from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.isolation.process_state import Nodes, ProcessState, State
 from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.engine.trial_thread import TrialThread
+from pytest_llmeval.models.attribution import replaced
 
 
 class Turns:

@@ -18,10 +18,10 @@ import pytest
 
 from pytest_llmeval.engine.compat import FuncFixtureInfo, fixtures_module
 from pytest_llmeval.engine.holder import check_in
-from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.trial.other_loops import loop_aliases, own_loop
 from pytest_llmeval.engine.trial.parameters import Parameters
 from pytest_llmeval.engine.trial.put_on_item import PutOnItem, TrialHooks
+from pytest_llmeval.models.attribution import replaced
 
 FixtureDefs = Sequence[pytest.FixtureDef[Any]]
 

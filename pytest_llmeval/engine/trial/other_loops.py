@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmeval.engine.isolation.places import replaced
+from pytest_llmeval.models.attribution import replaced
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

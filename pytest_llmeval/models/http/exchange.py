@@ -13,7 +13,7 @@ from functools import partial
 from http import HTTPStatus
 
 from pytest_llmeval.cache.reply import StoredReply, paid_reply
-from pytest_llmeval.errors import BudgetExceeded, ReplayMiss
+from pytest_llmeval.errors import BudgetExceeded, ClientLate, ReplayMiss
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.http.answers import Expected
 from pytest_llmeval.models.http.attempt import (
@@ -31,8 +31,8 @@ from pytest_llmeval.models.limits.deadline import Deadline
 from pytest_llmeval.records import Slot
 
 # Why a request was not answered. An SDK is told by a reply, see ``seam.reply_for_sdk``.
-Unanswered = ReplayMiss | BudgetExceeded | HttpFailed | NetworkFailed
-UNANSWERED = (ReplayMiss, BudgetExceeded, HttpFailed, NetworkFailed)
+Unanswered = ReplayMiss | BudgetExceeded | ClientLate | HttpFailed | NetworkFailed
+UNANSWERED = (ReplayMiss, BudgetExceeded, ClientLate, HttpFailed, NetworkFailed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

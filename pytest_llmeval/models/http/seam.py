@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import CallAbandoned, ClientLate, ReplayMiss, comes_of
-from pytest_llmeval.models.attribution import CurrentTrial, charging, sending
+from pytest_llmeval.models.attribution import SENDING, CurrentTrial, charging
 from pytest_llmeval.models.calls import Request
+from pytest_llmeval.models.course import setting
 from pytest_llmeval.models.http.attempt import (
     HttpFailed,
     NetworkFailed,
@@ -91,8 +92,6 @@ class Question:
             outcome = self.exchange.calls.call(self._call(send))
         except UNANSWERED as exc:
             outcome = exc
-        except ClientLate as exc:
-            raise self.library.ReadTimeout(str(exc), request=self.request) from None
         return self._handed_on(outcome)
 
     async def answer_async(self, send: Send, *, awaits: bool = False) -> Any:
@@ -114,8 +113,6 @@ class Question:
             outcome = await self.exchange.calls.call_async(self._call(unless_over, awaits=awaits))
         except UNANSWERED as exc:
             outcome = exc
-        except ClientLate as exc:
-            raise self.library.ReadTimeout(str(exc), request=self.request) from None
         finally:
             is_over = True
         return self._handed_on(outcome)
@@ -149,6 +146,8 @@ class Question:
         return call
 
     def _handed_on(self, outcome: StoredReply | Unanswered) -> Any:
+        if isinstance(outcome, ClientLate):
+            raise self.library.ReadTimeout(str(outcome), request=self.request)
         is_for_sdk = self.retries_errors and not isinstance(outcome, OwnDeadline)
         if isinstance(outcome, NetworkFailed) and not is_for_sdk:
             if isinstance(outcome, TimedOut):
@@ -224,7 +223,7 @@ def send_once(library: Any, send: Callable[[Any], Any], request: Any, *, most: i
     """
     reading = Reading(Clock.seconds(), most=most)
     try:
-        with sending():
+        with setting(SENDING, True):
             response = send(request)
         try:
             packed = reading.add_all(response.iter_raw())
@@ -245,7 +244,7 @@ async def send_once_async(
     """Send a request once and read the whole reply, as ``send_once``, on this event loop."""
     reading = Reading(Clock.seconds(), most=most)
     try:
-        with sending():
+        with setting(SENDING, True):
             response = await send(request)
         try:
             async for chunk in response.aiter_raw():
@@ -317,7 +316,7 @@ def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[...,
         return response
 
     try:
-        with sending():
+        with setting(SENDING, True):
             yield came
     except Exception as exc:
         if trial is not None and not comes_of(exc, ReplayMiss):  # no provider was asked

@@ -129,7 +129,7 @@ class Sender:
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._connections: WeakKeyDictionary[Any, Connections | None] = WeakKeyDictionary()
+        self._connections: WeakKeyDictionary[Any, IdleConnections | None] = WeakKeyDictionary()
         self._clients: dict[Any, Any] = {}  # of ours, by library
         self._ways: dict[str, _Way] = {}  # of our questions, by URL
         self._opening = fork_safe_lock()
@@ -234,11 +234,11 @@ class Sender:
         self._ways[url] = parsed, transport, self._of(library, transport)
         return self._ways[url]
 
-    def _of(self, library: Any, transport: Any) -> Connections | None:
+    def _of(self, library: Any, transport: Any) -> IdleConnections | None:
         """Return what keeps the connections of a transport; None for one that is not known."""
         if transport not in self._connections:
             pool = _pool_to_copy(library, transport)
-            made = None if pool is None else Connections(library, pool, most=self._most)
+            made = None if pool is None else IdleConnections(library, pool, most=self._most)
             # Of two threads that come here at once the second takes what the first has made.
             made = self._connections.setdefault(transport, made)
             if made is not None:
@@ -298,7 +298,7 @@ def _options(pool: Any) -> dict[str, Any]:
 
 
 # A URL that was parsed, the transport that leads there, and what keeps its connections.
-_Way = tuple[Any, Any, "Connections | None"]
+_Way = tuple[Any, Any, "IdleConnections | None"]
 
 
 class OwnRequest(NamedTuple):
@@ -317,7 +317,7 @@ def _system_error(exc: BaseException) -> OSError | None:
     return below if below is None or isinstance(below, OSError) else _system_error(below)
 
 
-class Connections:
+class IdleConnections:
     """The connections of one transport that no call uses now; the last used first.
 
     Args:

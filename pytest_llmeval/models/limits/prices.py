@@ -12,7 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import Call, TokenPrice, Usage
+from pytest_llmeval.records import Call, Usage
+from pytest_llmeval.settings import TokenPrice
 from pytest_llmeval.vendors import VENDORS
 
 MILLION = 10**6

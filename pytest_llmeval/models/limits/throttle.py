@@ -134,7 +134,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class PaceClock:
     """The clock by which the throttle tells and passes the time.
 
     Attributes:
@@ -303,7 +303,7 @@ class Throttle:
     ceiling: int = DEFAULT_CEILING
     processes: int = 1
     shared: Journal | None = None
-    clock: Clock = field(default_factory=Clock)
+    clock: PaceClock = field(default_factory=PaceClock)
     _providers: dict[tuple[str, str], ProviderThrottle] = field(default_factory=dict)
     _listening: threading.Lock = field(default_factory=fork_safe_lock)
 

@@ -23,11 +23,10 @@ from pytest_llmeval.models.attribution import CurrentTrial, charging
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.seam import run_on_loop, send_once_async, uncached
 from pytest_llmeval.models.http.sender import close_along, newest, package_of
+from pytest_llmeval.models.interception import Interception
 
 if TYPE_CHECKING:
     import httpx2 as _LIBRARY  # noqa: N812 - a constant: one of the two
-
-    from pytest_llmeval.models.interception import Interception
 else:
     _LIBRARY = newest()
 # They are made anew of the bytes that are sent; and of what can be unpacked here.

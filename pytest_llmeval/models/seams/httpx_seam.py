@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from pytest_llmeval.models.attribution import is_sending
+from pytest_llmeval.models.attribution import SENDING
 from pytest_llmeval.models.calls import is_on_asyncio
 from pytest_llmeval.models.http.seam import send_once_async, uncached
 from pytest_llmeval.models.http.sender import is_stubbed
@@ -28,7 +28,7 @@ def sending_by_httpx(
     """Make the method by which blocking clients send."""
 
     def handle_request(transport: Any, request: Any) -> Any:
-        if is_sending() or is_stubbed(library, awaits=False):
+        if SENDING.get() or is_stubbed(library, awaits=False):
             return plain(transport, request)
         candidate = interception.candidate(request)
         if candidate is not None:
@@ -78,7 +78,7 @@ def sending_awaitably(
     loops, most = EventLoops(), interception.services.max_reply_bytes
 
     async def handle_async_request(transport: Any, request: Any) -> Any:
-        if is_sending() or is_stubbed(library, awaits=True):
+        if SENDING.get() or is_stubbed(library, awaits=True):
             return await plain(transport, request)
         candidate = interception.candidate(request)
         if candidate is not None and is_on_asyncio():

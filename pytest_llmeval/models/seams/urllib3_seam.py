@@ -14,12 +14,11 @@ from functools import partial
 from http.client import responses
 from io import BytesIO
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_llmeval.models.http.seam import send_once
-
-if TYPE_CHECKING:
-    from pytest_llmeval.models.interception import Interception
+from pytest_llmeval.models.http.sender import newest
+from pytest_llmeval.models.interception import Interception
 
 PIECE = 2**16  # bytes that are read at a time
 _POOLS = {
@@ -136,8 +135,6 @@ def _answer(
     content = sent.body.encode() if isinstance(sent.body, str) else sent.body
     if candidate is None or not isinstance(content, bytes | bytearray):
         return None
-    from pytest_llmeval.models.http.sender import newest
-
     ours = newest()
     timeouts = {"timeout": {"read": library.patience}}
     request = ours.Request(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, RequestFacts, read_body
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.stream import JsonObject
@@ -43,17 +44,10 @@ def _has_content(reply: JsonObject) -> bool:
     reason, blocks = reply.get("stop_reason"), reply.get("content")
     if reason == "error" or not isinstance(blocks, list | str):
         return False
-    if isinstance(blocks, list) and not all(map(_is_block, blocks)):
+    kinds = [value_at(block, "type") for block in blocks] if isinstance(blocks, list) else []
+    if not all(isinstance(kind, str) for kind in kinds):
         return False
-    return bool(reason or text_of(blocks) or _has_call(blocks))
-
-
-def _is_block(block: object) -> bool:
-    return isinstance(block, dict) and isinstance(block.get("type"), str)
-
-
-def _has_call(blocks: Sequence[Any]) -> bool:
-    return any(block["type"] != "text" for block in blocks)
+    return bool(reason or text_of(blocks) or any(kind != "text" for kind in kinds))
 
 
 def part_of_message(chunk: JsonObject) -> JsonObject:
@@ -107,12 +101,6 @@ def _blocks(texts: Sequence[Any]) -> list[Any]:
     return [block for blocks in lists for block in blocks]
 
 
-def _rebuild(reply: dict[str, Any]) -> object:
-    from anthropic.types import Message
-
-    return Message.construct(**reply)  # as lenient as the SDK's own client
-
-
 VENDOR = Vendor(
     provider="anthropic",
     paths=("/v1/messages", _AT_GOOGLE),  # neither their batches nor count_tokens
@@ -128,7 +116,7 @@ VENDOR = Vendor(
     chat_path="/v1/messages",
     headers=_headers,
     body=_body,
-    rebuild=_rebuild,
+    rebuild="anthropic.types:Message.construct",  # as lenient as the SDK's own client
     client_options=_client_options,
     more_keys=("ANTHROPIC_AUTH_TOKEN",),
     hosts=("api.anthropic.com",),

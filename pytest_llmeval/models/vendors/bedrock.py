@@ -90,10 +90,6 @@ def _has_ended(reply: JsonObject) -> bool:
     return bool(reply.get("stopReason") or reply.get(_COUNTS))
 
 
-def _reply_limit(body: JsonObject) -> object:
-    return value_at(body, "inferenceConfig", "maxTokens")
-
-
 def _base_url() -> str:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     usual = f"https://bedrock-runtime.{region}.amazonaws.com"
@@ -127,7 +123,7 @@ VENDOR = Vendor(
         **ANSWER_FIELDS, "artifacts": list, "completion": str, "generation": str,
         "generations": list, "images": list, "output": (dict, list), "outputs": list, "text": str,
     },
-    reply_limit=_reply_limit,
+    reply_limit=lambda body: value_at(body, "inferenceConfig", "maxTokens"),
     answers={_CONVERSE: _has_message, _CONVERSE_STREAM: _has_message},
     base_url=_base_url,
     chat_path="/model/{model}/converse",

@@ -36,10 +36,6 @@ def _has_message(reply: JsonObject) -> bool:
     return bool(reason or reply.get("text") or any(message.get(name) for name in _ANSWERING))
 
 
-def _has_ended(reply: JsonObject) -> bool:
-    return bool(reply.get("finish_reason"))
-
-
 def _part_of(chunk: JsonObject) -> JsonObject:
     """Word an event as a part of a reply; the last one of version 1 holds all of it."""
     if "event_type" in chunk:
@@ -65,10 +61,6 @@ def _has_embeddings(reply: JsonObject) -> bool:
     return bool(lists) and all(isinstance(one, list) and all(one) for one in lists)
 
 
-def _has_results(reply: JsonObject) -> bool:
-    return isinstance(reply.get("results"), list)
-
-
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
     """Word a question; the API calls ``top_p`` ``p``, and Cohere's client names ``stream``."""
     own = {"p" if name == "top_p" else name: value for name, value in params.items()}
@@ -84,9 +76,13 @@ VENDOR = Vendor(
     read_request=_read_request,
     part_of=_part_of,
     asking={**ASKING, "message": USER, "texts": USER, "query": USER},
-    is_whole=_has_ended,
+    is_whole=lambda reply: bool(reply.get("finish_reason")),
     answer_fields={"message": dict, "text": str, "embeddings": (dict, list), "results": list},
-    answers={"/chat": _has_message, "/embed": _has_embeddings, "/rerank": _has_results},
+    answers={
+        "/chat": _has_message,
+        "/embed": _has_embeddings,
+        "/rerank": lambda reply: isinstance(reply.get("results"), list),
+    },
     base_url=from_environment("CO_API_URL", "https://api.cohere.com"),
     chat_path="/v2/chat",
     body=_body,

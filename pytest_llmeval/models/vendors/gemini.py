@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,7 +13,6 @@ from pytest_llmeval.models.http.dialect import RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import SYSTEM, USER, as_json
 from pytest_llmeval.models.vendors.vendor import (
-    Headers,
     Vendor,
     configured,
     from_environment,
@@ -61,10 +60,6 @@ def _has_candidates(reply: JsonObject) -> bool:
     """Whether a reply is an answer: also the verdict of a filter, which leaves no candidate."""
     candidates = _candidates(reply)
     return all(map(_is_candidate, candidates)) if candidates else _is_blocked(reply)
-
-
-def _said(reply: JsonObject) -> Iterable[object]:
-    return map(_parts_of, _candidates(reply))
 
 
 def _medium(medium: Mapping[str, Any]) -> JsonObject:
@@ -127,17 +122,9 @@ def _parts_of(candidate: object) -> list[Any]:
     return parts if isinstance(parts, list) else []
 
 
-def _has_embedding(reply: JsonObject) -> bool:
-    return bool(value_at(reply, "embedding", "values"))
-
-
 def _has_embeddings(reply: JsonObject) -> bool:
     embeddings = reply.get("embeddings")
-    return isinstance(embeddings, list) and all(map(_is_embedding, embeddings))
-
-
-def _is_embedding(embedding: object) -> bool:
-    return bool(value_at(embedding, "values"))
+    return isinstance(embeddings, list) and all(value_at(one, "values") for one in embeddings)
 
 
 def _config(body: JsonObject) -> Mapping[str, Any]:
@@ -149,10 +136,6 @@ def _reply_limit(body: JsonObject) -> object:
     """Read the most tokens of a reply; each candidate may have so many."""
     limit, copies = (_config(body).get(name) for name in ("maxOutputTokens", "candidateCount"))
     return limit * max(copies, 1) if isinstance(limit, int) and isinstance(copies, int) else limit
-
-
-def _headers(key: str) -> Headers:
-    return {"x-goog-api-key": key}
 
 
 def _body(_model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
@@ -175,10 +158,6 @@ def _parts(message: Mapping[str, Any]) -> list[Any]:
     return text_parts(message.get("parts", message.get("content")))
 
 
-def _is_marked(headers: Headers) -> bool:
-    return "google-genai-sdk/" in headers.get("x-goog-api-client", "")
-
-
 VENDOR = Vendor(
     provider="gemini",
     paths=_PATHS,
@@ -190,7 +169,7 @@ VENDOR = Vendor(
         "systemInstruction": SYSTEM,
         **dict.fromkeys(("contents", "content", "requests"), USER),
     },
-    said=_said,
+    said=lambda reply: map(_parts_of, _candidates(reply)),
     common=_common,
     is_whole=_has_ended,
     answer_fields={
@@ -203,16 +182,16 @@ VENDOR = Vendor(
     answers={
         _ASK: _has_candidates,
         _STREAM: _has_candidates,
-        _EMBED: _has_embedding,
+        _EMBED: lambda reply: bool(value_at(reply, "embedding", "values")),
         _EMBED_ALL: _has_embeddings,
     },
     base_url=from_environment(
         "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"
     ),
     chat_path="/v1beta/models/{model}:generateContent",
-    headers=_headers,
+    headers=lambda key: {"x-goog-api-key": key},
     body=_body,
     more_keys=("GOOGLE_API_KEY",),
     hosts=("generativelanguage.googleapis.com",),
-    is_marked=_is_marked,
+    is_marked=lambda headers: "google-genai-sdk/" in headers.get("x-goog-api-client", ""),
 )

@@ -15,7 +15,7 @@ from pytest_llmeval.models.http.dialect import RequestFacts, read_body
 from pytest_llmeval.models.http.sender import CONNECT_SECONDS
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS
-from pytest_llmeval.models.vendors.vendor import Headers, Transport, Vendor, configured
+from pytest_llmeval.models.vendors.vendor import Transport, Vendor, configured
 
 HOST_VARIABLE = "OLLAMA_HOST"
 DEFAULT_HOST = "127.0.0.1"
@@ -37,10 +37,6 @@ def _read_facts(reply: JsonObject) -> Told:
 
 def _read_request(path: str, body: JsonObject) -> RequestFacts:
     return read_body(path, body)._replace(sampling=body.get("options"))
-
-
-def _reply_limit(body: JsonObject) -> object:
-    return value_at(body, "options", "num_predict")
 
 
 def _has_message(reply: JsonObject) -> bool:
@@ -94,12 +90,6 @@ def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> Jso
     return {"model": model, "messages": messages, "stream": False, **options}
 
 
-def _rebuild(reply: dict[str, Any]) -> object:
-    from ollama import ChatResponse
-
-    return ChatResponse(**reply)  # as the SDK's own client does
-
-
 def _client_options(transport: Transport) -> dict[str, Any]:
     """Wait as long as the other vendors' clients do; this one would wait for ever."""
     import httpx
@@ -110,17 +100,13 @@ def _client_options(transport: Transport) -> dict[str, Any]:
     }
 
 
-def _is_marked(headers: Headers) -> bool:
-    return headers.get("user-agent", "").startswith("ollama-python/")
-
-
 VENDOR = Vendor(
     provider="ollama",
     paths=("/api/chat", "/api/generate", "/api/embed", "/api/embeddings"),
     key_variable="OLLAMA_API_KEY",
     read_facts=_read_facts,
     read_request=_read_request,
-    reply_limit=_reply_limit,
+    reply_limit=lambda body: value_at(body, "options", "num_predict"),
     answers={
         "/api/chat": _has_message,
         "/api/generate": _has_response,
@@ -131,8 +117,8 @@ VENDOR = Vendor(
     chat_path="/api/chat",
     needs_key=False,  # ollama.com has keys, a server of one's own has none
     body=_body,
-    rebuild=_rebuild,
+    rebuild="ollama:ChatResponse",  # as the SDK's own client does
     client_options=_client_options,
     hosts=("ollama.com",),
-    is_marked=_is_marked,
+    is_marked=lambda headers: headers.get("user-agent", "").startswith("ollama-python/"),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult, unquote
@@ -122,16 +121,6 @@ def _headers(key: str) -> Headers:
     return headers
 
 
-def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
-    return {"model": model, "messages": messages, **params}
-
-
-def _rebuild(reply: dict[str, Any]) -> object:
-    from openai.types.chat import ChatCompletion
-
-    return ChatCompletion.construct(**reply)  # as lenient as the SDK's own client
-
-
 def _client_options(transport: Transport) -> dict[str, Any]:
     """Take a placeholder where there is no key: replays need none."""
     return {"api_key": VENDOR.key() or PLACEHOLDER_KEY, **stainless_options("openai", transport)}
@@ -172,8 +161,8 @@ VENDOR = Vendor(
     base_url=from_environment("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     chat_path="/chat/completions",
     headers=_headers,
-    body=_body,
-    rebuild=_rebuild,
+    body=lambda model, messages, params: {"model": model, "messages": messages, **params},
+    rebuild="openai.types.chat:ChatCompletion.construct",  # as lenient as the SDK's own client
     client_options=_client_options,
     read_request=_read_request,
     hosts=("api.openai.com", ".api.openai.com"),

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any, Self, cast
 from urllib.parse import SplitResult, quote, urlsplit
@@ -53,8 +54,8 @@ class Vendor(Dialect):
         headers: words those of a question of our own, given the key, "" for none; besides its
             content type.
         body: words a question: name of the model, messages, parameters of the test.
-        rebuild: makes the SDK's own object of a reply, once the SDK is imported; without an SDK
-            the reply stays the object that its JSON is.
+        rebuild: names what makes the SDK's own object of a reply; "" where we use no SDK, and the
+            reply stays the object that its JSON is.
         client_options: arguments of the SDK's clients, given the transport that sends.
         more_keys: further environment variables of the key, where ``key_variable`` has none.
         hosts: of the vendor, as those of a ``ServiceLine``.
@@ -69,7 +70,7 @@ class Vendor(Dialect):
     needs_key: bool = True
     headers: Callable[[str], Headers] = bearer
     body: Callable[[str, Sequence[Any], Mapping[str, Any]], JsonObject]
-    rebuild: Callable[[dict[str, Any]], object] = dict
+    rebuild: str = ""
     client_options: Callable[[Transport], dict[str, Any]] = _no_options
     more_keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -130,9 +131,10 @@ class Vendor(Dialect):
 
     def sdk_object(self, reply: JsonObject) -> object:
         """Make the SDK's own object of a reply; raises as ``import_sdk``."""
-        if VENDORS[self.provider].sdk:
-            self.import_sdk()
-        return self.rebuild(dict(reply))
+        if not self.rebuild:
+            return dict(reply)
+        self.import_sdk()
+        return resolve_name(self.rebuild)(**reply)
 
     def import_sdk(self) -> ModuleType:
         """Import the vendor's SDK.

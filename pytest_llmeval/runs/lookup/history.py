@@ -198,13 +198,13 @@ class History:
     def _ask_for_name(self, reference: str, origin: Deepening) -> None:
         """Fetch history until more of it could not change what a name means."""
         found = self._find(reference)
-        is_known = is_settled(found, git=self.git)
+        is_known = is_certain(found, git=self.git)
         if is_known and not (self._may_be_stale(found) and origin.is_stale(found)):
             return
         name = origin.name_at_origin(name_meant(reference, git=self._user, ci=self._ci))
         self._names[reference] = name or reference
         for _ in origin.deepen(name):
-            if is_settled(self._find(reference), git=self.git):
+            if is_certain(self._find(reference), git=self.git):
                 return
 
     def _may_be_stale(self, found: WantedCommit) -> bool:
@@ -220,7 +220,7 @@ class History:
                 origin.fetch_paths(commits)
 
 
-def is_settled(found: WantedCommit, *, git: GitState) -> bool:
+def is_certain(found: WantedCommit, *, git: GitState) -> bool:
     """Tell whether more history could not change what a name means.
 
     Args:

@@ -12,7 +12,7 @@ from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnrea
 from pytest_llmeval.records import Outcome, bare_run, too_many_errored
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
-from pytest_llmeval.runs.lookup.history import is_settled
+from pytest_llmeval.runs.lookup.history import is_certain
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step
 from pytest_llmeval.runs.lookup.refusals import Refusals
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
@@ -182,7 +182,7 @@ class _Lookup:
             notes.append(
                 f"{len(nearer)} nearer commit(s) have no run that will do, {behind} first of all"
             )
-        if not is_settled(wanted, git=history.git):
+        if not is_certain(wanted, git=history.git):
             notes.append(
                 "this clone is shallow: the true merge-base may lie where history was cut off"
             )

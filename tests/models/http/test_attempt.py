@@ -21,7 +21,7 @@ from pytest_llmeval.models.http.http_reply import (
     retry_after,
 )
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline, TimeLimit
-from pytest_llmeval.models.limits.throttle import PATIENCE, Clock, Throttle
+from pytest_llmeval.models.limits.throttle import PATIENCE, PaceClock, Throttle
 from tests.models.conftest import ANSWER, ORIGIN, Time, attempted
 
 
@@ -43,7 +43,7 @@ class Sender:
     def __init__(self, *, seconds: float = DEFAULT_SECONDS) -> None:
         self.time = Time()
         self.slept = self.time.slept
-        clock = Clock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
+        clock = PaceClock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
         self.throttle = Throttle(ceiling=8, clock=clock)
         self.provider = self.throttle.of("openai", ORIGIN)
         self._policy = Services(throttle=self.throttle, limit=TimeLimit(seconds))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.records import CiJob
-from pytest_llmeval.runs.lookup.tries import tries_against
+from pytest_llmeval.runs.store import tries_against
 
 if TYPE_CHECKING:
     from tests.runs.conftest import Project
