@@ -23,14 +23,8 @@ from pytest_llmeval.judging import EarlyJudge
 from pytest_llmeval.pytest_options import PARSER, ci_of, environ_of
 from pytest_llmeval.records import CaseResult, Run
 from pytest_llmeval.refusal import ENDED_BY_PYTEST, report_refusal, usage_error
+from pytest_llmeval.reports import for_others
 from pytest_llmeval.reports.cost import forecast
-from pytest_llmeval.reports.for_others import (
-    append_summary,
-    failures,
-    github_annotations,
-    refused,
-    write_reports,
-)
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.report import Report
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -183,7 +177,7 @@ class Controller(EvalProcess):
             self._set_status(session, judgement)  # reports of other plugins have this line, too
             self._report_failures(session, judgement)
         elif why:
-            self._report_failures(session, refused(self._settings, why))
+            self._report_failures(session, for_others.refused(self._settings, why))
 
     def record(self) -> None:
         """Record the trials of a session that was stopped, without a judgement."""
@@ -219,9 +213,9 @@ class Controller(EvalProcess):
         is_green = session.exitstatus == pytest.ExitCode.OK
         self._judgement = self._session.judge(seconds=seconds, ended=is_green, notes=notes)
         self._report = report = make_report(self._judgement)
-        self._problems = write_reports(report, self._settings.reports, self._judgement)
+        self._problems = for_others.write_reports(report, self._settings.reports, self._judgement)
         if self._brief is None:
-            self._summary_problems = append_summary(report, environ_of(self._config))
+            self._summary_problems = for_others.append_summary(report, environ_of(self._config))
         return self._judgement
 
     def _untracked(self) -> tuple[str, ...]:
@@ -232,10 +226,10 @@ class Controller(EvalProcess):
         if not judgement.fails or self._brief is not None:
             return
         report = self._report if judgement is self._judgement else None
-        found = failures(report or make_report(judgement), judgement)
+        found = for_others.failures(report or make_report(judgement), judgement)
         report_failures(session, found)
         if environ_of(self._config).get("GITHUB_ACTIONS") == "true":
-            self._annotations = github_annotations(found)
+            self._annotations = for_others.github_annotations(found)
 
     def _set_status(self, session: pytest.Session, judgement: Judgement) -> None:
         """Turn a green session red; pytest's own verdicts 1 to 5 stand."""

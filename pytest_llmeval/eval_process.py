@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_llmeval.engine import workers
 from pytest_llmeval.engine.earlier_runs import (
     COMPARED_KEY,
     draws_to_replay,
@@ -24,13 +25,6 @@ from pytest_llmeval.engine.marker import case_id, empty_note, is_eval, ordinary_
 from pytest_llmeval.engine.run_header import Choice, typed_selection
 from pytest_llmeval.engine.schedule.overlap import SPLITTING
 from pytest_llmeval.engine.schedule.rounds import JudgesEarly
-from pytest_llmeval.engine.workers import (
-    report_hooks,
-    send_files,
-    send_note,
-    send_unreported,
-    send_usage_error,
-)
 from pytest_llmeval.errors import SettingsError, files_unknown
 from pytest_llmeval.fixtures import model_session
 from pytest_llmeval.pytest_options import PARSER, asks_only, ci_of
@@ -70,7 +64,7 @@ class EvalProcess:
         self._brief = brief
         self._started = started
         self.forecast: list[str] = []
-        self._reports = report_hooks(config, settings)
+        self._reports = workers.report_hooks(config, settings)
         self._asks_only = asks_only(config)
         if settings.baseline is not None and not self._asks_only:
             refuse_foreign_runs(config, settings)
@@ -187,7 +181,7 @@ class EvalProcess:
 
     def _refuse(self, error: SettingsError, items: list[pytest.Item]) -> None:
         """End a worker that the user made a mistake for."""
-        send_usage_error(self._config, error)
+        workers.send_usage_error(self._config, error)
         items.clear()
 
     def end(self, session: pytest.Session) -> None:
@@ -198,9 +192,9 @@ class EvalProcess:
         if self._engine is None:
             return
         try:
-            send_files(self._config, foreign=self._foreign())
+            workers.send_files(self._config, foreign=self._foreign())
         except Exception as exc:
-            send_note(self._config, files_unknown(exc))
+            workers.send_note(self._config, files_unknown(exc))
 
     def take(self, report: pytest.TestReport) -> None:
         """Leave the trials of a case to the controller, which gets this report, too."""
@@ -208,7 +202,7 @@ class EvalProcess:
     def take_unreported(self) -> None:
         """Tell of the trials before a session was stopped."""
         if results := self._unreported():
-            send_unreported(self._config, results)
+            workers.send_unreported(self._config, results)
 
     @property
     def _engine(self) -> Any:

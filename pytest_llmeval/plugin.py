@@ -14,20 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmeval import fixtures
+from pytest_llmeval import fixtures, pytest_options
 from pytest_llmeval.errors import BaselineError, SettingsError
-from pytest_llmeval.pytest_options import (
-    ENVIRON,
-    PARSER,
-    SESSION_KEY,
-    SETTINGS,
-    add_options,
-    asks_only,
-    check_questions,
-    near_flag,
-    near_key,
-    read_settings,
-)
 from pytest_llmeval.settings import BRIEF, MARKER, RERUNS
 
 if TYPE_CHECKING:
@@ -52,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     Of two fixtures with one name pytest takes the one of the plugin registered last. This hook runs
     while our plugin is loaded, so ours come first: a user's fixture of the same name wins.
     """
-    add_options(parser)
+    pytest_options.add_options(parser)
     pluginmanager.register(fixtures, "llmeval-fixtures")
     pluginmanager.register(fixtures.client_fixtures(), "llmeval-client-fixtures")
 
@@ -65,11 +53,11 @@ def pytest_load_initial_conftests(
 
     Keep the variables, too, before a conftest changes any.
     """
-    early_config.stash[PARSER] = parser
-    early_config.stash[ENVIRON] = dict(os.environ)
+    early_config.stash[pytest_options.PARSER] = parser
+    early_config.stash[pytest_options.ENVIRON] = dict(os.environ)
     _watch_files(early_config)
     result = yield
-    if mistyped := near_flag(parser, args):
+    if mistyped := pytest_options.near_flag(parser, args):
         raise pytest.UsageError(mistyped)
     return result
 
@@ -94,7 +82,7 @@ def _watch_files(config: pytest.Config) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Check options that run no test, some of which pytest answers before it is configured."""
     try:
-        check_questions(config)
+        pytest_options.check_questions(config)
     except SettingsError as exc:
         raise _usage_error(config, exc) from None
 
@@ -104,8 +92,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER_HELP)
     try:
         brief = _read_brief(config)
-        settings = read_settings(config, baseline_of=None if brief is None else brief.session)
-        config.stash[SETTINGS] = settings
+        settings = pytest_options.read_settings(
+            config, baseline_of=None if brief is None else brief.session
+        )
+        config.stash[pytest_options.SETTINGS] = settings
         hooks = SessionHooks(config, settings, brief)
         if settings.intercept:
             from pytest_llmeval.engine.trial.ledger import intercept_imports
@@ -155,7 +145,7 @@ class SessionHooks:
         self._evals: EvalProcess | None = None
         self._controller: Controller | None = None  # likewise, in a process that is no worker
         self._problems: list[str] = []
-        if settings.baseline is not None and not asks_only(config):
+        if settings.baseline is not None and not pytest_options.asks_only(config):
             self._load()  # to find it before the first test or paid call
 
     def _load(self) -> EvalProcess:
@@ -206,7 +196,7 @@ class SessionHooks:
 
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, when: str) -> None:
         """Refuse a misspelled key of the ini file before the first test, as pytest only warns."""
-        mistyped = near_key(str(warning_message.message)) if when == "config" else ""
+        mistyped = pytest_options.near_key(str(warning_message.message)) if when == "config" else ""
         if mistyped and not hasattr(self._config, "workerinput") and self._brief is None:
             raise _usage_error(self._config, SettingsError(mistyped))
 
@@ -222,7 +212,7 @@ class SessionHooks:
         from pytest_llmeval.engine.schedule.progress import follow_workers
         from pytest_llmeval.engine.workers import report_hooks, tell_worker
 
-        node.workerinput[SESSION_KEY] = self._settings.session
+        node.workerinput[pytest_options.SESSION_KEY] = self._settings.session
         if self._brief is not None:
             node.workerinput[BRIEF] = self._brief.written()
         earlier = [] if self._evals is None else self._evals.earlier_runs()

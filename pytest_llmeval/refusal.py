@@ -8,14 +8,7 @@ import pytest
 
 from pytest_llmeval.models.http.masking import masked_keys
 from pytest_llmeval.pytest_options import environ_of, is_toml, readable_settings
-from pytest_llmeval.reports.for_others import (
-    append_summary,
-    failures,
-    github_annotations,
-    refused,
-    write_junit,
-    write_reports,
-)
+from pytest_llmeval.reports import for_others
 from pytest_llmeval.reports.formats import in_form
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.safe_text import printable_message
@@ -47,10 +40,10 @@ def report_refusal(config: pytest.Config, message: str) -> list[str]:
     has_summary = STEP_SUMMARY in environ and message != ENDED_BY_PYTEST
     if _is_part(config) or not (settings.reports or has_summary):
         return []
-    judgement = refused(settings, message)
+    judgement = for_others.refused(settings, message)
     report = make_report(judgement)
-    return write_reports(report, settings.reports, judgement) + (
-        append_summary(report, environ) if has_summary else []
+    return for_others.write_reports(report, settings.reports, judgement) + (
+        for_others.append_summary(report, environ) if has_summary else []
     )
 
 
@@ -60,12 +53,12 @@ def _tell_ci(config: pytest.Config, message: str) -> list[str]:
     junit = getattr(config.option, "xmlpath", None)
     if _is_part(config) or not (is_github or junit):
         return []
-    judgement = refused(readable_settings(config), message)
-    found = failures(make_report(judgement), judgement)
+    judgement = for_others.refused(readable_settings(config), message)
+    found = for_others.failures(make_report(judgement), judgement)
     if is_github:
-        print(*github_annotations(found), sep="\n", flush=True)
+        print(*for_others.github_annotations(found), sep="\n", flush=True)
     path = os.path.expandvars(os.path.expanduser(junit or ""))  # noqa: PTH111 - as pytest does it
-    return write_junit(config.invocation_params.dir / path, found) if junit else []
+    return for_others.write_junit(config.invocation_params.dir / path, found) if junit else []
 
 
 def _is_part(config: pytest.Config) -> bool:

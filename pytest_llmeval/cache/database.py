@@ -10,6 +10,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pytest_llmeval.cache import queries
 from pytest_llmeval.cache.directory import (
     Identity,
     identity,
@@ -20,19 +21,12 @@ from pytest_llmeval.cache.directory import (
 from pytest_llmeval.cache.disk import DBNAME, GroupCommit, SharedCache, Timeout, open_cache
 from pytest_llmeval.cache.locks import call_in_forked_children, lock_awaited_by_forks
 from pytest_llmeval.cache.process_locks import lack_of_locks
-from pytest_llmeval.cache.queries import (
-    AnyChange,
-    Plan,
-    ReadConnections,
-    ReadOnlyCache,
-    all_pages,
-)
 from pytest_llmeval.cache.reply import NewRow, StoredRow, Value
 from pytest_llmeval.errors import CacheError, CacheUnusable, RowRefused
 from pytest_llmeval.originals import Clock, Files
 
 T = TypeVar("T")
-AnyCache = SharedCache | ReadOnlyCache
+AnyCache = SharedCache | queries.ReadOnlyCache
 
 ATTEMPTS = 100
 PAUSE = 0.01  # seconds; another process needs far less to set a damaged cache aside
@@ -71,7 +65,7 @@ class Store:
         self._reading = [lock_awaited_by_forks(), lock_awaited_by_forks()]
         self._lock = lock_awaited_by_forks()
         self._cache: AnyCache | None = None
-        self._readers: ReadConnections | None = None
+        self._readers: queries.ReadConnections | None = None
         self._inherited: list[object] = []
         self.find: Callable[..., list[Value | None]] = partial(self._read, "find")
         self.below: Callable[[str], list[StoredRow]] = partial(self._read, "below")
@@ -118,11 +112,11 @@ class Store:
         Raises:
             CacheUnusable: the database cannot be read.
         """
-        yield from all_pages(
+        yield from queries.all_pages(
             lambda before: self._attempt(lambda cache: cache.page(pattern, before))
         )
 
-    def rewrite(self, plan: Plan[AnyChange]) -> AnyChange:
+    def rewrite(self, plan: queries.Plan[queries.AnyChange]) -> queries.AnyChange:
         """Change many rows in one transaction, in which no other process can change any.
 
         Args:
@@ -161,7 +155,7 @@ class Store:
                         self._cache = self._open()
                         self._seen = identity(self._database)
                         if isinstance(self._cache, SharedCache):
-                            self._readers = ReadConnections(self._database, self._reading)
+                            self._readers = queries.ReadConnections(self._database, self._reading)
                     return work(self._cache)
                 except CacheError:
                     raise
@@ -212,7 +206,7 @@ class Store:
             was_there = self._seen is not None and identity(self._database) == self._seen
             if code not in READ_ONLY and not (code in NO_ROOM and was_there):
                 raise
-            return ReadOnlyCache(self._database)
+            return queries.ReadOnlyCache(self._database)
 
     def _drop(self) -> None:
         connections = self._readers, self._cache

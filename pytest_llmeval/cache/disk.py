@@ -28,14 +28,7 @@ from diskcache.core import (
     Timeout,
 )
 
-from pytest_llmeval.cache.queries import (
-    MODE_RAW,
-    AnyChange,
-    Plan,
-    Rows,
-    all_pages,
-    harden,
-)
+from pytest_llmeval.cache import queries
 from pytest_llmeval.cache.reply import NewRow
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.originals import Clock, Files
@@ -59,8 +52,8 @@ SETTINGS: dict[str, Any] = {
     "sqlite_mmap_size": 0,  # a mapped file that is cut short kills the process (SIGBUS)
 }
 INSERT = "INSERT INTO Cache(key, raw, store_time, access_time, size, mode, filename, value) VALUES "
-ROW = f"(?, 1, ?, ?, 0, {MODE_RAW}, NULL, ?)"
-ROW_OF_THREE = f"(?1, 1, ?3, ?3, 0, {MODE_RAW}, NULL, ?2)"
+ROW = f"(?, 1, ?, ?, 0, {queries.MODE_RAW}, NULL, ?)"
+ROW_OF_THREE = f"(?1, 1, ?3, ?3, 0, {queries.MODE_RAW}, NULL, ?2)"
 TAKEN = "SELECT key FROM Cache WHERE raw = 1 AND key IN"
 # Not OR IGNORE: a row that breaks another rule, of somebody else's table, is damage.
 INSERT_IF_NEW = f"{INSERT}{ROW_OF_THREE} ON CONFLICT (key, raw) DO NOTHING"
@@ -83,7 +76,7 @@ class RefusingDisk(Disk):  # type: ignore[misc]  # diskcache has no types
     fetch = remove = get
 
 
-class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
+class SharedCache(queries.Rows, Cache):  # type: ignore[misc]  # diskcache has no types
     """A cache with one connection for all threads, which must take turns.
 
     diskcache opens a connection a thread. Our threads live as long as a trial or a call, and there
@@ -106,7 +99,7 @@ class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
             self._connection = sqlite3.connect(
                 self._database, self._timeout, isolation_level=None, check_same_thread=False
             )
-            harden(self._connection)
+            queries.harden(self._connection)
             _refuse_foreign_settings(self._connection)
             for name, value in {**DEFAULT_SETTINGS, **SETTINGS}.items():
                 if name.startswith("sqlite_"):
@@ -159,10 +152,10 @@ class SharedCache(Rows, Cache):  # type: ignore[misc]  # diskcache has no types
     def _ask(self, query: str, *values: object) -> list[Any]:
         return self._con.execute(query, values).fetchall()
 
-    def rewrite(self, plan: Plan[AnyChange]) -> AnyChange:
+    def rewrite(self, plan: queries.Plan[queries.AnyChange]) -> queries.AnyChange:
         """Change many rows in one transaction; see ``Store.rewrite``."""
         with self.transact():
-            change = plan(all_pages(lambda before: self.page("*", before)))
+            change = plan(queries.all_pages(lambda before: self.page("*", before)))
             self._con.executemany(DELETE, [(name,) for name in change.removed])
             # In this order: a renamed row takes a name that was just removed or renamed.
             self._con.executemany(RENAME, change.renamed)

@@ -10,6 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from pytest_llmeval.cache import timed_calls
 from pytest_llmeval.cache.case_parameters import Parameters, keep_parameters
 from pytest_llmeval.cache.flights import SingleFlight
 from pytest_llmeval.cache.locks import fork_safe_lock, lock_awaited_by_forks
@@ -24,13 +25,6 @@ from pytest_llmeval.cache.reply import (
     encode,
 )
 from pytest_llmeval.cache.requests import request_rows
-from pytest_llmeval.cache.timed_calls import (
-    SOME_COURSE,
-    Steps,
-    course_name,
-    decode_course,
-    encode_course,
-)
 from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.records import Slot
 from pytest_llmeval.settings import CacheMode
@@ -96,7 +90,7 @@ class Replies:
         self._kept_keys: set[str] = set()
         self._explained_keys: set[str] = set()
         self.patience = patience
-        self._new_courses: list[tuple[str, Steps]] = []  # of trials that have ended
+        self._new_courses: list[tuple[str, timed_calls.Steps]] = []  # of trials that have ended
         self._keeping = fork_safe_lock()
         self._has_courses: bool | None = None  # whether any are stored; None if nobody has looked
         self._preferred: Sequence[Collection[str]] = ()
@@ -185,7 +179,7 @@ class Replies:
             partial(self._pay_alone, name, request, slot),
         )
 
-    def courses(self, trial: str) -> list[Steps]:
+    def courses(self, trial: str) -> list[timed_calls.Steps]:
         """Find the kept courses of a trial; none where the session wants new draws.
 
         Args:
@@ -198,7 +192,7 @@ class Replies:
         own = [steps for name, steps in self._new_courses if name == trial]
         return self._stored_courses(trial) + own
 
-    def keep_course(self, trial: str, steps: Steps) -> None:
+    def keep_course(self, trial: str, steps: timed_calls.Steps) -> None:
         """Keep the course of a trial that has ended: beside the next reply, or at the end.
 
         Args:
@@ -209,16 +203,16 @@ class Replies:
             with self._keeping:
                 self._new_courses.append((trial, steps))
 
-    def _stored_courses(self, trial: str) -> list[Steps]:
-        found: list[Steps] = []
-        name = course_name(trial)
+    def _stored_courses(self, trial: str) -> list[timed_calls.Steps]:
+        found: list[timed_calls.Steps] = []
+        name = timed_calls.course_name(trial)
         with suppress(CacheUnusable):  # a lookup of a reply tells of it
             store = self._store or self._open()
             if self._has_courses is None:  # most suites have none, which spares each trial a lookup
-                self._has_courses = store.find(SOME_COURSE)[0] is not None
+                self._has_courses = store.find(timed_calls.SOME_COURSE)[0] is not None
             while self._has_courses and (value := store.find(f"{name}{len(found)}")[0]) is not None:
                 try:
-                    found.append(decode_course(value))
+                    found.append(timed_calls.decode_course(value))
                 except RowRefused:
                     found.append({})
         return found
@@ -229,10 +223,12 @@ class Replies:
         with self._keeping:
             taken, self._new_courses = self._new_courses, []
         for trial, steps in taken:
-            value = encode_course(steps)
+            value = timed_calls.encode_course(steps)
             if value is not None:
-                rows.append((f"{course_name(trial)}{len(self._stored_courses(trial))}", value))
-                rows.append((SOME_COURSE, value))
+                rows.append(
+                    (f"{timed_calls.course_name(trial)}{len(self._stored_courses(trial))}", value)
+                )
+                rows.append((timed_calls.SOME_COURSE, value))
                 self._has_courses = True
         return rows
 

@@ -15,12 +15,14 @@ from typing import Any, cast, get_args
 
 import click
 
+from pytest_llmeval import settings
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.cli.case_names import functions_named
 from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Better, Run
+from pytest_llmeval.runs import score_table
 from pytest_llmeval.runs.directions import NONE_TYPED, Directions
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
@@ -33,26 +35,8 @@ from pytest_llmeval.runs.reshaping import (
     recording,
     under_new_names,
 )
-from pytest_llmeval.runs.score_table import (
-    ScoreTable,
-    read_table,
-    runs_of,
-    table_named,
-    undirected,
-)
 from pytest_llmeval.runs.store import ENDING, RunStore
 from pytest_llmeval.runs.table_gaps import without_gaps
-from pytest_llmeval.settings import (
-    SCHEME,
-    GateRules,
-    Settings,
-    checked,
-    default_directory,
-    options_of,
-    report_paths,
-    team_store,
-    untyped_store,
-)
 
 # As pytest looks for its ini file in a folder, with the keys of its table where one is needed.
 INI_FILES: dict[str, tuple[str, ...]] = {
@@ -92,7 +76,7 @@ class Home:
             return self.named.absolute()
         rootpath, ini = root_and_ini(Path.cwd())
         named = next(iter(ini_words("llm_dir", by_line=True)), None)
-        home = default_directory(rootpath, has_ini=ini is not None)
+        home = settings.default_directory(rootpath, has_ini=ini is not None)
         if named is not None:
             home = (rootpath / named).absolute()
         refuse_foreign(home, rootpath=rootpath)
@@ -123,12 +107,14 @@ class Home:
         Raises:
             LLMEvalError: there is none of that name, or it cannot be read.
         """
-        table = table_named(reference)
+        table = score_table.table_named(reference)
         if table is not None:
             path, condition = table
-            read = read_table(path, reference=reference, condition=condition, metric=metric)
-            guessed = tuple(map(_guessed, undirected([read], better)))
-            return _of_table(read, runs_of(read, read, better=better)[1], guessed)
+            read = score_table.read_table(
+                path, reference=reference, condition=condition, metric=metric
+            )
+            guessed = tuple(map(_guessed, score_table.undirected([read], better)))
+            return _of_table(read, score_table.runs_of(read, read, better=better)[1], guessed)
         name, selection = _split(reference)
         found = find_candidate(name, self.refs)
         run = gated_on(found.run, metric=metric, better=better)
@@ -160,7 +146,7 @@ class Home:
         Raises:
             LLMEvalError: there is none of that name, it cannot be read, or the two are unlike.
         """
-        named, other_named = table_named(baseline), table_named(candidate)
+        named, other_named = score_table.table_named(baseline), score_table.table_named(candidate)
         if named is None and other_named is None:
             if max_errored is not None:
                 raise SettingsError("--max-errored is for score tables and result files alone")
@@ -174,7 +160,7 @@ class Home:
                 f"{table} is a score table and {other} is none: compare two tables, or two runs"
             )
         tables = [
-            read_table(path, reference=reference, condition=part, metric=metric)
+            score_table.read_table(path, reference=reference, condition=part, metric=metric)
             for (path, part), reference in ((named, baseline), (other_named, candidate))
         ]
         same = named[1] == other_named[1] and named[0].samefile(other_named[0])
@@ -221,14 +207,14 @@ def _lower(name: str) -> str:
 
 
 def _pair_of_tables(
-    first: ScoreTable,
-    second: ScoreTable,
+    first: score_table.ScoreTable,
+    second: score_table.ScoreTable,
     *,
     better: Directions,
     max_errored: float | None,
     is_same: bool,
 ) -> tuple[Baseline, Baseline]:
-    if unsaid := undirected([first, second], better):
+    if unsaid := score_table.undirected([first, second], better):
         raise SettingsError(
             f"is higher or lower better of {' and '.join(unsaid)}? Say it in a column "
             f"'better', or type it, as in  {_lower(unsaid[0])}"
@@ -237,12 +223,12 @@ def _pair_of_tables(
     if not any(cases for table in (first, second) for cases in table.scores.values()):
         names = f"{first.reference} and {second.reference}"
         raise TableError(f"{names}: no trial has a score on both sides")
-    run, other_run = runs_of(first, second, better=better)
+    run, other_run = score_table.runs_of(first, second, better=better)
     notes = (*notes, SAME) if is_same else notes
     return _of_table(first, run, notes), _of_table(second, other_run)
 
 
-def _of_table(table: ScoreTable, run: Run, notes: tuple[str, ...] = ()) -> Baseline:
+def _of_table(table: score_table.ScoreTable, run: Run, notes: tuple[str, ...] = ()) -> Baseline:
     return Baseline(
         run=run,
         path=table.path,
@@ -285,7 +271,7 @@ def ini_settings(*names: str) -> dict[str, Any]:
     """
     _, ini = root_and_ini(Path.cwd())
     found: dict[str, Any] = {"toml": ini is not None and ini.suffix == ".toml"}
-    for name, option in options_of(Settings).items():
+    for name, option in settings.options_of(settings.Settings).items():
         is_list = option.ini == "linelist"
         words = ini_words(option.key, by_line=is_list) if name in names else ()
         if words:
@@ -293,7 +279,7 @@ def ini_settings(*names: str) -> dict[str, Any]:
             if option.ini == "bool":
                 with suppress(click.BadParameter):  # the check below refuses any text that is left
                     value = click.BOOL(value)
-            found[name] = checked(option.key, option.check, value)
+            found[name] = settings.checked(option.key, option.check, value)
     return found
 
 
@@ -337,14 +323,14 @@ existing_path = click.Path(path_type=Path, exists=True)
 
 def report_option(*endings: str) -> Callable[[Any], Any]:
     """Declare the option that asks for files of the result, with some of ``REPORT_ENDINGS``."""
-    check = partial(report_paths, endings=endings)
+    check = partial(settings.report_paths, endings=endings)
     names = " or ".join(f"PATH{ending}" for ending in endings)
     return click.option(
         "--report",
         "reports",
         multiple=True,
         metavar="PATH",
-        callback=lambda _, __, typed: checked("--report", check, typed),
+        callback=lambda _, __, typed: settings.checked("--report", check, typed),
         help=f"Write the result to {names}; may be repeated.",
     )
 
@@ -385,16 +371,16 @@ home_option = click.option(
 
 
 def _store_named(_: click.Context, __: click.Parameter, typed: str | None) -> str | None:
-    source, check = "--store", team_store
+    source, check = "--store", settings.team_store
     if typed is None:
         typed = next(iter(ini_words("llm_store")), None)
-        source, check = "llm_store in the ini file", untyped_store
-    return None if typed is None else str(checked(source, check, typed))
+        source, check = "llm_store in the ini file", settings.untyped_store
+    return None if typed is None else str(settings.checked(source, check, typed))
 
 
 store_option = click.option(
     "--store",
-    metavar=f"{SCHEME}REMOTE",
+    metavar=f"{settings.SCHEME}REMOTE",
     callback=_store_named,
     help="The team's store (default: llm_store in the ini file).",
 )
@@ -419,7 +405,7 @@ def ranged(
     name, _, metavar = usage.partition("=")
 
     def read(_: click.Context, __: click.Parameter, value: str | None) -> object:
-        return None if value is None else checked(f"--{name}", check, value)
+        return None if value is None else settings.checked(f"--{name}", check, value)
 
     shown = f" (default: {default:g})" if isinstance(default, float) else ""
     return click.option(
@@ -435,8 +421,10 @@ def ranged(
 def rule(name: str, text: str) -> Callable[[Any], Any]:
     """Declare a rule of the gate as an option of a command, with the check of the same table."""
     field = name.replace("-", "_")
-    option = options_of(GateRules)[field]
-    return ranged(f"{name}={option.metavar}", option.check, getattr(GateRules(), field), text)
+    option = settings.options_of(settings.GateRules)[field]
+    return ranged(
+        f"{name}={option.metavar}", option.check, getattr(settings.GateRules(), field), text
+    )
 
 
 def own_target() -> float:
@@ -445,9 +433,9 @@ def own_target() -> float:
     Raises:
         SettingsError: the ini file has another thing than a number above 0.
     """
-    option = options_of(GateRules)["target"]
+    option = settings.options_of(settings.GateRules)["target"]
     typed = next(iter(ini_words(option.key)), option.default)
-    return float(checked(f"{option.key} in the ini file", option.check, typed))
+    return float(settings.checked(f"{option.key} in the ini file", option.check, typed))
 
 
 def chosen(run: Run, name: str | None) -> list[FunctionScores]:

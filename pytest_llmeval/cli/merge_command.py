@@ -10,16 +10,7 @@ from pathlib import Path
 
 import click
 
-from pytest_llmeval.cli.arguments import (
-    Home,
-    existing_path,
-    home_option,
-    ini_settings,
-    ini_words,
-    report_option,
-    run_files,
-    store_option,
-)
+from pytest_llmeval.cli import arguments
 from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option, write_files
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError, SettingsError
 from pytest_llmeval.gate.results import Fact, Why
@@ -57,17 +48,17 @@ from pytest_llmeval.settings import (
 
 
 @click.command("merge")
-@click.argument("shards", metavar="DIR...", nargs=-1, required=True, type=existing_path)
+@click.argument("shards", metavar="DIR...", nargs=-1, required=True, type=arguments.existing_path)
 @click.option("--baseline", metavar="REF", help="Compare the merged run with the run of REF.")
 @click.option("--union", is_flag=True, help="Each job ran other paths of the suite.")
-@report_option(HTML, MARKDOWN, JSON)
+@arguments.report_option(HTML, MARKDOWN, JSON)
 @click.option("--fetch", is_flag=True, help="Fetch missing history of git; CI jobs always do.")
 @verbose_option
-@store_option
-@home_option
+@arguments.store_option
+@arguments.home_option
 def merge_command(
     shards: tuple[Path, ...],
-    home: Home,
+    home: arguments.Home,
     *,
     baseline: str | None,
     union: bool,
@@ -115,7 +106,9 @@ def _write(report: Report, judgement: Judgement, asked: Settings) -> bool:
     return is_written
 
 
-def _judged(shards: Sequence[Path], home: Home, asked: Settings, *, union: bool) -> Judgement:
+def _judged(
+    shards: Sequence[Path], home: arguments.Home, asked: Settings, *, union: bool
+) -> Judgement:
     """Merge the runs, record the merged one, and judge it.
 
     Raises:
@@ -181,7 +174,7 @@ def _files_by_shard(places: Sequence[Path]) -> Mapping[Path, Sequence[Path]]:
     """
     found: dict[Path, list[Path]] = {}
     for place in places:
-        for path in run_files(place):
+        for path in arguments.run_files(place):
             folder, *below = path.relative_to(place).parts or (".",)
             is_shard = len(places) == 1 and below and not _is_commit(folder)
             if path.parents[1].name != BORROWED:
@@ -195,7 +188,7 @@ def _is_commit(folder: str) -> bool:
 
 def _guess(shards: Sequence[Path]) -> str:
     """Guess the missing shard: one without a run, or a gap among numbered ones."""
-    empty = [str(folder) for folder in shards if not run_files(folder)]
+    empty = [str(folder) for folder in shards if not arguments.run_files(folder)]
     if empty:
         return f"no run file ({ENDING}) lies in {first_of(empty)}"
     numbers = {int(found[-1]) for folder in shards if (found := re.findall(r"\d+", folder.name))}
@@ -205,13 +198,13 @@ def _guess(shards: Sequence[Path]) -> str:
     return "is a shard missing, or did one stop early?"
 
 
-def _over_paths(merged: Merged, home: Home) -> tuple[Merged, Fact | None]:
+def _over_paths(merged: Merged, home: arguments.Home) -> tuple[Merged, Fact | None]:
     """Let a run of shards by path count as the whole suite, if its paths reach every file."""
     run, top = merged.run, home.refs.git.top
     files = None
     if top is not None and run.commit is not None:
-        testpaths = ini_words("testpaths")
-        patterns = ini_words("python_files") or TEST_FILES
+        testpaths = arguments.ini_words("testpaths")
+        patterns = arguments.ini_words("python_files") or TEST_FILES
         files = suite_files(
             run.commit, top=top, root=run.root, testpaths=testpaths, patterns=patterns
         )
@@ -237,11 +230,13 @@ def _settings(run: Run, asked: Settings) -> Settings:
         for name, value in run.rules.items()
         if name in known
     }
-    own = ini_settings("baseline_age", "html_mb", "prices", "renamed", "show_texts")
+    own = arguments.ini_settings("baseline_age", "html_mb", "prices", "renamed", "show_texts")
     return replace(asked, gate=GateRules(**rules), **own)
 
 
-def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run]) -> Judgement:
+def _planned(
+    settings: Settings, home: arguments.Home, run: Run, *, shards: Sequence[Run]
+) -> Judgement:
     """Find the baseline as a session that stands on the commit of the run would.
 
     Raises:

@@ -11,17 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from pytest_llmeval.cli.arguments import (
-    Home,
-    chosen,
-    function_option,
-    home_option,
-    metric_options,
-    own_target,
-    ranged,
-    report_option,
-    rule,
-)
+from pytest_llmeval.cli import arguments
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.advice import components_at
@@ -86,9 +76,11 @@ class _Wanted:
 
 @click.command("plan")
 @click.argument("reference", metavar="[RUN]", required=False)
-@ranged("drop=D", positive, None, "The drop of the mean to find (default: as --llm-target)")
-@ranged("power=SHARE", chance, 0.80, "How often it should be found")
-@rule("alpha", "How often a build may fail by bad luck")
+@arguments.ranged(
+    "drop=D", positive, None, "The drop of the mean to find (default: as --llm-target)"
+)
+@arguments.ranged("power=SHARE", chance, 0.80, "How often it should be found")
+@arguments.rule("alpha", "How often a build may fail by bad luck")
 @click.option("--cases", type=whole, metavar="N", help="How many cases (default: as the run).")
 @click.option("--repeats", type=whole, metavar="N", help="Of each case (default: as the run).")
 @click.option("--baseline-repeats", type=whole, metavar="N", help="On the baseline's side.")
@@ -100,17 +92,17 @@ class _Wanted:
     "--like", metavar="BRANCH",
     help="A changed run: plan for changes that help some cases and hurt others, as it did.",
 )  # fmt: skip
-@report_option(HTML)
+@arguments.report_option(HTML)
 @click.option("--html", "as_html", is_flag=True, hidden=True)  # to standard output, until 1.0
-@function_option
-@metric_options
-@home_option
+@arguments.function_option
+@arguments.metric_options
+@arguments.home_option
 @click.pass_context
 def plan_command(
     context: click.Context,
     /,
     reference: str | None,
-    home: Home,
+    home: arguments.Home,
     *,
     metric: str | None,
     better: Directions,
@@ -129,7 +121,9 @@ def plan_command(
     alike. With --like BRANCH, RUN and BRANCH are the A and B of compare.
     """
     is_typed = context.get_parameter_source("drop") is ParameterSource.COMMANDLINE
-    wanted = _Wanted(is_typed=is_typed, **(typed if is_typed else typed | {"drop": own_target()}))
+    wanted = _Wanted(
+        is_typed=is_typed, **(typed if is_typed else typed | {"drop": arguments.own_target()})
+    )
     if rates is not None:
         if any((reference, name, like, metric, better)):
             raise click.UsageError(
@@ -139,7 +133,7 @@ def plan_command(
         return
     found, changed = _runs(reference, like=like, home=home, metric=metric, better=better)
     run, record = found.run, ADD_ROWS if found.is_table else RECORD_MORE
-    functions = chosen(run, name)
+    functions = arguments.chosen(run, name)
     if len(functions) == 1 and functions[0].are_hits and functions[0].samples:
         _check_drop(wanted.drop, _mean(functions[0].gains))
     acted = None
@@ -177,7 +171,7 @@ def _show(
 
 
 def _runs(
-    reference: str | None, *, like: str | None, home: Home, **typed: Any
+    reference: str | None, *, like: str | None, home: arguments.Home, **typed: Any
 ) -> tuple[Baseline, Run | None]:
     """Find the run to plan with, and the one that shows the effect of a change."""
     if reference is None and not home.store.files():
@@ -194,7 +188,7 @@ def _runs(
     return old, new.run
 
 
-def _baseline_or_last(home: Home) -> str:
+def _baseline_or_last(home: arguments.Home) -> str:
     """Name the run that the last one was compared with, as a plan is made for a change to it."""
     last = find_candidate("last", home.refs_of(HeaderStore(home.path))).run
     known = last.compared_with

@@ -27,15 +27,8 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import under_new_names
 from pytest_llmeval.runs.store import BORROWED, ENDING, RunStore
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.transcripts import transcript
 from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, scan_run
-from pytest_llmeval.transcripts.transcript import (
-    ChangedRequest,
-    StoredTexts,
-    changed_requests,
-    edits_of,
-    parting,
-    transcripts,
-)
 
 AUTO = "auto"
 _OTHERS = 20  # cases that are looked at for the same change
@@ -82,17 +75,17 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
     if chosen is None:
         click.echo("every case scored the same in both; name one: llmeval diff CASE")
         return
-    with StoredTexts(home.path) as stored:
+    with transcript.StoredTexts(home.path) as stored:
         sides = _sides(
             stored,
             ("baseline", pair.before, pair.old_names.get(chosen, chosen)),
             ("here", pair.after, chosen),
         )
-        requests = changed_requests(sides[0].transcripts, sides[1].transcripts)
+        requests = transcript.changed_requests(sides[0].transcripts, sides[1].transcripts)
         alike = _alike(requests, pair, chosen, stored) if requests else ""
     if not any(side.trials for side in sides):
         raise click.UsageError(f"{chosen}: no trial of it ended in either run")
-    where = parting(sides[0].transcripts, sides[1].transcripts)
+    where = transcript.parting(sides[0].transcripts, sides[1].transcripts)
     _show(sides, full=full, requests=requests, alike=alike, parting=where)
 
 
@@ -103,7 +96,7 @@ def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
     ids = [each.id for each in scanned.header.run.cases]
     chosen = case_named(case, ids, partial(lowest, scanned))
     warn(found.notes)
-    with StoredTexts(home.path) as stored:
+    with transcript.StoredTexts(home.path) as stored:
         (side,) = _sides(stored, ("", scanned, chosen))
     if not side.trials:
         raise click.UsageError(f"{chosen}: no trial of it ended in run {side.run.id}")
@@ -172,13 +165,13 @@ def _fell_most(pair: _Pair, among: Sequence[str] | None = None) -> str | None:
     return fell[1] if fell[0] < 0 else rose[1]
 
 
-def _sides(stored: StoredTexts, *named: tuple[str, ScannedRun, str]) -> list[CaseSide]:
+def _sides(stored: transcript.StoredTexts, *named: tuple[str, ScannedRun, str]) -> list[CaseSide]:
     """Read the sides of a case, each a name, a run and the case's name there."""
     known = [
         next((each for each in scanned.header.run.cases if each.id == case), None)
         for _, scanned, case in named
     ]
-    read = transcripts(stored, *(one.trials_of(case)[case] for _, one, case in named))
+    read = transcript.transcripts(stored, *(one.trials_of(case)[case] for _, one, case in named))
     return [
         CaseSide(name=name, run=scanned.header.run, case=of, transcripts=found)
         for (name, scanned, _), of, found in zip(named, known, read, strict=True)
@@ -186,10 +179,13 @@ def _sides(stored: StoredTexts, *named: tuple[str, ScannedRun, str]) -> list[Cas
 
 
 def _alike(
-    requests: Sequence[ChangedRequest], pair: _Pair, chosen: str, stored: StoredTexts
+    requests: Sequence[transcript.ChangedRequest],
+    pair: _Pair,
+    chosen: str,
+    stored: transcript.StoredTexts,
 ) -> str:
     """Say how many other cases of the function were asked the same change."""
-    edits = {*edits_of(requests)}
+    edits = {*transcript.edits_of(requests)}
     functions = {one.id: one.function for one in pair.after.header.run.cases}
     if chosen not in functions:
         return ""
@@ -200,10 +196,10 @@ def _alike(
     before = pair.before.trials_of(*(pair.old_names[case] for case in others), most=1)
     after = pair.after.trials_of(*others, most=1)
     changed = (
-        changed_requests(*transcripts(stored, old, new))
+        transcript.changed_requests(*transcript.transcripts(stored, old, new))
         for old, new in zip(before.values(), after.values(), strict=True)
     )
-    found = [edits_of(each) for each in changed if each is not None]
+    found = [transcript.edits_of(each) for each in changed if each is not None]
     alike = sum(bool(each) and edits.issuperset(each) for each in found)
     return alike_in_others(alike, of=len(found), function=functions[chosen])
 

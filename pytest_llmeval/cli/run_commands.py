@@ -10,23 +10,7 @@ from typing import Any, Literal, get_args
 import click
 from click.core import ParameterSource
 
-from pytest_llmeval.cli.arguments import (
-    Home,
-    home_option,
-    ini_renames,
-    ini_settings,
-    metric_options,
-    ranged,
-    report_option,
-    rule,
-)
-from pytest_llmeval.cli.pages import (
-    echo_lines,
-    page_of_output,
-    verbose_option,
-    warn,
-    write_files,
-)
+from pytest_llmeval.cli import arguments, pages
 from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.gate.describe import History, history_of
 from pytest_llmeval.judgement import Judgement, pricing
@@ -73,13 +57,13 @@ NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
 @click.option("--complete", is_flag=True, help="Only complete runs.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the N newest.")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON list.")
-@home_option
+@arguments.home_option
 def list_command(
-    home: Home, *, branch: str | None, complete: bool, limit: int | None, as_json: bool
+    home: arguments.Home, *, branch: str | None, complete: bool, limit: int | None, as_json: bool
 ) -> None:
     """List the recorded runs, newest first."""
     listing = home.store.every()
-    warn(listing.notes)
+    pages.warn(listing.notes)
     if not listing.runs and not as_json:
         raise click.UsageError(f"no run is recorded in {home.store.folder}. Record one: pytest")
     headers = [stored.header for stored in listing.runs]
@@ -88,8 +72,8 @@ def list_command(
     if as_json:
         click.echo(json.dumps(list(map(run_entry, headers)), indent=2))
     elif headers:
-        page = page_of_output()
-        echo_lines(page.fitted(listed_runs(headers, page)))
+        page = pages.page_of_output()
+        pages.echo_lines(page.fitted(listed_runs(headers, page)))
     else:
         click.echo(f"none of {len(listing.runs)} recorded runs is such a one", err=True)
 
@@ -97,15 +81,15 @@ def list_command(
 @click.command("show")
 @click.argument("reference", metavar="[RUN]", default="last")
 @click.argument("case", metavar="[CASE]", required=False)
-@report_option(HTML, MARKDOWN, JSON)
-@verbose_option
+@arguments.report_option(HTML, MARKDOWN, JSON)
+@pages.verbose_option
 @full_option
-@metric_options
-@home_option
+@arguments.metric_options
+@arguments.home_option
 def show_command(
     reference: str,
     case: str | None,
-    home: Home,
+    home: arguments.Home,
     *,
     reports: tuple[Path, ...],
     verbose: bool,
@@ -126,13 +110,13 @@ def show_command(
     found = home.find_run(reference, **typed)
     if reports and found.is_table:
         raise click.UsageError("a score table alone makes no report: compare it with another one")
-    warn(found.notes)
-    settings = Settings(directory=home.path, session="", **ini_settings(*SHOWN))
+    pages.warn(found.notes)
+    settings = Settings(directory=home.path, session="", **arguments.ini_settings(*SHOWN))
     planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")
-    judgement, page = judged(planned, found.run), page_of_output(verbose=verbose)
+    judgement, page = judged(planned, found.run), pages.page_of_output(verbose=verbose)
     report = make_report(judgement)
-    echo_lines(shown_lines(report, judgement, found, page))
-    if not write_files(report, reports, judgement):
+    pages.echo_lines(shown_lines(report, judgement, found, page))
+    if not pages.write_files(report, reports, judgement):
         raise SystemExit(1)
 
 
@@ -143,14 +127,14 @@ def show_command(
     "--limit", type=click.IntRange(min=1), metavar="N", default=20, show_default=True,
     help="Only the N newest commits.",
 )  # fmt: skip
-@rule("alpha", "The share of means that may lie beyond each end of an interval")
-@report_option(HTML, JSON)
+@arguments.rule("alpha", "The share of means that may lie beyond each end of an interval")
+@arguments.report_option(HTML, JSON)
 @click.option("--json", "form", flag_value=JSON, help="Print PATH.json instead of lines.")
 @click.option("--html", "form", flag_value=HTML, hidden=True)  # until 1.0
-@home_option
+@arguments.home_option
 def history_command(
     function: str | None,
-    home: Home,
+    home: arguments.Home,
     *,
     branch: str | None,
     limit: int,
@@ -174,26 +158,26 @@ def history_command(
     if form is not None:
         click.echo(forms[form](), nl=False)
     else:
-        page = page_of_output()
-        echo_lines(page.fitted(history_lines(history, page, level=level)))
+        page = pages.page_of_output()
+        pages.echo_lines(page.fitted(history_lines(history, page, level=level)))
     for path in reports:
         path.write_text(forms[path.suffix](), encoding="utf-8")
 
 
 def _history(
-    function: str | None, home: Home, *, branch: str | None, limit: int, alpha: float
+    function: str | None, home: arguments.Home, *, branch: str | None, limit: int, alpha: float
 ) -> History:
 
     own = None if branch is None else without_prefix(branch)
     runs, notes = newest_runs(home.store, branch=own, most=limit)
-    warn(notes)
+    pages.warn(notes)
     if not runs:
         of = "" if branch is None else f" of {branch}"
         raise click.UsageError(
             f"no complete run{of} is recorded in {home.store.folder}. Record one: pytest"
         )
     found = (Baseline(run=run, path=home.path, reference=run.id, how="run id") for run in runs)
-    runs = [under_new_names(each, ini_renames()).run for each in found]
+    runs = [under_new_names(each, arguments.ini_renames()).run for each in found]
     cases = (case for run in runs for case in run.cases)
     like = {case.function for case in cases if function is None or function in case.id}
     history = {
@@ -220,27 +204,31 @@ def _test(value: object) -> AnyTest:
 @click.command("compare")
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
-@report_option(HTML, MARKDOWN, JSON)
+@arguments.report_option(HTML, MARKDOWN, JSON)
 @click.option("--json", "form", flag_value=JSON, help="Print PATH.json instead of lines.")
 @click.option("--markdown", "form", flag_value=MARKDOWN, hidden=True)  # until 1.0
 @click.option("--html", "form", flag_value=HTML, hidden=True)  # likewise
-@rule("alpha", "How often it may fail by bad luck")
-@rule("margin", "Ignore drops up to this")
-@rule("target", "The smallest drop that you care about")
-@rule("max-gone", "Which share of A's cases B may lack")
-@ranged("max-errored=SHARE", share, None, "Tables: which share of trials may have no score")
+@arguments.rule("alpha", "How often it may fail by bad luck")
+@arguments.rule("margin", "Ignore drops up to this")
+@arguments.rule("target", "The smallest drop that you care about")
+@arguments.rule("max-gone", "Which share of A's cases B may lack")
+@arguments.ranged(
+    "max-errored=SHARE", share, None, "Tables: which share of trials may have no score"
+)
 @click.option("--strict", is_flag=True, help="Fail also if it is inconclusive or not judged.")
-@metric_options
-@ranged("test=NAME", _test, "auto", "A test of docs/statistics.md (default: auto, paired-t)")
-@verbose_option
-@home_option
+@arguments.metric_options
+@arguments.ranged(
+    "test=NAME", _test, "auto", "A test of docs/statistics.md (default: auto, paired-t)"
+)
+@pages.verbose_option
+@arguments.home_option
 @click.pass_context
 def compare_command(
     context: click.Context,
     /,
     baseline: str,
     candidate: str,
-    home: Home,
+    home: arguments.Home,
     *,
     reports: tuple[Path, ...],
     form: str | None,
@@ -266,7 +254,7 @@ def compare_command(
     if rules.test in get_args(FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
     rules = GateRules(**typed, **_own_rules(new.run))
-    shown = ini_settings(*SHOWN)
+    shown = arguments.ini_settings(*SHOWN)
     settings = Settings(directory=home.path, session="", baseline=baseline, gate=rules, **shown)
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     judgement = in_words_of_tables(judgement) if new.is_table else judgement
@@ -274,8 +262,10 @@ def compare_command(
     if form is not None:
         click.echo(report_text(report, form, judgement), nl=False)
     else:
-        echo_lines(compared_lines(report, judgement, new, page_of_output(verbose=verbose)))
-    is_written = write_files(report, reports, judgement)
+        pages.echo_lines(
+            compared_lines(report, judgement, new, pages.page_of_output(verbose=verbose))
+        )
+    is_written = pages.write_files(report, reports, judgement)
     if judgement.fails or not is_written:
         raise SystemExit(1)
 

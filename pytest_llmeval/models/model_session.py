@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.models import llm
 from pytest_llmeval.models.attribution import CurrentTrial, trial_to_charge
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.function import FunctionProvider, LoadedFunction, load_function
@@ -19,15 +20,6 @@ from pytest_llmeval.models.limits.deadline import TimeLimit
 from pytest_llmeval.models.limits.journal import Journal, journal_of, process_name
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.models.limits.throttle import PaceClock, Throttle
-from pytest_llmeval.models.llm import (
-    AsyncModel,
-    AsyncTrialModel,
-    Model,
-    ModelName,
-    Provider,
-    TrialModel,
-    parse_model_name,
-)
 from pytest_llmeval.models.seams.imported import SEEN, once_imported
 from pytest_llmeval.models.unseen import UnseenConnections
 from pytest_llmeval.settings import Settings
@@ -89,7 +81,7 @@ class ModelSession:
         self._sender: Sender | None = None
         self._opening = fork_safe_lock()
 
-    def model(self, name: str | None, trial: CurrentTrial) -> Model:
+    def model(self, name: str | None, trial: CurrentTrial) -> llm.Model:
         """Build what the fixture ``llm`` hands to one trial.
 
         Args:
@@ -100,12 +92,12 @@ class ModelSession:
             SettingsError: the name, or the function it names, cannot be used.
         """
         build = partial(self._provider, calls=self.calls_of(trial))
-        return TrialModel(build, default=name, trial=trial)
+        return llm.TrialModel(build, default=name, trial=trial)
 
-    def async_model(self, name: str | None, trial: CurrentTrial) -> AsyncModel:
+    def async_model(self, name: str | None, trial: CurrentTrial) -> llm.AsyncModel:
         """Build what the fixture ``async_llm`` hands to one trial; see ``model``."""
         build = partial(self._provider, calls=self.calls_of(trial))
-        return AsyncTrialModel(build, default=name, trial=trial)
+        return llm.AsyncTrialModel(build, default=name, trial=trial)
 
     def client(self, vendor_name: str, trial: CurrentTrial, *, awaits: bool = False) -> Any:
         """Build a vendor's own client for one trial, with replies kept.
@@ -151,7 +143,7 @@ class ModelSession:
         model, cap = self.settings.model, self.settings.max_cost
         if model is None:
             return
-        parsed = parse_model_name(model)
+        parsed = llm.parse_model_name(model)
         if parsed.provider == "function":
             load_function(parsed.model)  # not kept: a fixture may yet put another in its place
         if cap is not None:
@@ -220,7 +212,7 @@ class ModelSession:
             self._sender = None
         self.replies.close()
 
-    def _provider(self, name: ModelName, calls: CachedCalls) -> Provider:
+    def _provider(self, name: llm.ModelName, calls: CachedCalls) -> llm.Provider:
         """Build what speaks to the provider of a model, for one trial."""
         if name.provider == "function":
             if name.model not in self._functions:

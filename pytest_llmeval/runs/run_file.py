@@ -20,19 +20,7 @@ from typing import NamedTuple
 from pytest_llmeval.cache.directory import open_plain
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.runs.run_lines import (
-    SCHEMA,
-    EndLine,
-    Malformed,
-    NewerSchema,
-    RunHeader,
-    dump_line,
-    header_line,
-    read_header,
-    read_line,
-    read_trial,
-    trial_line,
-)
+from pytest_llmeval.runs import run_lines
 
 # A run file comes from anywhere, and a kilobyte of gzip unpacks to a megabyte: 500 cases
 # with 10 repeats are some 2 MiB. The longest line is the first, about 100 bytes a case.
@@ -49,7 +37,7 @@ class RunLines(NamedTuple):
         counts: how many ``cases``, ``trials`` and ``calls`` it has by its last line.
     """
 
-    header: RunHeader
+    header: run_lines.RunHeader
     trials: list[bytes]
     counts: dict[str, int]
 
@@ -82,11 +70,11 @@ def _encode(run: Run) -> Iterator[bytes]:
     functions = {case.id: case.function for case in run.cases}
     digest = hashlib.sha256()
     # An unlisted case has no function; reading back refuses it.
-    trials = (trial_line(one, function=functions.get(one.case, "")) for one in run.trials)
-    for line in chain([header_line(run)], trials):
+    trials = (run_lines.trial_line(one, function=functions.get(one.case, "")) for one in run.trials)
+    for line in chain([run_lines.header_line(run)], trials):
         digest.update(line)
         yield line
-    yield dump_line({"counts": _counts(run), "sha256": digest.hexdigest()})
+    yield run_lines.dump_line({"counts": _counts(run), "sha256": digest.hexdigest()})
 
 
 def _counts(run: Run) -> dict[str, int]:
@@ -133,7 +121,7 @@ def read_run_lines(path: Path) -> RunLines:
         return _taken_apart(_lines(file))
 
 
-def read_run_header(path: Path) -> RunHeader:
+def read_run_header(path: Path) -> run_lines.RunHeader:
     """Read the first line of a run file, and no other line.
 
     Raises:
@@ -155,13 +143,13 @@ def faults_explained(path: Path) -> Iterator[None]:
     """Turn every fault of a run file into a ``BaselineUnreadable`` of one sentence."""
     try:
         yield
-    except NewerSchema as exc:
+    except run_lines.NewerSchema as exc:
         raise BaselineUnreadable(
             path,
-            f"was recorded by a newer version: {exc}, this one reads up to {SCHEMA}",
+            f"was recorded by a newer version: {exc}, this one reads up to {run_lines.SCHEMA}",
             todo="Upgrade: pip install --upgrade pytest-llm-baseline",
         ) from exc
-    except (Malformed, gzip.BadGzipFile, zlib.error) as exc:
+    except (run_lines.Malformed, gzip.BadGzipFile, zlib.error) as exc:
         raise BaselineUnreadable(path, f"is damaged or no run file: {exc}") from exc
     except EOFError as exc:
         raise BaselineUnreadable(path, "is cut off before its end") from exc
@@ -179,14 +167,16 @@ def _bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
     for line in lines:
         left -= len(line)
         if left < 0 or len(line) > LONGEST_LINE:
-            raise Malformed(f"unpacks to more than {LARGEST} bytes, or {LONGEST_LINE} in a line")
+            raise run_lines.Malformed(
+                f"unpacks to more than {LARGEST} bytes, or {LONGEST_LINE} in a line"
+            )
         yield line
 
 
-def _header(line: bytes) -> RunHeader:
+def _header(line: bytes) -> run_lines.RunHeader:
     try:
-        return read_header(line)
-    except Malformed as exc:
+        return run_lines.read_header(line)
+    except run_lines.Malformed as exc:
         raise type(exc)(f"line 1: {exc}") from exc
 
 
@@ -196,15 +186,15 @@ def _taken_apart(lines: Iterable[bytes]) -> RunLines:
     header, end = _header(first), trials.pop() if trials else b""
     digest = hashlib.sha256(b"".join((first, *trials))).hexdigest()
     try:
-        closing: EndLine = read_line(end, EndLine)
-    except Malformed as exc:
-        raise Malformed(f"line {len(trials) + 2}: {exc}") from exc
+        closing: run_lines.EndLine = run_lines.read_line(end, run_lines.EndLine)
+    except run_lines.Malformed as exc:
+        raise run_lines.Malformed(f"line {len(trials) + 2}: {exc}") from exc
     if "sha256" not in closing:
-        raise Malformed("the closing line is missing")
+        raise run_lines.Malformed("the closing line is missing")
     if closing["sha256"] != digest:
-        raise Malformed("the sha256 is not that of the lines before: they were changed")
+        raise run_lines.Malformed("the sha256 is not that of the lines before: they were changed")
     if len(trials) != header.trials:
-        raise Malformed(f"{len(trials)} trials, but the first line says {header.trials}")
+        raise run_lines.Malformed(f"{len(trials)} trials, but the first line says {header.trials}")
     return RunLines(header, trials, closing.get("counts", {}))
 
 
@@ -215,16 +205,18 @@ def _run_of(lines: RunLines) -> Run:
     trials: list[Trial] = []
     try:
         for line in lines.trials:
-            trials.append(read_trial(line, functions=functions))
-    except Malformed as exc:
-        raise Malformed(f"line {len(trials) + 2}: {exc}") from exc
+            trials.append(run_lines.read_trial(line, functions=functions))
+    except run_lines.Malformed as exc:
+        raise run_lines.Malformed(f"line {len(trials) + 2}: {exc}") from exc
     run = replace(run, trials=tuple(trials))
     if lines.counts | _counts(run) != lines.counts:
-        raise Malformed("the counts of the last line are not those of the lines before")
+        raise run_lines.Malformed("the counts of the last line are not those of the lines before")
     if len(functions) < len(run.cases):
-        raise Malformed("two cases have the same id")
+        raise run_lines.Malformed("two cases have the same id")
     places = {case: place for place, case in enumerate(functions)}
     order = [(places[trial.case], trial.index) for trial in trials]
     if any(latest >= place for latest, place in pairwise(order)):
-        raise Malformed("the trials are not in the order of the cases, or one is there twice")
+        raise run_lines.Malformed(
+            "the trials are not in the order of the cases, or one is there twice"
+        )
     return run

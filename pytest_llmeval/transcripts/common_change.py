@@ -6,13 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_llmeval.records import Run, trials_by_case
-from pytest_llmeval.transcripts.transcript import (
-    ChangedRequest,
-    StoredTexts,
-    changed_requests,
-    edits_of,
-    transcripts,
-)
+from pytest_llmeval.transcripts import transcript
 from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece, in_context, shortened
 
 _LOOKED_AT = 200  # cases
@@ -22,7 +16,7 @@ _CONTEXT = 6  # words beside a change
 _ENDS = 10  # words at each end of a long piece
 _LONGEST = 400  # characters of a piece
 
-Changes = tuple[ChangedRequest, ...]
+Changes = tuple[transcript.ChangedRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,7 @@ class RequestChange:
 
 
 def request_changes(
-    baseline: Run, current: Run, cases: Mapping[str, str], stored: StoredTexts
+    baseline: Run, current: Run, cases: Mapping[str, str], stored: transcript.StoredTexts
 ) -> tuple[RequestChange, ...]:
     """Find the changes that most cases have, or that of the first case where none is common.
 
@@ -57,14 +51,14 @@ def request_changes(
     found = dict(_by_case(baseline, current, [*cases][:_LOOKED_AT], stored))
     alike: dict[object, list[str]] = {}
     for case, changes in found.items():
-        alike.setdefault(edits_of(changes), []).append(case)
+        alike.setdefault(transcript.edits_of(changes), []).append(case)
     groups = sorted(alike.values(), key=len, reverse=True)
     common = [group for group in groups if len(group) > 1] or groups[:1]
     return tuple(_change(group, found, cases) for group in common[:_MOST_CHANGES])
 
 
 def _by_case(
-    baseline: Run, current: Run, cases: Sequence[str], stored: StoredTexts
+    baseline: Run, current: Run, cases: Sequence[str], stored: transcript.StoredTexts
 ) -> Iterator[tuple[str, Changes]]:
     """Compare the requests of the first trial that both sides have, case by case."""
     before, after = (trials_by_case(run, cases) for run in (baseline, current))
@@ -72,7 +66,9 @@ def _by_case(
         old, new = ({trial.index: trial for trial in side[case]} for side in (before, after))
         index = next((index for index in old if index in new), None)
         if index is not None:
-            changes = changed_requests(*transcripts(stored, [old[index]], [new[index]]))
+            changes = transcript.changed_requests(
+                *transcript.transcripts(stored, [old[index]], [new[index]])
+            )
             if changes:
                 yield case, changes
 

@@ -19,14 +19,9 @@ from pytest_llmeval.cache.requests import Parts, row_name, unpack_request
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.models.message import ASSISTANT, Message
 from pytest_llmeval.records import Better, Call, Run, Trial, first_failed, trials_by_case
+from pytest_llmeval.transcripts import word_diff
 from pytest_llmeval.transcripts.call_texts import CallTexts, Pair, in_order, judged_last, pairs
 from pytest_llmeval.transcripts.messages import Asked, dialect_of, read_reply, read_request
-from pytest_llmeval.transcripts.word_diff import (
-    MessageDiff,
-    edit_of,
-    first_difference,
-    request_diff,
-)
 
 LONGEST = 300  # characters
 _LEAD = 60  # of these before the place where the sides part
@@ -216,7 +211,7 @@ def parting(baseline: Sequence[Transcript], current: Sequence[Transcript]) -> Pa
             told = _told(one, pair[0], pair), _told(other, pair[1], pair)
             said = [[utterance.message for utterance in side] for side in told]
             if said[0] != said[1]:
-                place = first_difference(*said)
+                place = word_diff.first_difference(*said)
                 first, second = (next(iter(side[place:]), None) for side in told)
                 goes_on = None in pair and any(None not in later for later in both[at:])
                 return Parting(one.trial.index, first, second, goes_on)
@@ -244,7 +239,7 @@ class ChangedRequest:
     """A request that the two sides put otherwise; ``call`` is its number in the current trial."""
 
     call: int
-    diff: tuple[MessageDiff, ...]
+    diff: tuple[word_diff.MessageDiff, ...]
 
 
 def changed_requests(
@@ -272,8 +267,8 @@ def _changed(baseline: Transcript, current: Transcript) -> tuple[ChangedRequest,
             is_here = True
             begins = old.known is None and new.known is None
             if begins and all(map(new.call.is_beside, answered_otherwise)):
-                diff = request_diff(old.asked, new.asked)
-                if edit_of(diff):
+                diff = word_diff.request_diff(old.asked, new.asked)
+                if word_diff.edit_of(diff):
                     found.append(ChangedRequest(current.calls.index(new) + 1, diff))
         if old.answer != new.answer:
             answered_otherwise.append(new.call)
@@ -282,7 +277,7 @@ def _changed(baseline: Transcript, current: Transcript) -> tuple[ChangedRequest,
 
 def edits_of(changed: Iterable[ChangedRequest]) -> tuple[tuple[str, ...], ...]:
     """Return the changed parts of requests, to be compared with the edits of other cases."""
-    return tuple(sorted({edit for one in changed for edit in edit_of(one.diff)}))
+    return tuple(sorted({edit for one in changed for edit in word_diff.edit_of(one.diff)}))
 
 
 class Moved(NamedTuple):
@@ -362,7 +357,7 @@ def _joined(lines: Iterable[str | None]) -> str | None:
 
 def _cut(one: str | None, other: str | None) -> Sides:
     """Cut two lines to the words around their first difference."""
-    place = first_difference(one or "", other or "")
+    place = word_diff.first_difference(one or "", other or "")
     begin = place - _LEAD if place > 2 * _LEAD and one != other else 0
     first, second = (line and "..." * (begin > 0) + line[begin:][:LONGEST] for line in (one, other))
     return first, second

@@ -20,17 +20,9 @@ from http import HTTPStatus
 from pytest_llmeval.cache.reply import SUCCESS
 from pytest_llmeval.cache.reply_facts import sensible, usage_of
 from pytest_llmeval.errors import CallAbandoned, Lost, ProviderFailed
+from pytest_llmeval.models.http import http_reply
 from pytest_llmeval.models.http.answers import Expected, settled
 from pytest_llmeval.models.http.dialect import HttpRequest
-from pytest_llmeval.models.http.http_reply import (
-    MAX_REPLY_BYTES,
-    OWN_TYPE,
-    HttpReply,
-    is_throttled,
-    may_pass,
-    own_failure,
-    retry_after,
-)
 from pytest_llmeval.models.limits.budget import Bill, Budget, HighestCost, Reservation
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit, Watched
 from pytest_llmeval.models.limits.throttle import (
@@ -46,17 +38,17 @@ READ_TIMEOUTS = ("ReadTimeout", "SocketTimeoutError", "TimeoutError")  # of http
 
 # Sends a request once and reads the whole reply; raises ``NetworkFailed``, or ``TimeIsUp`` when
 # nothing is left of the time that it is given.
-Send = Callable[[Deadline], HttpReply]
+Send = Callable[[Deadline], http_reply.HttpReply]
 
 
 @cache
-def gave_up(status: int) -> HttpReply:
+def gave_up(status: int) -> http_reply.HttpReply:
     """Word that a call was not made, as others were refused with that status for minutes."""
     todo = "Run the same again when it answers"
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         todo = "Lower --llm-concurrency, or see what limits the account"
     told = f"the provider lets nothing through for minutes, so this call was not made. {todo}"
-    return own_failure(status, told, code="llmeval_gave_up")
+    return http_reply.own_failure(status, told, code="llmeval_gave_up")
 
 
 class NetworkFailed(ProviderFailed):
@@ -105,7 +97,7 @@ class Services:
     throttle: Throttle = field(default_factory=Throttle)
     budget: Budget = field(default_factory=Budget)
     limit: TimeLimit = field(default_factory=TimeLimit)
-    max_reply_bytes: int = MAX_REPLY_BYTES
+    max_reply_bytes: int = http_reply.MAX_REPLY_BYTES
 
 
 class OwnDeadline(NetworkFailed, CallAbandoned):
@@ -121,7 +113,7 @@ class HttpFailed(ProviderFailed):
     """A call ended in a reply that cannot be used."""
 
     def __init__(
-        self, reply: HttpReply, *, is_refusal: bool = False, unset: Sequence[str] = ()
+        self, reply: http_reply.HttpReply, *, is_refusal: bool = False, unset: Sequence[str] = ()
     ) -> None:
         """Describe the reply by status and error code, as its text may quote the prompt."""
         lost = Lost.CONTENT if reply.failure == "content" else Lost.STATUS
@@ -163,7 +155,7 @@ class Attempt:
         """The throttle of the provider that is asked."""
         return self.services.throttle.of(self.expected.dialect.provider, self.request.origin)
 
-    def made(self) -> HttpReply:
+    def made(self) -> http_reply.HttpReply:
         """Make it once the throttle lets it through, under the caps and until the deadline.
 
         Returns:
@@ -189,9 +181,9 @@ class Attempt:
                 reply = self._made_under_caps(self.most)
             if reply.status in SUCCESS:
                 answered = started
-            elif is_throttled(reply):
+            elif http_reply.is_throttled(reply):
                 throttle.refused_with = reply.status
-                throttle.throttled(started, retry_after=retry_after(reply.headers))
+                throttle.throttled(started, retry_after=http_reply.retry_after(reply.headers))
         except NetworkFailed as exc:
             is_late, limit = type(exc.error).__name__ in READ_TIMEOUTS, services.limit.seconds
             if is_late and self.patience is not None and self.patience < limit:
@@ -201,11 +193,11 @@ class Attempt:
             throttle.leave(answered=answered)
         return reply
 
-    def _made_under_caps(self, most: HighestCost) -> HttpReply:
+    def _made_under_caps(self, most: HighestCost) -> http_reply.HttpReply:
         """Make it in a thread: to wait for room uses up its time."""
         reservation = Reservation(self.services.budget, most)
 
-        def run() -> HttpReply:
+        def run() -> http_reply.HttpReply:
             reservation.take()
             reply = settled(self.send(Watched()), self.expected)
             reservation.settle(_bill(reply))
@@ -217,7 +209,7 @@ class Attempt:
             reservation.close()
 
 
-def last_reply(attempt: Attempt) -> HttpReply:
+def last_reply(attempt: Attempt) -> http_reply.HttpReply:
     """Attempt a call until it succeeds, cannot succeed, or was tried often enough.
 
     Returns:
@@ -240,9 +232,9 @@ def last_reply(attempt: Attempt) -> HttpReply:
             failure = exc
             is_final = isinstance(exc, OwnDeadline)
         else:
-            is_final = reply.status in SUCCESS or not may_pass(reply)
+            is_final = reply.status in SUCCESS or not http_reply.may_pass(reply)
             is_final = is_final or reply is gave_up(reply.status)
-        if failure is None and not is_final and is_throttled(reply):
+        if failure is None and not is_final and http_reply.is_throttled(reply):
             refusals += 1
             is_final = refusals >= MOST_REFUSALS or attempt.throttle.has_given_up
         elif not is_final:
@@ -258,10 +250,10 @@ def last_reply(attempt: Attempt) -> HttpReply:
             clock.sleep(pause)
 
 
-def _bill(reply: HttpReply) -> Bill:
+def _bill(reply: http_reply.HttpReply) -> Bill:
     """Tell the budget what an attempt took."""
     if reply.facts is not None:
         return Bill(usage=usage_of(sensible(reply.facts)))
     # A reply that we found unusable came all the same, and may be charged for.
-    is_free = OWN_TYPE not in reply.error.names
-    return Bill(counts=not is_throttled(reply), is_free=is_free)
+    is_free = http_reply.OWN_TYPE not in reply.error.names
+    return Bill(counts=not http_reply.is_throttled(reply), is_free=is_free)

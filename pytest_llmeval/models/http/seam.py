@@ -25,13 +25,7 @@ from pytest_llmeval.errors import CallAbandoned, ClientLate, ReplayMiss, comes_o
 from pytest_llmeval.models.attribution import SENDING, CurrentTrial, charging
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.course import setting
-from pytest_llmeval.models.http.attempt import (
-    HttpFailed,
-    NetworkFailed,
-    OwnDeadline,
-    Send,
-    TimedOut,
-)
+from pytest_llmeval.models.http import attempt
 from pytest_llmeval.models.http.dialect import HttpRequest
 from pytest_llmeval.models.http.exchange import UNANSWERED, Exchange, Unanswered
 from pytest_llmeval.models.http.http_reply import (
@@ -77,7 +71,7 @@ class Question:
     exchange: Exchange
     retries_errors: bool = False
 
-    def answer(self, send: Send) -> Any:
+    def answer(self, send: attempt.Send) -> Any:
         """Answer it.
 
         Args:
@@ -94,7 +88,7 @@ class Question:
             outcome = exc
         return self._handed_on(outcome)
 
-    async def answer_async(self, send: Send, *, awaits: bool = False) -> Any:
+    async def answer_async(self, send: attempt.Send, *, awaits: bool = False) -> Any:
         """Answer it to a coroutine: as ``answer``. Once that has given up, no attempt is begun.
 
         Args:
@@ -128,7 +122,7 @@ class Question:
         run = partial(run_on_loop, send, asyncio.get_running_loop(), copy_context())
         return await self.answer_async(run, awaits=True)
 
-    def _call(self, send: Send, *, awaits: bool = False) -> Request:
+    def _call(self, send: attempt.Send, *, awaits: bool = False) -> Request:
         url = self.request.url
         path, _, query = url.raw_path.decode("ascii").partition("?")
         sent = HttpRequest(
@@ -148,9 +142,9 @@ class Question:
     def _handed_on(self, outcome: StoredReply | Unanswered) -> Any:
         if isinstance(outcome, ClientLate):
             raise self.library.ReadTimeout(str(outcome), request=self.request)
-        is_for_sdk = self.retries_errors and not isinstance(outcome, OwnDeadline)
-        if isinstance(outcome, NetworkFailed) and not is_for_sdk:
-            if isinstance(outcome, TimedOut):
+        is_for_sdk = self.retries_errors and not isinstance(outcome, attempt.OwnDeadline)
+        if isinstance(outcome, attempt.NetworkFailed) and not is_for_sdk:
+            if isinstance(outcome, attempt.TimedOut):
                 raise self.library.ReadTimeout(str(outcome), request=self.request)
             raise outcome.error
         return response(self.library, reply_for_sdk(outcome))
@@ -235,7 +229,7 @@ def send_once(library: Any, send: Callable[[Any], Any], request: Any, *, most: i
     except TimeIsUp:
         raise
     except Exception as exc:  # a TLS error can come as it is
-        raise NetworkFailed(exc) from exc
+        raise attempt.NetworkFailed(exc) from exc
 
 
 async def send_once_async(
@@ -255,7 +249,7 @@ async def send_once_async(
     except ReplyTooLarge as exc:
         return exc.reply
     except Exception as exc:  # a RuntimeError, too, where a connection is another loop's
-        raise NetworkFailed(exc) from exc
+        raise attempt.NetworkFailed(exc) from exc
 
 
 def reply_for_sdk(outcome: StoredReply | Unanswered) -> HttpReply:
@@ -263,10 +257,10 @@ def reply_for_sdk(outcome: StoredReply | Unanswered) -> HttpReply:
     if isinstance(outcome, StoredReply):
         headers = {**outcome.headers, "x-llmeval-cached": str(outcome.replayed).lower()}
         return HttpReply(status=outcome.status, headers=headers, body=outcome.body)
-    if isinstance(outcome, HttpFailed):
+    if isinstance(outcome, attempt.HttpFailed):
         reply = without_connection_headers(outcome.reply)
-    elif isinstance(outcome, NetworkFailed):  # as a gateway would say it
-        is_late = isinstance(outcome, TimedOut)
+    elif isinstance(outcome, attempt.NetworkFailed):  # as a gateway would say it
+        is_late = isinstance(outcome, attempt.TimedOut)
         status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
         reply = own_failure(status, f"no reply: {outcome}", code="llmeval_no_reply")
     else:

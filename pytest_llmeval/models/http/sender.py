@@ -25,14 +25,9 @@ from weakref import WeakKeyDictionary, finalize, ref
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.cache.locks import fork_safe_lock
+from pytest_llmeval.models.http import http_reply
 from pytest_llmeval.models.http.attempt import NetworkFailed, Send
 from pytest_llmeval.models.http.dialect import HttpRequest
-from pytest_llmeval.models.http.http_reply import (
-    HttpReply,
-    Reading,
-    ReplyTooLarge,
-    headers_by_name,
-)
 from pytest_llmeval.models.http.seam import PACKING, send_once, unpacked
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp
 from pytest_llmeval.originals import Clock
@@ -175,7 +170,7 @@ class Sender:
                 self._clients[library] = library.Client(verify=self._tls)
         return self._clients[library]._transport_for_url(url)
 
-    def post(self, url: str, question: HttpRequest, deadline: Deadline) -> HttpReply:
+    def post(self, url: str, question: HttpRequest, deadline: Deadline) -> http_reply.HttpReply:
         """Post a question of our own once and read the whole reply, past the SDKs.
 
         Args:
@@ -334,7 +329,7 @@ class IdleConnections:
         self._idle: defaultdict[Any, list[_Connection]] = defaultdict(list)
         self._is_closed = False
 
-    def send(self, request: Any, deadline: Deadline) -> HttpReply:
+    def send(self, request: Any, deadline: Deadline) -> http_reply.HttpReply:
         """Send a request once and read the whole reply.
 
         Args:
@@ -349,7 +344,7 @@ class IdleConnections:
         try:
             reply = self._exchange(request, deadline)
             return unpacked(library, reply, most=self._most) if PACKING in reply.headers else reply
-        except ReplyTooLarge as exc:
+        except http_reply.ReplyTooLarge as exc:
             return exc.reply
         except TimeIsUp:
             raise
@@ -361,7 +356,7 @@ class IdleConnections:
             words = str(exc) if _system_error(exc) else name
             raise NetworkFailed(getattr(library, name)(words, request=request)) from exc
 
-    def _exchange(self, request: Any, deadline: Deadline) -> HttpReply:
+    def _exchange(self, request: Any, deadline: Deadline) -> http_reply.HttpReply:
         url, core = request.url, self._core
         where = {"scheme": url.raw_scheme, "host": url.raw_host, "port": url.port}
         sent = core.Request(
@@ -373,7 +368,7 @@ class IdleConnections:
         )
         idle = self._idle[tuple(where.values())]
         connection = self._taken(idle, sent.url.origin)
-        sockets, reading = connection.sockets, Reading(Clock.seconds(), most=self._most)
+        sockets, reading = connection.sockets, http_reply.Reading(Clock.seconds(), most=self._most)
         sockets.begin(deadline)
         try:
             response = connection.core.handle_request(sent)
@@ -392,7 +387,7 @@ class IdleConnections:
             connection.core.close()
         if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
             self.close()
-        return reading.reply(response.status, body, headers_by_name(response.headers))
+        return reading.reply(response.status, body, http_reply.headers_by_name(response.headers))
 
     def close(self) -> None:
         """Close every connection; one that is in use when its reply is there."""

@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.attribution import charging
+from pytest_llmeval.models.http import seam
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.masking import masked, secrets_of
-from pytest_llmeval.models.http.seam import (
-    CONNECTION_HEADERS,
-    Question,
-    body_of,
-    reply_for_sdk,
-    response,
-    uncached,
-    without_connection_headers,
-)
 from pytest_llmeval.models.http.sender import Sender, library_of, newest
 
 if TYPE_CHECKING:
@@ -42,14 +34,14 @@ class _Transport:
         self._sender = sender
         self._exchange = exchange
 
-    def _question(self, request: Any) -> Question | None:
+    def _question(self, request: Any) -> seam.Question | None:
         """Look at a request; None if its reply is not kept."""
         if not self._exchange.dialect.keeps(request.method, request.url.path, request.headers):
             return None  # unread, as an upload may be large
         request.read()
-        body = body_of(request)
+        body = seam.body_of(request)
         library = library_of(request)
-        return None if body is None else Question(library, request, body, self._exchange)
+        return None if body is None else seam.Question(library, request, body, self._exchange)
 
     def _pass_on(self, request: Any) -> Any:
         """Send a request whose reply is not kept; a success is handed over unread."""
@@ -61,8 +53,8 @@ class _Transport:
                 "every session"
             )
             calls.trial.deny(miss)
-            return response(library, reply_for_sdk(miss))
-        with uncached(calls.trial, request) as came:
+            return seam.response(library, seam.reply_for_sdk(miss))
+        with seam.uncached(calls.trial, request) as came:
             with charging(None):  # it is noted as what is not kept
                 sent = self._sender.own(library, request.url).handle_request(request)
             if sent.status_code < HTTPStatus.BAD_REQUEST:
@@ -71,7 +63,7 @@ class _Transport:
             sent.close()
         told = HttpReply(status=sent.status_code, headers=dict(sent.headers), body=sent.content)
         secrets = secrets_of(request.headers, query=request.url.query.decode("ascii"))
-        return response(library, without_connection_headers(masked(told, secrets)))
+        return seam.response(library, seam.without_connection_headers(masked(told, secrets)))
 
 
 class TrialTransport(_Transport, _LIBRARY.BaseTransport):
@@ -115,5 +107,5 @@ class AsyncTrialTransport(_Transport, _LIBRARY.AsyncBaseTransport):
         finally:
             sent.close()
         headers = sent.headers.multi_items()
-        kept = [(name, text) for name, text in headers if name not in CONNECTION_HEADERS]
+        kept = [(name, text) for name, text in headers if name not in seam.CONNECTION_HEADERS]
         return library_of(request).Response(sent.status_code, headers=kept, content=content)

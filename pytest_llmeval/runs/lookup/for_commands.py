@@ -10,14 +10,7 @@ from pathlib import Path
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import ResolvedRef, near_names, resolve, short_hash
-from pytest_llmeval.runs.lookup.best_run import (
-    MENTIONED,
-    Search,
-    best_first,
-    covers,
-    peculiarities,
-    unfitness,
-)
+from pytest_llmeval.runs.lookup import best_run
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.standing import draws_of_run, standing_runs
 from pytest_llmeval.runs.lookup.wanted_commit import (
@@ -68,12 +61,12 @@ def find_candidate(reference: str, refs: Refs, *, exact: bool = False) -> Baseli
             break
         runs = [refs.store.at_commit(commit) for commit in step.commits]
         notes += [note for listing in runs for note in listing.notes]
-        judged = [(one, unfitness(one.header)) for listing in runs for one in listing.runs]
+        judged = [(one, best_run.unfitness(one.header)) for listing in runs for one in listing.runs]
         fit = [one for one, bars in judged if not bars]
         passed_over += [
             f"passed over: run {one.header.run.id}, {bars[0]}" for one, bars in judged if bars
         ]
-        for stored in best_first(fit):
+        for stored in best_run.best_first(fit):
             if not any(_is_part(stored, of=other) for other in fit):
                 found = FoundRun(stored.path, refs.store.load(stored.path), tuple(notes))
                 found_at = refs.standing_for(wanted, found, step, reference=reference)
@@ -93,7 +86,7 @@ def _said_whose(found: Baseline, *, is_own: bool) -> Baseline:
 
 def _is_part(one: StoredRun, *, of: StoredRun) -> bool:
     narrow, wide = one.header.run.selection, of.header.run.selection
-    return covers(wide, narrow=narrow) and not covers(narrow, narrow=wide)
+    return best_run.covers(wide, narrow=narrow) and not best_run.covers(narrow, narrow=wide)
 
 
 def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
@@ -113,7 +106,7 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
         return named
     wanted = _wanted(reference, refs, seen_from=candidate.commit)
     models = {call.model for trial in candidate.trials for call in trial.calls if call.model}
-    search = Search(
+    search = best_run.Search(
         store=refs.store,
         root=candidate.root,
         selection=candidate.selection,
@@ -145,7 +138,7 @@ def _by_name(reference: str, refs: Refs, *, besides: str | None = None) -> Basel
     if named is not None:
         odd = (
             f"{reference} is {one}"
-            for one in peculiarities(named.run, trials=len(named.run.trials))
+            for one in best_run.peculiarities(named.run, trials=len(named.run.trials))
         )
         return replace(named, notes=(*named.notes, *odd))
     if reference == "last":
@@ -197,7 +190,7 @@ def _nothing(
     commit = short_hash(commit)
     what = f"no complete run of a clean tree is recorded for {commit}{where} in {folder}"
     if passed_over:
-        reasons = "; ".join(passed_over[:MENTIONED])
+        reasons = "; ".join(passed_over[: best_run.MENTIONED])
         what = f"no run of {commit}{where} in {folder} will do ({reasons})"
     return BaselineNotFound(
         f"{reference}: {what}. Record one: git switch --detach {commit} && pytest"
@@ -283,7 +276,7 @@ def needed_runs(reference: str | None, refs: Refs) -> frozenset[str]:
     for tip in {ref.commit, there.commit if there else ref.commit}:
         for step in refs.steps(WantedCommit(commit=tip), head=None, root=refs.root):
             runs = (one for commit in step.commits for one in refs.store.at_commit(commit).runs)
-            needed.update(one.header.run.id for one in runs if not unfitness(one.header))
+            needed.update(one.header.run.id for one in runs if not best_run.unfitness(one.header))
     return frozenset(needed)
 
 
@@ -328,7 +321,7 @@ def newest_runs(
     by_state: dict[tuple[str | None, bool], list[StoredRun]] = {}
     for stored in listing.runs:
         run = stored.header.run
-        bars = unfitness(replace(stored.header, run=replace(run, dirty=False, unseen=())))
+        bars = best_run.unfitness(replace(stored.header, run=replace(run, dirty=False, unseen=())))
         if not bars and branch in (None, run.ref) and (run.commit, run.dirty) not in states:
             by_state.setdefault((run.commit, run.dirty), []).append(stored)
     for count, runs in enumerate(by_state.values(), start=len(states)):

@@ -23,23 +23,12 @@ from pytest_llmeval.errors import (
     without_user,
 )
 from pytest_llmeval.records import Run
+from pytest_llmeval.runs import store
 from pytest_llmeval.runs.git import GitState, blob, change, has_commit
 from pytest_llmeval.runs.own_repository import SECONDS, OwnRepository
 from pytest_llmeval.runs.run_file import read_run_header
 from pytest_llmeval.runs.run_lines import FULL_HASH, RUN_ID
 from pytest_llmeval.runs.sharing.sending import unfit_to_share
-from pytest_llmeval.runs.store import (
-    BORROWED,
-    ENDING,
-    NO_COMMIT,
-    Listing,
-    RunName,
-    RunStore,
-    StoredRun,
-    ahead,
-    dated_ahead,
-    is_run_id,
-)
 from pytest_llmeval.settings import SCHEME
 
 PREFIX = "refs/llmeval/"
@@ -69,7 +58,7 @@ class RefStore:
         self._own = own
         self._seconds = seconds
 
-    def names(self) -> tuple[RunName, ...]:
+    def names(self) -> tuple[store.RunName, ...]:
         """List all runs; other refs below the prefix are not ours.
 
         Raises:
@@ -77,7 +66,7 @@ class RefStore:
         """
         return tuple(self._commits)
 
-    def get(self, name: RunName) -> bytes:
+    def get(self, name: store.RunName) -> bytes:
         """Return a run file.
 
         Raises:
@@ -92,7 +81,7 @@ class RefStore:
             raise GitFailed(f"{ref_of(name)} holds no {RUN_FILE}")
         return data
 
-    def put(self, name: RunName, data: bytes) -> bool:
+    def put(self, name: store.RunName, data: bytes) -> bool:
         """Keep a run file under its name; tell whether it was not there before.
 
         Raises:
@@ -109,7 +98,7 @@ class RefStore:
         self._commits[name] = commit
         return True
 
-    def fetch(self, names: Iterable[RunName]) -> None:
+    def fetch(self, names: Iterable[store.RunName]) -> None:
         """Fetch run files that will be wanted, many at once.
 
         Raises:
@@ -120,12 +109,12 @@ class RefStore:
         self._own.fetch_refs(missing)
 
     @cached_property
-    def _commits(self) -> dict[RunName, str]:
+    def _commits(self) -> dict[store.RunName, str]:
         """The commits of all refs, asked for once a session."""
         self._prepare()
         listed = self._own.listed(f"{PREFIX}*", seconds=self._seconds)
         named = ((_REF.fullmatch(ref), commit) for ref, commit in listed.items())
-        return {RunName(*found.groups()): commit for found, commit in named if found}
+        return {store.RunName(*found.groups()): commit for found, commit in named if found}
 
     def _commit_of(self, data: bytes) -> str:
         """Make the commit that holds a file; equal files are equal commits."""
@@ -140,14 +129,14 @@ class RefStore:
             self._own.prepare()
 
 
-def ref_of(name: RunName) -> str:
+def ref_of(name: store.RunName) -> str:
     """Return the full name of the ref of a run."""
     return f"{PREFIX}{name.commit}/{name.tree}/{name.run_id}"
 
 
 def open_store(
     directory: Path, *, named: str | None, git: GitState, seconds: float = SECONDS
-) -> RunStore:
+) -> store.RunStore:
     """Open the store of a session or a command.
 
     Args:
@@ -160,7 +149,7 @@ def open_store(
         SettingsError: there is no repository whose remote that could be.
     """
     if named is None:
-        return RunStore(directory)
+        return store.RunStore(directory)
     shared = refs_at(named, directory=directory, git=git, seconds=seconds)
     return SharedStore(directory, shared, called=without_user(named))
 
@@ -186,7 +175,7 @@ def refs_at(named: str, *, directory: Path, git: GitState, seconds: float = SECO
     return RefStore(own, seconds=seconds)
 
 
-class SharedStore(RunStore):
+class SharedStore(store.RunStore):
     """The runs of one ``.llmeval`` directory, and those of a team, which are only read.
 
     A commit or a run id is looked up in both. ``last``, and all runs, mean the directory's runs
@@ -205,7 +194,7 @@ class SharedStore(RunStore):
         self.elsewhere = f" or {called}"
 
     @cached_property
-    def shared_names(self) -> tuple[RunName, ...]:
+    def shared_names(self) -> tuple[store.RunName, ...]:
         """The runs of the team; none, and a complaint, if their place cannot be reached."""
         try:
             return self._shared.names()
@@ -214,9 +203,9 @@ class SharedStore(RunStore):
             return ()
 
     @cached_property
-    def _shared_of(self) -> Mapping[str, Sequence[RunName]]:
+    def _shared_of(self) -> Mapping[str, Sequence[store.RunName]]:
         """The runs of the team by commit: there may be ten thousand."""
-        found: dict[str, list[RunName]] = {}
+        found: dict[str, list[store.RunName]] = {}
         for name in self.shared_names:
             found.setdefault(name.commit, []).append(name)
         return found
@@ -234,7 +223,7 @@ class SharedStore(RunStore):
         """Return the tree of a commit as its runs tell it; None if it has none."""
         return self.named_tree(commit) or super().tree_of(commit)
 
-    def at_commit(self, commit: str) -> Listing:
+    def at_commit(self, commit: str) -> store.Listing:
         """List the runs of a commit; only headers are read.
 
         Args:
@@ -254,7 +243,7 @@ class SharedStore(RunStore):
                 there, cannot be read.
         """
         path = super().by_id(run_id)
-        if path is not None or not is_run_id(run_id):
+        if path is not None or not store.is_run_id(run_id):
             return path
         named = [name for name in self.shared_names if name.run_id == run_id]
         path = next(filter(None, map(self.borrow, named)), None)
@@ -262,14 +251,14 @@ class SharedStore(RunStore):
             raise BaselineUnreadable(f"{run_id}:", self.complaints[-1])
         return path
 
-    def borrow(self, name: RunName) -> Path | None:
+    def borrow(self, name: store.RunName) -> Path | None:
         """Bring a run of the team into a file beside ours; None, and a complaint, if that fails.
 
         The file is read to its end first. A run whose header differs from its name is refused:
         whoever asks for a commit must not get the run of another one. A run that ``llmeval push``
         would send from no job is refused, too: somebody may have written the ref without ``push``.
         """
-        path = self.directory / BORROWED / name.commit / f"{name.run_id}{ENDING}"
+        path = self.directory / store.BORROWED / name.commit / f"{name.run_id}{store.ENDING}"
         with suppress(BaselineUnreadable):
             if path.exists() and not _objection(read_run_header(path).run, name):
                 return path
@@ -289,28 +278,28 @@ class SharedStore(RunStore):
             arriving.unlink(missing_ok=True)
         return None
 
-    def adopt(self, name: RunName) -> bool:
+    def adopt(self, name: store.RunName) -> bool:
         """Bring a run of the team home, as if it had been recorded here; tell whether it is."""
         path = self.borrow(name)
         return path is not None and self.put(name, path.read_bytes())
 
-    def _borrowed_at(self, commit: str) -> Iterator[StoredRun]:
+    def _borrowed_at(self, commit: str) -> Iterator[store.StoredRun]:
         for name in self._shared_of.get(commit, ()):
             if self.place(name).exists():
                 continue
-            if dated_ahead(name.run_id):
-                self._pass_over(name, ahead(name.run_id))
+            if store.dated_ahead(name.run_id):
+                self._pass_over(name, store.ahead(name.run_id))
                 continue
             path = self.borrow(name)
             if path is not None:
-                yield StoredRun(path, read_run_header(path))
+                yield store.StoredRun(path, read_run_header(path))
 
-    def _pass_over(self, name: RunName, why: str) -> None:
+    def _pass_over(self, name: store.RunName, why: str) -> None:
         self.complaints.append(f"passed over: run {name.run_id} of {self._called}: {why}")
 
 
-def _objection(run: Run, name: RunName) -> str:
+def _objection(run: Run, name: store.RunName) -> str:
     """Say why a run of the team is not taken; empty if it is taken."""
-    if (run.commit or NO_COMMIT, run.tree, run.id) != name:
+    if (run.commit or store.NO_COMMIT, run.tree, run.id) != name:
         return "its header is not what the name of its ref says"
     return unfit_to_share(run)
