@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import click
 from click.core import ParameterSource
 
+from pytest_llmeval import settings
 from pytest_llmeval.cli import arguments, pages
 from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.gate.describe import History, history_of
@@ -34,20 +35,8 @@ from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.lookup.wanted_commit import without_prefix
 from pytest_llmeval.runs.reshaping import under_new_names
-from pytest_llmeval.settings import (
-    HTML,
-    JSON,
-    MARKDOWN,
-    AnyTest,
-    FixedTest,
-    GateRules,
-    Settings,
-    check_rules,
-    choice_of,
-    share,
-)
 
-DEFAULTS = GateRules()
+DEFAULTS = settings.GateRules()
 SHOWN = ("html_mb", "show_texts")  # settings of reports
 NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
 
@@ -81,7 +70,7 @@ def list_command(
 @click.command("show")
 @click.argument("reference", metavar="[RUN]", default="last")
 @click.argument("case", metavar="[CASE]", required=False)
-@arguments.report_option(HTML, MARKDOWN, JSON)
+@arguments.report_option(settings.HTML, settings.MARKDOWN, settings.JSON)
 @pages.verbose_option
 @full_option
 @arguments.metric_options
@@ -111,8 +100,8 @@ def show_command(
     if reports and found.is_table:
         raise click.UsageError("a score table alone makes no report: compare it with another one")
     pages.warn(found.notes)
-    settings = Settings(directory=home.path, session="", **arguments.ini_settings(*SHOWN))
-    planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")
+    asked = settings.Settings(directory=home.path, session="", **arguments.ini_settings(*SHOWN))
+    planned = Judgement(settings=asked, not_gated="compare it: llmeval compare A B")
     judgement, page = judged(planned, found.run), pages.page_of_output(verbose=verbose)
     report = make_report(judgement)
     pages.echo_lines(shown_lines(report, judgement, found, page))
@@ -128,9 +117,9 @@ def show_command(
     help="Only the N newest commits.",
 )  # fmt: skip
 @arguments.rule("alpha", "The share of means that may lie beyond each end of an interval")
-@arguments.report_option(HTML, JSON)
-@click.option("--json", "form", flag_value=JSON, help="Print PATH.json instead of lines.")
-@click.option("--html", "form", flag_value=HTML, hidden=True)  # until 1.0
+@arguments.report_option(settings.HTML, settings.JSON)
+@click.option("--json", "form", flag_value=settings.JSON, help="Print PATH.json instead of lines.")
+@click.option("--html", "form", flag_value=settings.HTML, hidden=True)  # until 1.0
 @arguments.home_option
 def history_command(
     function: str | None,
@@ -152,8 +141,8 @@ def history_command(
     history = _history(function, home, branch=branch, limit=limit, alpha=alpha)
     level = percent(1 - 2 * alpha)
     forms = {
-        HTML: lambda: _page_of_means(history, level),
-        JSON: lambda: json.dumps(history_entries(history), indent=2) + "\n",
+        settings.HTML: lambda: _page_of_means(history, level),
+        settings.JSON: lambda: json.dumps(history_entries(history), indent=2) + "\n",
     }
     if form is not None:
         click.echo(forms[form](), nl=False)
@@ -197,23 +186,27 @@ def _page_of_means(history: History, level: str) -> str:
     return render_charts("Means over commits", hint, history_charts(history))
 
 
-def _test(value: object) -> AnyTest:
-    return DEFAULTS.test if value == "auto" else choice_of(Literal["auto", AnyTest])(value)
+def _test(value: object) -> settings.AnyTest:
+    return (
+        DEFAULTS.test
+        if value == "auto"
+        else settings.choice_of(Literal["auto", settings.AnyTest])(value)
+    )
 
 
 @click.command("compare")
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
-@arguments.report_option(HTML, MARKDOWN, JSON)
-@click.option("--json", "form", flag_value=JSON, help="Print PATH.json instead of lines.")
-@click.option("--markdown", "form", flag_value=MARKDOWN, hidden=True)  # until 1.0
-@click.option("--html", "form", flag_value=HTML, hidden=True)  # likewise
+@arguments.report_option(settings.HTML, settings.MARKDOWN, settings.JSON)
+@click.option("--json", "form", flag_value=settings.JSON, help="Print PATH.json instead of lines.")
+@click.option("--markdown", "form", flag_value=settings.MARKDOWN, hidden=True)  # until 1.0
+@click.option("--html", "form", flag_value=settings.HTML, hidden=True)  # likewise
 @arguments.rule("alpha", "How often it may fail by bad luck")
 @arguments.rule("margin", "Ignore drops up to this")
 @arguments.rule("target", "The smallest drop that you care about")
 @arguments.rule("max-gone", "Which share of A's cases B may lack")
 @arguments.ranged(
-    "max-errored=SHARE", share, None, "Tables: which share of trials may have no score"
+    "max-errored=SHARE", settings.share, None, "Tables: which share of trials may have no score"
 )
 @click.option("--strict", is_flag=True, help="Fail also if it is inconclusive or not judged.")
 @arguments.metric_options
@@ -246,17 +239,19 @@ def compare_command(
     rows by the column condition).
     """
     source = context.get_parameter_source("target")
-    rules = GateRules(**typed)
-    check_rules(rules, is_typed=source is ParameterSource.COMMANDLINE, prefix="--")
+    rules = settings.GateRules(**typed)
+    settings.check_rules(rules, is_typed=source is ParameterSource.COMMANDLINE, prefix="--")
     old, new = home.find_pair(
         baseline, candidate, metric=metric, better=better, max_errored=max_errored
     )
-    if rules.test in get_args(FixedTest):
+    if rules.test in get_args(settings.FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
-    rules = GateRules(**typed, **_own_rules(new.run))
+    rules = settings.GateRules(**typed, **_own_rules(new.run))
     shown = arguments.ini_settings(*SHOWN)
-    settings = Settings(directory=home.path, session="", baseline=baseline, gate=rules, **shown)
-    judgement = judged(Judgement(settings=settings, baseline=old), new.run)
+    asked = settings.Settings(
+        directory=home.path, session="", baseline=baseline, gate=rules, **shown
+    )
+    judgement = judged(Judgement(settings=asked, baseline=old), new.run)
     judgement = in_words_of_tables(judgement) if new.is_table else judgement
     report = make_report(judgement)
     if form is not None:

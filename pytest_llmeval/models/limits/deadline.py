@@ -14,8 +14,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 from pytest_llmeval.originals import Clock
 
@@ -73,19 +74,7 @@ class Deadline:
         Raises:
             TimeIsUp: it did not end in what was left of the time; its thread is left behind.
         """
-        job = _Job(copy_context().run, part)
-        started = Clock.seconds()
-        self.worker().jobs.put(job)
-        has_ended = job.ended.acquire(timeout=min(max(self.left, 0.0), threading.TIMEOUT_MAX))
-        self.left -= Clock.seconds() - started
-        if not has_ended:
-            raise TimeIsUp
-        if job.error is None:
-            return job.value
-        try:
-            raise job.error
-        finally:
-            job.error = None  # its traceback holds this very frame
+        return self.wait(self.worker().begin(part))
 
     def wait(self, future: Future[T]) -> T:
         """Wait for what goes on elsewhere, as on an event loop.
@@ -97,11 +86,12 @@ class Deadline:
         try:
             return future.result(min(max(self.left, 0.0), threading.TIMEOUT_MAX))
         except TimeoutError as exc:
-            if future.done():  # it is its own
+            if future.done() and future.exception() is exc:  # it is its own
                 raise
             raise TimeIsUp from exc
         finally:
             self.left -= Clock.seconds() - started
+            del future  # the traceback of its error holds this very frame
 
     def allows(self, pause: float) -> bool:
         """Take a pause off what is left; tell whether anything is left after it."""
@@ -120,33 +110,28 @@ class Watched(Deadline):
         return part()
 
 
-class _Job(Generic[T]):
-    """A function to run in a worker, and its outcome once ``ended`` can be acquired."""
-
-    def __init__(self, run: Callable[[Callable[[], T]], T], part: Callable[[], T]) -> None:
-        self.ended = threading.Lock()
-        self.ended.acquire()
-        self.run = run
-        self.part = part
-        self.value: T
-        self.error: BaseException | None = None
-
-
 class _Worker(threading.Thread):
     """A thread that does one job after the other."""
 
     def __init__(self, idle: SimpleQueue[_Worker]) -> None:
         super().__init__(daemon=True)
-        self.jobs: SimpleQueue[_Job[Any]] = SimpleQueue()
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._idle = idle
+
+    def begin(self, part: Callable[[], T]) -> Future[T]:
+        """Begin a job, with the context of who asks for it."""
+        future: Future[T] = Future()
+        self._jobs.put(partial(self._do, future, copy_context().run, part))
+        return future
 
     def run(self) -> None:
         while True:
-            job = self.jobs.get()
-            try:
-                job.value = job.run(job.part)
-            except BaseException as exc:  # it belongs to the one who waits
-                job.error = exc
-            self._idle.put(self)  # first: the next call is to find it
-            job.ended.release()
-            del job  # with the reply in it
+            self._jobs.get()()
+
+    def _do(self, future: Future[T], run: Callable[..., T], part: Callable[[], T]) -> None:
+        try:
+            end = partial(future.set_result, run(part))
+        except BaseException as exc:  # it belongs to the one who waits
+            end = partial(future.set_exception, exc)
+        self._idle.put(self)  # first: the next call is to find it
+        end()

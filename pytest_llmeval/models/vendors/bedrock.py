@@ -86,10 +86,6 @@ def _has_message(reply: JsonObject) -> bool:
     return bool(reply.get("stopReason") or value_at(reply, "output", "message", "content"))
 
 
-def _has_ended(reply: JsonObject) -> bool:
-    return bool(reply.get("stopReason") or reply.get(_COUNTS))
-
-
 def _base_url() -> str:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     usual = f"https://bedrock-runtime.{region}.amazonaws.com"
@@ -117,7 +113,7 @@ VENDOR = Vendor(
     read_request=_read_request,
     part_of=_part_of,
     common=_common,
-    is_whole=_has_ended,
+    is_whole=lambda reply: bool(reply.get("stopReason") or reply.get(_COUNTS)),
     # Each model answers ``invoke`` in its own words.
     answer_fields={
         **ANSWER_FIELDS, "artifacts": list, "completion": str, "generation": str,

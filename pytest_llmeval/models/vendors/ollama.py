@@ -11,7 +11,7 @@ from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
 from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS
-from pytest_llmeval.models.http.dialect import RequestFacts, read_body
+from pytest_llmeval.models.http.dialect import read_body
 from pytest_llmeval.models.http.sender import CONNECT_SECONDS
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS
@@ -33,10 +33,6 @@ def _read_facts(reply: JsonObject) -> Told:
         "input_tokens": reply.get("prompt_eval_count"),
         "output_tokens": reply.get("eval_count"),
     }
-
-
-def _read_request(path: str, body: JsonObject) -> RequestFacts:
-    return read_body(path, body)._replace(sampling=body.get("options"))
 
 
 def _has_message(reply: JsonObject) -> bool:
@@ -105,7 +101,7 @@ VENDOR = Vendor(
     paths=("/api/chat", "/api/generate", "/api/embed", "/api/embeddings"),
     key_variable="OLLAMA_API_KEY",
     read_facts=_read_facts,
-    read_request=_read_request,
+    read_request=lambda path, body: read_body(path, body)._replace(sampling=body.get("options")),
     reply_limit=lambda body: value_at(body, "options", "num_predict"),
     answers={
         "/api/chat": _has_message,

@@ -39,7 +39,7 @@ _FAILED = ("abort", "error", "insufficient_system_resource")
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/")
 # By these words in their user agent other SDKs that speak this dialect tell who they are.
 _AGENTS = ("mistral-client-python/", "hf_hub/")
-_TRANSCRIBING, _TRANSLATING = "/audio/transcriptions", "/audio/translations"
+_UPLOADS = ("/audio/transcriptions", "/audio/translations")
 _ENDS = ("completed", "incomplete")
 
 
@@ -78,10 +78,6 @@ def _has_embeddings(reply: JsonObject) -> bool:
 
 def _is_embedding(item: object) -> bool:
     return isinstance(item, dict) and bool(item.get("embedding", True))
-
-
-def _has_text(reply: JsonObject) -> bool:
-    return isinstance(reply.get("text"), str)
 
 
 def _part_of(chunk: JsonObject) -> JsonObject:
@@ -123,7 +119,10 @@ def _headers(key: str) -> Headers:
 
 def _client_options(transport: Transport) -> dict[str, Any]:
     """Take a placeholder where there is no key: replays need none."""
-    return {"api_key": VENDOR.key() or PLACEHOLDER_KEY, **stainless_options("openai", transport)}
+    return {
+        "api_key": VENDOR.key() or PLACEHOLDER_KEY,
+        **stainless_options("openai", transport),
+    }
 
 
 def _may_be_meant(url: SplitResult, headers: Headers) -> bool:
@@ -144,7 +143,7 @@ def _is_loopback(host: str) -> bool:
 VENDOR = Vendor(
     provider="openai",
     paths=("/completions", "/responses", "/embeddings", "/moderations"),  # chat/ as well
-    uploads=(_TRANSCRIBING, _TRANSLATING),
+    uploads=_UPLOADS,
     key_variable="OPENAI_API_KEY",
     base_variable="OPENAI_BASE_URL",
     beta_header="openai-beta",
@@ -154,7 +153,7 @@ VENDOR = Vendor(
         "/completions": _has_choices,
         "/responses": _has_output,
         "/embeddings": _has_embeddings,
-        **dict.fromkeys((_TRANSCRIBING, _TRANSLATING), _has_text),
+        **dict.fromkeys(_UPLOADS, lambda reply: isinstance(reply.get("text"), str)),
     },
     answer_fields={**ANSWER_FIELDS, "text": str},
     requirement="openai>=2.20,<4",

@@ -121,7 +121,7 @@ def _one_of_hosts(hosts: Sequence[str]) -> re.Pattern[str]:
     whole = (
         one if host[0] == "." else f"^{one}" for host, one in zip(hosts, patterns, strict=True)
     )
-    return re.compile(f"(?:{'|'.join(f'({one})' for one in whole)})$")
+    return ending_in(tuple(whole))
 
 
 def _is_below_base_url(url: SplitResult, port: int | None, vendor: Vendor) -> bool:

@@ -35,10 +35,6 @@ def bearer(key: str) -> Headers:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def _no_options(_: Transport) -> dict[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor(Dialect):
     """One vendor: its dialect, how it is asked, its clients, and how its requests are recognized.
@@ -71,7 +67,7 @@ class Vendor(Dialect):
     headers: Callable[[str], Headers] = bearer
     body: Callable[[str, Sequence[Any], Mapping[str, Any]], JsonObject]
     rebuild: str = ""
-    client_options: Callable[[Transport], dict[str, Any]] = _no_options
+    client_options: Callable[[Transport], dict[str, Any]] = lambda _: {}
     more_keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     is_marked: Callable[[Headers], bool] = _never

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Case, CiJob, Collected, Outcome, Run, Trial, filters_of, paths_of
@@ -250,12 +250,9 @@ def _job(runs: Sequence[Run]) -> CiJob | None:
     jobs = [run.ci for run in runs if run.ci is not None]
     if len(jobs) < len(runs) or len({job.provider for job in jobs}) > 1:
         return None
-    return CiJob(
-        provider=jobs[0].provider,
-        event=_common([job.event for job in jobs]),
-        url=_common([job.url for job in jobs]),
-        fork=_common([job.fork for job in jobs]),
-    )
+    names = [one.name for one in fields(CiJob)]
+    told: dict[str, Any] = {name: _common([getattr(job, name) for job in jobs]) for name in names}
+    return CiJob(**told)
 
 
 def _with_functions(runs: Sequence[Run]) -> Run:
