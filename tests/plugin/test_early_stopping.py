@@ -241,3 +241,39 @@ def test_a_session_that_was_interrupted_in_a_round_goes_on_from_there(
     assert last_run(project).looks == {IT: 5}
     rest = asked(project)
     assert len({*calls, *rest}) == 35
+
+
+def test_errors_in_a_later_round_decide_nothing(project: Project) -> None:
+    """At the first look seven of thirty cases decide nothing, at the second most are errored."""
+    few = APP.replace("range(30)", "range(7)").replace("Say yes to", "Please say yes to")
+    lost = 'if draw.trial > 1:\n        raise ConnectionError("down")\n    return'
+    project.write(app=few, model=MODEL.replace("return", lost))
+
+    result, report = project.gate(*GATED)
+
+    assert last_run(project).looks == {IT: 5}
+    assert {*map(str, range(5))} == {line.rpartition("#")[2] for line in asked(project)}
+    assert (result.ret, report["verdict"]) == (1, "not_comparable")
+
+
+def test_a_case_that_is_run_again_has_the_trials_of_its_function(project: Project) -> None:
+    reword(project)
+
+    project.run("-q", "-p", "rerunfailures", "--reruns=1", "--llm-fail-on-miss", *GATED)
+
+    found, calls = last_run(project), asked(project)
+    assert found.looks[IT] < 5
+    assert len({*calls}) == len(calls) == len(found.trials) == 30 * found.looks[IT]
+
+
+def test_cases_that_failed_last_are_looked_at_too(project: Project) -> None:
+    reword(project)
+    project.pytester.runpytest("-q", "--llm-fail-on-miss", *GATED)
+    first = asked(project)
+
+    project.pytester.runpytest("-q", "--lf", "--llm-fail-on-miss", *GATED)
+
+    found, rest = last_run(project), asked(project)
+    assert 0 < len(found.cases) < 30
+    assert len({*first, *rest}) == len(first) + len(rest)
+    assert len(found.trials) == len(found.cases) * found.looks[IT]
