@@ -142,5 +142,5 @@ def _client_of(vendor: str, *, awaits: bool) -> Callable[..., object]:
     line = VENDORS[vendor]
     kind, awaitable = (line.async_client, "awaitable ") if awaits else (line.client, "")
     client.__annotations__["return"] = f"{line.sdk}.{kind}"
-    client.__doc__ = f"The vendor's own {awaitable}client; its replies are kept draw by draw."
+    client.__doc__ = f"The vendor's own {awaitable}client; its replies are kept trial by trial."
     return client

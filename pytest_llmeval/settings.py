@@ -331,7 +331,7 @@ def gate_test(value: object) -> GateTest:
     known = ", ".join(get_args(GateTest))
     if value == "exact-within-case":
         raise ValueError(
-            "speaks of these very cases only: the gate takes it by itself below 6 changed cases; "
+            "holds for these very cases only: the gate takes it by itself below 6 changed cases; "
             f"must be one of {known}"
         )
     if value in get_args(FixedTest):

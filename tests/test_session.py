@@ -42,8 +42,8 @@ def test_the_section_tells_what_a_provider_cost(tmp_path: Path) -> None:
     )
 
     assert [line.text for line in section_of(judgement, Page(500))] == [
-        "openai slowed us down 3 times: down to 8 calls in flight, 41 s waited",
-        "anthropic slowed us down 1 time: down to 1 call in flight, 0.4 s waited",
+        "openai slowed us down 3 times: down to 8 calls at once, 41 s waited",
+        "anthropic slowed us down 1 time: down to 1 call at once, 0.4 s waited",
     ]
 
 

@@ -158,10 +158,9 @@ class ProcessLocks:
             if Clock.monotonic() >= end:
                 holder = _holder(opened.descriptor, place)
                 self._warn(
-                    f"{holder} has a draw under way that did not come within {self._patience:g} s "
-                    "(--llm-timeout): it may be stopped. So the draw was paid for here as well, "
-                    "and of the two replies the first to be stored is kept as the draw. Others "
-                    "are not reported"
+                    f"{holder} waits for a reply that did not come within {self._patience:g} s "
+                    "(--llm-timeout): it may be stopped. So the call was made here as well, and "
+                    "of the two replies the first to be stored is kept. Others are not reported"
                 )
                 break
             Clock.sleep(pause)

@@ -372,7 +372,7 @@ class Replies:
         if len(why) > _LONGEST_WHY:  # the section cuts what is too long, and the cure is to be seen
             why = f"{why[:_LONGEST_WHY]}..."
         return (
-            f"no reply is stored for draw {slot} of request {key[:12]}{why}. "
+            f"no reply is stored for call {slot} of request {key[:12]}{why}. "
             "Pay for it once:  pytest --llm-cache=auto  (--llm-cache=replay makes no call; "
             f"looked in {self._directory / 'cache'})"
         )

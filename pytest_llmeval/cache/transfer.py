@@ -209,14 +209,14 @@ def _request_value(name: str, line: dict[str, Any]) -> bytes:
 def _reply_value(name: str, line: dict[str, Any]) -> bytes:
     parsed = parse_name(name)
     if parsed is None:
-        raise RowRefused("its name is not that of a draw")
+        raise RowRefused("its name is not the name of a reply")
     try:
         value = pack(line["reply"], _body(line))
     except (LookupError, TypeError, ValueError, RecursionError) as exc:
         raise RowRefused("it has no proper body") from exc
     header, _ = unpack(value)  # checks every field, and the digest of the body
     if parsed.generation is None and not name.endswith(header["draw"]):
-        raise RowRefused("its name and its draw differ")
+        raise RowRefused("its name and its reply differ")
     return value
 
 

@@ -40,7 +40,7 @@ def explain_miss(store: Store, key: str, request: Canonical) -> str:
     """Name the stored request most like one without a reply; "" if there is none."""
     try:
         if store.get(row_name(key)) is not None:
-            return "; the request is stored, but not this draw of it"
+            return "; the request is stored, but not for this call"
         newest = islice(store.rows(f"{PREFIX}*"), LOOKED_THROUGH)
         others = [stored.parts for stored in stored_requests(newest)]
         difference = Nearest(parts_to_keep(request)).difference(others)
@@ -72,7 +72,7 @@ def explain_calls(store: Store, calls: Iterable[Call]) -> Iterator[tuple[Call, s
         else:
             if call.key not in causes:
                 causes[call.key] = _cause(call, store, requests)
-            yield call, f"asked anew: {causes[call.key]}"
+            yield call, f"asked again: {causes[call.key]}"
 
 
 def _cause(call: Call, store: Store, requests: Sequence[StoredRequest]) -> str:
@@ -89,7 +89,7 @@ def _cause(call: Call, store: Store, requests: Sequence[StoredRequest]) -> str:
     place = keys.index(call.key)
     asked = requests[place]
     if _session_of(call, store) != asked.session:
-        return "the same request was stored before, but not this draw of it, or it was refreshed"
+        return "the same request was stored before, but not for this call, or it was refreshed"
     older = [request for request in requests[place + 1 :] if request.session != asked.session]
     difference = Nearest(asked.parts).difference(request.parts for request in older)
     return difference or "no older request is stored"

@@ -126,8 +126,8 @@ def _refuse(arguments: Sequence[str]) -> None:
             raise click.UsageError(f"{option} {NOT_HERE[option]}")
         if option == "--llm-cache" and value in ANEW:
             raise click.UsageError(
-                f"{argument} pays for every draw at every look: leave it out, so that "
-                "earlier draws are replayed"
+                f"{argument} pays for every call at every look: leave it out, so that "
+                "earlier replies come from the cache"
             )
 
 

@@ -17,7 +17,7 @@ from pytest_llmeval.stats.sample import HITS
 
 _MISSED = ("passed", "m")  # pytest's category, and the letter
 _OF_TRIAL = re.compile(r"\[trial (\d+)\]")
-_DRAW = re.compile(r"(?<=no reply is stored for draw )\d+/\d+")
+_DRAW = re.compile(r"(?<=no reply is stored for call )\d+/\d+")
 _OF_ONE_TRIAL = re.compile(rf"{_DRAW.pattern}|(?:0x|\.\.\.)[0-9a-f]+(?=>)")  # addresses, cut or not
 _common = partial(_OF_ONE_TRIAL.sub, "")
 Section = tuple[str, str]

@@ -59,7 +59,7 @@ class Trouble(StrEnum):
     DRIFTS = "drifts"
     FALSE_ALARMS = "false alarms"
     UNEXPECTED = "beyond its expected range"
-    IDENTICAL = "identical draws"
+    IDENTICAL = "identical replies"
     UNREPEATED = "not repeated"
     BLIND = "cannot find the target"
     SETTLED = "cases that show nothing"

@@ -202,7 +202,7 @@ def _cost_line(opening: Run, source: Run | None, settings: Settings) -> str:
     if not most:  # a price of 0, say
         return ""
     return (
-        f"at most about {dollars(most)} if every request is asked anew and no trial takes more "
+        f"at most about {dollars(most)} if nothing comes from the cache and no trial takes more "
         f"than the dearest of its case in run {source.id}"
         f"{_not_known(opening, source, dearest)}"
     )

@@ -395,7 +395,7 @@ def _reference_of(baseline: BaselineEntry) -> str:
     if commit and not is_own_hash(baseline.reference, commit):
         shown += f" at {_name(commit[:_SHOWN_OF_HASH])}"
     if baseline.substitute and baseline.wanted:
-        shown += f", which stands in for {_name(baseline.wanted[:_SHOWN_OF_HASH])}"
+        shown += f", used instead of {_name(baseline.wanted[:_SHOWN_OF_HASH])}"
     by = recorded_by(baseline.how, baseline.recorded.ci)
     return f"{shown}, recorded {_told(by)}" if by else shown
 

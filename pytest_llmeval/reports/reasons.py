@@ -16,9 +16,9 @@ from pytest_llmeval.reports.formats import counted, pasted
 from pytest_llmeval.runs.keyless import ElsewhereAsked
 from pytest_llmeval.settings import GateRules
 
-AGAIN = "run again, only what got no reply is asked anew"
+AGAIN = "run again, only what got no reply is sent again"
 _UNIT = (
-    "the {} cases asked anew are a single independent unit (they share draws or a cluster): "
+    "the {} changed cases are a single independent unit (they share replies or a cluster): "
     "no test can tell chance from a drop"
 )
 _NOTHING_UP = "llm_accept_gone names {!r}, which gives nothing up: "
@@ -37,11 +37,10 @@ _SENTENCES: Mapping[Why, str] = {
     Why.NO_COMMON_SCORE: "no case has a scored trial on both sides: {} of {} trials have a score "
     "here, {} of {} in the baseline",
     Why.ERRORED: f"{{}} of {{}} trials errored here, more than 5 %: {AGAIN}",
-    Why.ERRORED_ANEW: "{} of {} trials of the cases asked anew errored here, more than 5 %: "
-    + AGAIN,
+    Why.ERRORED_ANEW: "{} of {} trials of the changed cases errored here, more than 5 %: " + AGAIN,
     Why.BASELINE_ERRORED: "{} of {} trials errored in the baseline, more than 5 %: record the "
     "baseline again",
-    Why.BASELINE_ERRORED_ANEW: "{} of {} trials of the cases asked anew errored in the baseline, "
+    Why.BASELINE_ERRORED_ANEW: "{} of {} trials of the changed cases errored in the baseline, "
     "more than 5 %: record the baseline again",
     Why.BASELINE_CRASHED: "{} of {} trials in the baseline crashed, all of them or before they "
     "asked anything ({}): a bug, not a rate. Mend it there and record the baseline again",
@@ -62,12 +61,12 @@ _SENTENCES: Mapping[Why, str] = {
     Why.NOT_POSITIVE: "the test {} does not fit: it compares ratios, and {} scores of {} are not "
     "above 0: use paired-t",
     Why.CASES_GONE: "{} of the {} cases scored in the baseline are gone or skipped here, more than "
-    "the {:g} % of llm_max_gone: type  --llm-max-gone={:g}  for this once if that is meant",
+    "the {:g} % of llm_max_gone: if that is right, type this once  --llm-max-gone={:g}",
     Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline are gone or skipped here, or "
     "were edited and ask otherwise than there ({3}), more than the {2:g} % of llm_max_gone: if "
-    "their labels alone were edited, and a prompt too, merge the labels first; else type  "
-    "--llm-max-gone={4:g}  for this once if that is meant",
-    Why.CASES_UNSCORED: "{} of the {} cases asked anew have no scored trial here, more than 10 %: "
+    "their labels alone were edited, and a prompt too, merge the labels first; else, if "
+    "that is right, type this once  --llm-max-gone={4:g}",
+    Why.CASES_UNSCORED: "{} of the {} changed cases have no scored trial here, more than 10 %: "
     + AGAIN,
     Why.ONE_UNIT: _UNIT,
     Why.ONE_UNIT_FEW_REPEATS: _UNIT + " from fewer than {} repeats on both sides",

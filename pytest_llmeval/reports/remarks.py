@@ -39,7 +39,7 @@ from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 _LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
 _WHY_REDRAWN: Mapping[CacheMode, str] = {
-    "refresh": "--llm-cache=refresh draws everything anew",
+    "refresh": "--llm-cache=refresh makes every call again",
     "off": "--llm-cache=off replays nothing",
 }
 _NOT_HERE = "the baseline's cache is not here"
@@ -56,8 +56,8 @@ _STATISTICS: Mapping[Method, str] = {
     "exact-within-case": "summed difference",
     "whole-repeats": "summed difference",
     "mcnemar": "chi-square",
-    "mcnemar-exact": "draws that rose less those that fell",
-    "mcnemar-mid-p": "draws that rose less those that fell",
+    "mcnemar-exact": "trials that rose less those that fell",
+    "mcnemar-mid-p": "trials that rose less those that fell",
     "welch": "t",
     "cmh": "chi-square",
     "chi-square": "chi-square",

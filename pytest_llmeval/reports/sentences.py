@@ -248,7 +248,7 @@ def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
         return f"{ruled_out}: too little was right in the baseline, or is wrong here"
     if comparison.evidence.ruled_out_by == "smallest_drop":
         return f"{drop} would have been caught {how_often_caught(comparison.effect.changed)}"
-    asked = f"only {comparison.effect.changed} of {comparison.effect.cases} cases were asked anew"
+    asked = f"only {comparison.effect.changed} of {comparison.effect.cases} cases changed"
     return f"{asked}: {drop} is impossible"
 
 
@@ -291,7 +291,7 @@ def _why_open(comparison: FunctionComparison) -> str:
     if effect.method == "same-shift":
         why = "all cases moved alike" if effect.difference else "no case moved"
     elif effect.method == "whole-repeats":
-        why = "cases share draws, and too few repeats were made to tell"
+        why = "cases share replies, and too few repeats were made to tell"
     elif 0 < effect.units < effect.changed:
         noun = "topic" if comparison.evidence.wordings else "cluster"
         why = f"{too_few_clusters(effect.units, effect.effective_units, noun)} to tell"

@@ -289,5 +289,5 @@ def consequence(report: Report) -> str:
     if report.side.fails:
         return "This fails the build."
     if any(one.of.accepted for one in report.side.compared):
-        return "It does not fail the build: the ini file says that it is meant."
+        return "It does not fail the build: the ini file accepts this drop."
     return "It does not fail the build."

@@ -192,7 +192,7 @@ def _taken_apart(lines: Iterable[bytes]) -> RunLines:
     if "sha256" not in closing:
         raise run_lines.Malformed("the closing line is missing")
     if closing["sha256"] != digest:
-        raise run_lines.Malformed("the sha256 is not that of the lines before: they were changed")
+        raise run_lines.Malformed("the sha256 does not fit the lines before: they were changed")
     if len(trials) != header.trials:
         raise run_lines.Malformed(f"{len(trials)} trials, but the first line says {header.trials}")
     return RunLines(header, trials, closing.get("counts", {}))

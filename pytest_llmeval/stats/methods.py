@@ -185,7 +185,7 @@ def _lacks_single_draws(sample: Sample) -> str:
     repeated = sum(max(len(case.baseline), len(case.current)) > 1 for case in sample.cases)
     if not repeated:
         return ""
-    return f"it pairs single draws, and {repeated} cases were repeated: use paired-t"
+    return f"it pairs single trials, and {repeated} cases were repeated: use paired-t"
 
 
 def _lacks_whole_repeats(sample: Sample) -> str:

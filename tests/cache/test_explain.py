@@ -134,7 +134,7 @@ def test_a_miss_of_long_requests_still_tells_what_pays_for_it(make_replies: Make
 
 def test_a_miss_of_a_further_draw_says_that_the_request_is_known(make_replies: Make) -> None:
     paid(make_replies(), "Peru?")
-    assert "but not this draw" in missed(make_replies("replay"), "Peru?", slot=Slot(7, 0))
+    assert "but not for this call" in missed(make_replies("replay"), "Peru?", slot=Slot(7, 0))
 
 
 def test_a_miss_in_an_empty_cache_names_nothing(make_replies: Make) -> None:
@@ -226,7 +226,7 @@ def test_an_edited_request_is_held_against_the_nearest_older_one(
 
 
 def test_the_first_request_of_all_has_no_older_one(ask: Ask, cause: Callable[[Call], str]) -> None:
-    assert cause(ask("Peru?", session="s1")) == "asked anew: no older request is stored"
+    assert cause(ask("Peru?", session="s1")) == "asked again: no older request is stored"
 
 
 @pytest.mark.parametrize(("slot", "mode"), [(Slot(1, 0), "auto"), (SLOT, "refresh")])

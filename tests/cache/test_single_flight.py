@@ -331,7 +331,7 @@ def test_who_waits_for_a_process_that_is_stopped_pays_after_a_while_and_names_it
     assert [reply.replayed for reply in mine] == [False, True]
     assert output == f"got 0 {mine[0].draw}\n"  # the first to be stored
     (line,) = warned
-    assert line.startswith(f"process {stopped.pid} has a draw under way")
+    assert line.startswith(f"process {stopped.pid} waits for a reply that did not come")
     assert "0.5 s (--llm-timeout)" in line
 
 

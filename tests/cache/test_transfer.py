@@ -159,7 +159,8 @@ EDITS: dict[str, tuple[Callable[[list[Any]], object], str]] = {
     "schema": (lambda all_: all_[0].update(schema=2), "line 1: it has schema 2"),
     "no-object": (lambda all_: all_.insert(1, []), "line 2: it is no JSON object"),
     "no-name": (lambda all_: all_[1].pop("name"), "line 2: it has no name"),
-    "name": (lambda all_: all_[1].update(name="../x"), "line 2: its name is not that of a draw"),
+    "name": (lambda all_: all_[1].update(name="../x"),
+             "line 2: its name is not the name of a reply"),
     "no-body": (lambda all_: (all_[1].pop("body", 0), all_[1].pop("body_base64", 0)),
                 "line 2: it has no proper body"),
     "base64": (lambda all_: all_[1].update(body_base64="!"), "line 2: it has no proper body"),
@@ -197,7 +198,7 @@ def test_a_spare_under_the_name_of_another_draw_is_refused(
         spare["reply"]["draw"] = "0" * 32
 
     edited(make_replies, store, path, edit)
-    with pytest.raises(ImportRefused, match="its name and its draw differ"):
+    with pytest.raises(ImportRefused, match="its name and its reply differ"):
         read_export(path)
 
 

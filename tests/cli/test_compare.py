@@ -510,7 +510,7 @@ def test_a_chosen_test_tells_its_own_statistic_and_degrees_of_freedom() -> None:
     mcnemar = figures("a.csv", "b.csv", "--test=mcnemar")
     assert (mcnemar["statistic"], mcnemar["dof"], mcnemar["t"]) == (pytest.approx(4.9), 1, None)
     exact = compare("a.csv", "b.csv", "--test=mcnemar-exact")
-    assert "  mcnemar-exact: draws that rose less those that fell = -8\n" in exact.stdout
+    assert "  mcnemar-exact: trials that rose less those that fell = -8\n" in exact.stdout
     assert "mcnemar" not in compare("a.csv", "b.csv").stdout
 
 

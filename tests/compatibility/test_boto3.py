@@ -83,5 +83,5 @@ def test_under_replay_nothing_is_sent(pytester: pytest.Pytester, server: Bedrock
 
     result = pytester.runpytest_subprocess(*OPTIONS, "--llm-cache=replay")
 
-    result.stdout.fnmatch_lines(["*no reply is stored for draw 0/0*"])
+    result.stdout.fnmatch_lines(["*no reply is stored for call 0/0*"])
     assert server.requests == []

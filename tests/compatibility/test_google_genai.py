@@ -118,5 +118,5 @@ def test_under_replay_it_sends_nothing(pytester: pytest.Pytester, server: Gemini
     )
 
     result.assert_outcomes(errors=4)
-    result.stdout.fnmatch_lines(["*ReplayMiss: no reply is stored for draw 0/0*"])
+    result.stdout.fnmatch_lines(["*ReplayMiss: no reply is stored for call 0/0*"])
     assert not server.requests

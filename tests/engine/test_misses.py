@@ -32,7 +32,7 @@ def test_mixed():
 def test_strict():
     assert False, "too low"
 """
-M_LINE = "m: 1 case passed with missed trials; -rm shows them, --llm-fail-on-miss fails such a case"
+M_LINE = "m: 1 case passed with wrong answers; -rm shows them, --llm-fail-on-miss fails such a case"
 IN_ORDER = [
     "*test_mixed*",
     "*- Trial 1 missed -*",
@@ -100,7 +100,7 @@ def test_a_replay_miss_is_printed_once_a_case(pytester: pytest.Pytester) -> None
     result = pytester.runpytest("--llm-model=function/app:answer", "--llm-cache=replay")
 
     result.stdout.fnmatch_lines(
-        ["trial 0, 1, 2: ReplayMiss: no reply is stored for draw 0/0, 1/0, 2/0 of request *"]
+        ["trial 0, 1, 2: ReplayMiss: no reply is stored for call 0/0, 1/0, 2/0 of request *"]
     )
     assert result.stdout.str().count("trial 0") == 1
 

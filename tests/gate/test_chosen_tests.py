@@ -94,7 +94,7 @@ def test_repeats_do_not_fit_a_test_of_single_draws() -> None:
     found = compared(*runs([("pp", "mm")] * 8), rules("mcnemar-exact"))
     assert (found.verdict, found.row) == (Verdict.NOT_COMPARABLE, 4)
     assert worded(found.why) == (
-        "the test mcnemar-exact does not fit: it pairs single draws, and 8 cases were "
+        "the test mcnemar-exact does not fit: it pairs single trials, and 8 cases were "
         "repeated: use paired-t"
     )
 

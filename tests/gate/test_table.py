@@ -478,7 +478,7 @@ def test_row_4_touched_cases_are_counted_by_themselves() -> None:
     current = many(["ppppe"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
     found = compared(a_run(*full), a_run(*current))
     assert outcome(found) == (4, "not_comparable", True)
-    assert worded(found.why).startswith("2 of 10 trials of the cases asked anew errored here")
+    assert worded(found.why).startswith("2 of 10 trials of the changed cases errored here")
 
 
 def test_row_4_touched_cases_of_the_baseline_are_counted_too() -> None:
@@ -486,7 +486,7 @@ def test_row_4_touched_cases_of_the_baseline_are_counted_too() -> None:
     current = many(["ppppp"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
     found = compared(a_run(*full), a_run(*current))
     assert worded(found.why).startswith(
-        "2 of 10 trials of the cases asked anew errored in the baseline"
+        "2 of 10 trials of the changed cases errored in the baseline"
     )
 
 
@@ -724,9 +724,7 @@ def test_row_5_ten_percent_of_the_touched_cases_may_be_without_a_score(
     assert found.row == row
     if row == 5:
         assert outcome(found) == (5, "not_comparable", True)
-        assert worded(found.why).startswith(
-            "2 of the 15 cases asked anew have no scored trial here"
-        )
+        assert worded(found.why).startswith("2 of the 15 changed cases have no scored trial here")
 
 
 def test_row_5_touched_cases_that_all_time_out_are_not_unchanged() -> None:
@@ -777,7 +775,7 @@ def test_row_7_several_changed_cases_in_one_unit_are_inconclusive() -> None:
     run = a_run(*many(["mmmmm"] * 3, request="v2", cluster="x"))
     found = compared(baseline, run)
     assert outcome(found) == (7, "inconclusive", False)
-    assert "the 3 cases asked anew are a single independent unit" in worded(found.why)
+    assert "the 3 changed cases are a single independent unit" in worded(found.why)
     assert fails_if_strict(baseline, run)
 
 

@@ -217,7 +217,7 @@ def test_smallest_drop_is_that_of_the_spread_of_repeats() -> None:
     drop = error * detectable_shift(dof=8, alpha=0.05)
     assert found.evidence.smallest_detectable_drop == pytest.approx(drop)
     assert (found.evidence.settle_cases, found.evidence.settle_repeats) == (None, None)
-    assert "cases share draws, and too few repeats were made to tell" in sentence(
+    assert "cases share replies, and too few repeats were made to tell" in sentence(
         found, GateRules()
     )
 

@@ -215,9 +215,9 @@ def test_a_session_has_its_fixtures_and_records_its_version(
     shown.stdout.fnmatch_lines(
         [
             "async_toy_client -- *",
-            "    The vendor's own awaitable client; its replies are kept draw by draw.",
+            "    The vendor's own awaitable client; its replies are kept trial by trial.",
             "toy_client -- *",
-            "    The vendor's own client; its replies are kept draw by draw.",
+            "    The vendor's own client; its replies are kept trial by trial.",
         ]
     )
     replayed.assert_outcomes(passed=2)

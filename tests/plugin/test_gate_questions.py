@@ -174,14 +174,14 @@ def test_a_chosen_test_that_does_not_fit_says_so(project: Project) -> None:
     result, report = project.gate("--llm-baseline=main", "--llm-test=mcnemar")
 
     assert (result.ret, report["verdict"]) == (1, "not_comparable")
-    result.stdout.fnmatch_lines(["*the test mcnemar does not fit: it pairs single draws, and*"])
+    result.stdout.fnmatch_lines(["*the test mcnemar does not fit: it pairs single trials, and*"])
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         (["--llm-test=cmh"], "--llm-test=cmh: is not valid for a gate (docs/statistics.md*"),
-        (["--llm-test=exact-within-case"], "*speaks of these very cases only*"),
+        (["--llm-test=exact-within-case"], "*holds for these very cases only*"),
         (["--llm-test=t"], "--llm-test=t: must be one of paired-t, log-ratio, *"),
         (["--llm-test=mcnemar", "--llm-margin=0.02"], "*takes no margin. Leave the margin out*"),
         (["--llm-multiplicity=none"], "--llm-multiplicity=none: must be one of holm, bh"),

@@ -435,7 +435,7 @@ def test_replay_makes_no_call_and_a_miss_is_an_error(main: Project) -> None:
 
     assert main.calls() == 0
     result.assert_outcomes(errors=10)
-    result.stdout.fnmatch_lines(["*no reply is stored for draw 0/0*"])
+    result.stdout.fnmatch_lines(["*no reply is stored for call 0/0*"])
 
 
 def test_replay_of_what_is_stored_passes(main: Project) -> None:
@@ -591,14 +591,14 @@ def test_a_substitute_is_named_first_and_refused_by_strict(main: Project) -> Non
 
     result, report = main.gate("--llm-baseline=main")
 
-    stands_in = f"stands in for {wanted[:7]}, 1 behind, 1 file differs*"
+    stands_in = f"instead of {wanted[:7]}, 1 behind, 1 file differs*"
     result.stdout.fnmatch_lines([f"llm evals: baseline main@{first[:7]} {stands_in}"])
     baseline = report["baseline"]
     assert (baseline["wanted"], baseline["substitute"], baseline["commit"]) == (wanted, True, first)
 
     refused = main.run("--llm-baseline=main", "--llm-strict")
     assert refused.ret == 4
-    refused.stderr.fnmatch_lines(["*could stand in for it, which --llm-strict refuses."])
+    refused.stderr.fnmatch_lines(["*could be used instead, which --llm-strict refuses."])
 
 
 def test_a_provider_that_refuses_for_ever_passes_no_gate(

@@ -83,7 +83,7 @@ def test_what_is_refused_for_being_one_too_many_costs_no_trial(
     result.assert_outcomes(passed=20)
     assert busy.refused > 0
     result.stdout.fnmatch_lines(
-        ["*40 calls made, 0 replayed · *n/a", "openai slowed us down * in flight, * s waited"]
+        ["*40 calls made, 0 replayed · *n/a", "openai slowed us down * at once, * s waited"]
     )
     assert not (pytester.path / ".llmeval" / "pace").exists()
 

@@ -169,5 +169,5 @@ def test_a_session_that_is_stopped_holds_no_other_up_for_longer_than_one_call_ma
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["*3 calls made, 0 replayed*", f"note: process {other.pid} has a draw under way *"]
+        ["*3 calls made, 0 replayed*", f"note: process {other.pid} waits for a reply *"]
     )

@@ -62,7 +62,7 @@ def test_the_most_is_what_the_dearest_trial_of_each_case_takes_in_every_repeat()
 
     assert lines[:2] == [
         "up to 10 calls to openai/foo",
-        "at most about $0.25 if every request is asked anew and no trial takes more than the "
+        "at most about $0.25 if nothing comes from the cache and no trial takes more than the "
         "dearest of its case in run 20261121T084100-1a2b3c",
     ]
 

@@ -12,7 +12,7 @@ FULL = Progress(done=412, total=1000, made=398, replayed=14, in_flight=32, secon
 
 def test_the_line_tells_everything_that_is_known() -> None:
     assert progress_line(FULL, width=120) == (
-        "llm evals: 412/1000 trials · about 2 min left · 32 in flight · 398 calls made, 14 replayed"
+        "llm evals: 412/1000 trials · about 2 min left · 32 under way · 398 calls made, 14 replayed"
     )
 
 
@@ -35,14 +35,14 @@ def test_a_provider_that_is_down_is_not_said_to_want_fewer_calls() -> None:
 
     assert progress_line(progress, width=160) == (
         "llm evals: 412/1000 trials · about 2 min left · waiting for openai: unavailable (HTTP 503)"
-        " · waiting for mistral: too many calls · 32 in flight"
+        " · waiting for mistral: too many calls · 32 under way"
     )
 
 
 @pytest.mark.parametrize(
     ("width", "line"),
     [
-        (80, "llm evals: 412/1000 trials · about 2 min left · 32 in flight"),
+        (80, "llm evals: 412/1000 trials · about 2 min left · 32 under way"),
         (50, "llm evals: 412/1000 trials · about 2 min left"),
         (30, "llm evals: 412/1000 trials"),
         (15, "llm evals: 412/"),

@@ -280,7 +280,7 @@ class ReplyTooLarge(Exception):
         """Say how many bytes may be read, and where that is set."""
         message = (
             f"the reply is larger than {most / 2**20:g} MiB and was not read to its end. "
-            "If it is meant to be so large, set llm_max_reply_mb in the ini file"
+            "For larger replies set llm_max_reply_mb in the ini file"
         )
         super().__init__(message)
         own = own_failure(HTTPStatus.BAD_GATEWAY, message, code="llmeval_reply_too_large")

@@ -163,9 +163,9 @@ def _luck(
     best = max(sign * end for end in before)
     if sign * own.mean > best:
         yield (
-            f"{one.label}: the baseline's mean of {figure(own.mean, own.metric)} lies beyond "
-            f"{ends(before)}, where the run before it lets expect it: a lucky baseline, or a "
-            "change that made it better; a fall back to the usual is no harm of this change"
+            f"{one.label}: the baseline's mean of {figure(own.mean, own.metric)} lies outside "
+            f"{ends(before)}, the range that the run before it predicts: a lucky baseline, or a "
+            "change that made it better; a fall back into that range is no harm of this change"
         )
 
 

@@ -147,7 +147,7 @@ def _request(side: CaseSide, page: Page) -> Iterator[StyledLine]:
         yield (("request", "bold"), (f"{of}: {why if calls else 'none was made'}", ""))
         return
     different = {each.asked.messages for each in side.transcripts if each.asked}
-    more = f", that of the first trial; {len(different)} differ" if len(different) > 1 else ""
+    more = f", as the first trial sent it; {len(different)} differ" if len(different) > 1 else ""
     yield (("request", "bold"), (of + more, ""))
     yield from _messages(side.asked, page)
 

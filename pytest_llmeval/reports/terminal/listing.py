@@ -163,7 +163,7 @@ def merged(done: Merging, path: Path) -> str:
     """Say what was taken in."""
     return (
         f"{path}: {done.new} new, {done.known} here already, {done.spare} kept as spare "
-        "(their slots have other draws, which stay)"
+        "(another reply is in their place, and stays)"
     )
 
 

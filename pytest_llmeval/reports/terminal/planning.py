@@ -84,14 +84,11 @@ class PlannedFunction:
             f"baseline {_repeats(design.baseline)}, mean {means[0]}"
         )
         if self.alike:
-            yield f"  if every case is asked anew, and each {share}:"
+            yield f"  if every case changes, and each {share}:"
         else:
             spread = f"standard deviation {decimals(math.sqrt(design.components.between))}"
             spread += " of logarithms" if self.log else ""
-            yield (
-                "  if every case is asked anew, and falls as unlike others as --like did "
-                f"({spread}):"
-            )
+            yield (f"  if every case changes, and falls as unlike others as --like did ({spread}):")
         yield f"  {worse} ({' -> '.join(means)}) is found in {_percent(plan.power)} of builds"
         if plan.smallest_drop is not None:
             smallest = self._drop(plan.smallest_drop)

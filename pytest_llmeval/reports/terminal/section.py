@@ -100,8 +100,8 @@ def _side_line(found: Baseline, *, side: str) -> str:
 
 
 def _stands_in(found: Baseline) -> str:
-    """Name the commit without a run: `` stands in for 222eafc, 1 behind, 3 files differ``."""
-    parts = [f" stands in for {(found.wanted or '')[:7]}", f"{found.distance} behind"]
+    """Name the commit without a run: `` instead of 222eafc, 1 behind, 3 files differ``."""
+    parts = [f" instead of {(found.wanted or '')[:7]}", f"{found.distance} behind"]
     if found.differing_files is not None:
         one = found.differing_files == 1
         parts.append(f"{counted(found.differing_files, 'file')} differ{'s' * one}")
@@ -124,7 +124,7 @@ def progress_line(progress: Progress, *, width: int) -> str:
         why = "too many calls" if is_pace else f"unavailable (HTTP {status})"
         parts.append(f"waiting for {provider}: {why}")
     if progress.in_flight is not None:
-        parts.append(f"{progress.in_flight} in flight")
+        parts.append(f"{progress.in_flight} under way")
     parts.append(f"{progress.made} calls made, {progress.replayed} replayed")
     while len(parts) > 1 and len(" · ".join(parts)) > width:
         parts.pop()
@@ -161,7 +161,7 @@ def section(
     lines += [Line(text) for text in filter(None, [tries_line(judgement)])]
     if shown_as_m:
         ways = "-rm shows them, --llm-fail-on-miss fails such a case"
-        lines.append(Line(f"m: {counted(shown_as_m, 'case')} passed with missed trials; {ways}"))
+        lines.append(Line(f"m: {counted(shown_as_m, 'case')} passed with wrong answers; {ways}"))
     lines += [Line(text, BOLD) for text in filter(None, [report.to_decide])]
     return _fitted([*lines, *_next_command(report, judgement, page)], judgement, page)
 
@@ -337,7 +337,7 @@ def _slowdown_line(slowdown: Slowdown) -> str:
     seconds = f"{slowdown.seconds:.{0 if slowdown.seconds >= 10 else 1}f}"  # noqa: PLR2004
     return (
         f"{slowdown.provider} slowed us down {counted(slowdown.times, 'time')}: "
-        f"down to {counted(slowdown.lowest, 'call')} in flight, {seconds} s waited"
+        f"down to {counted(slowdown.lowest, 'call')} at once, {seconds} s waited"
     )
 
 

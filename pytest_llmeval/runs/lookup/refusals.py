@@ -172,8 +172,8 @@ class Refusals:
         """Make the error for a substitute that the user does not want."""
         wanted, commit = short_hash(found.wanted or ""), short_hash(found.run.commit or "")
         return self._leads_nowhere(
-            f"{wanted} has no complete run. That of {commit}, {found.distance} behind, could stand "
-            "in for it, which --llm-strict refuses.",
+            f"{wanted} has no complete run. The one of {commit}, {found.distance} behind, could be "
+            "used instead, which --llm-strict refuses.",
             todo=f"{self._rerun}Record one:  git switch --detach {wanted} && pytest",
         )
 

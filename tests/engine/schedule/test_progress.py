@@ -74,7 +74,7 @@ def test_the_line_lives_and_leaves_the_screen_as_it_is_without(
     shown = [int(done) for done in LIVE.findall(seen.raw)]
     assert len(set(shown)) > 1
     assert shown == sorted(shown)
-    assert " in flight · " in seen.raw
+    assert " under way · " in seen.raw
     assert "trials ·" not in without.raw + seen.text
     assert without_times(seen.text) == without_times(without.text)
     assert "1 failed, 12 passed" in seen.text
@@ -91,7 +91,7 @@ def test_no_line_where_it_would_be_in_the_way(
 ) -> None:
     seen = run_on_terminal(suite.path, "--llm-repeats=1", *arguments)
 
-    assert "in flight" not in seen.raw
+    assert "under way" not in seen.raw
     assert "\x1b[A" not in seen.raw
 
 
@@ -112,7 +112,7 @@ def test_it_is_redrawn_while_all_wait_and_erased_at_ctrl_c(pytester: pytest.Pyte
 
     seen = run_on_terminal(pytester.path)
 
-    assert seen.raw.count("0/4 trials · 4 in flight") > 1
+    assert seen.raw.count("0/4 trials · 4 under way") > 1
     assert "KeyboardInterrupt" in seen.text
     assert "trials ·" not in seen.text
 
@@ -142,7 +142,7 @@ def test_the_controller_of_workers_shows_what_they_reported(suite: pytest.Pytest
     shown = [int(done) for done in LIVE.findall(seen.raw)]
     assert len(set(shown)) > 1
     assert shown == sorted(shown)
-    assert "in flight · " not in seen.raw
+    assert "under way · " not in seen.raw
     assert "trials ·" not in seen.text
 
 

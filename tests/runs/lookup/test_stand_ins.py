@@ -165,8 +165,8 @@ def test_strict_refuses_a_substitute(behind: Project) -> None:
     main, first = (behind.git("rev-parse", name) for name in ("main", "main~2"))
     what, rerun, todo = str(caught.value).split("\n")
     assert what == (
-        f"--llm-baseline=main: {main[:7]} has no complete run. That of {first[:7]}, 2 behind, "
-        "could stand in for it, which --llm-strict refuses."
+        f"--llm-baseline=main: {main[:7]} has no complete run. The one of {first[:7]}, 2 behind, "
+        "could be used instead, which --llm-strict refuses."
     )
     assert rerun.endswith("add --llm-on-missing=rerun")
     assert todo == f"       Record one:  git switch --detach {main[:7]} && pytest"
