@@ -17,7 +17,7 @@ from hypothesis import settings
 
 import pytest_llmeval
 from tests.platforms import obstacle
-from tests.project import Project, make_project
+from tests.project import Project, make_project, make_small_project
 from tests.warm_python import warm_python
 
 pytest_plugins = ["pytester"]
@@ -148,6 +148,11 @@ def reruns_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> Project:
     return make_project(pytester)
+
+
+@pytest.fixture
+def small_project(pytester: pytest.Pytester) -> Project:
+    return make_small_project(pytester)
 
 
 @pytest.fixture(scope="session")

@@ -46,6 +46,9 @@ def test_says_yes(llm, case):
     assert llm.ask(PROMPT.format(case=case)).text == "yes"
 """
 
+# For sessions of which no figure counts: a third of the trials, in a third of the time.
+SMALL = EVALS.replace("range(20)", "range(10)").replace("repeats=5", "repeats=3")
+
 APP = 'PROMPT = "Say yes to {case}. rate=0.8"\n'
 
 INI = """
@@ -140,6 +143,14 @@ def make_project(pytester: pytest.Pytester) -> Project:
     """Make the project with one commit on main."""
     project = Project(pytester)
     shutil.copytree(_committed().name, project.path, dirs_exist_ok=True)
+    return project
+
+
+def make_small_project(pytester: pytest.Pytester) -> Project:
+    """Make the project with fewer cases and repeats, with two commits on main."""
+    project = make_project(pytester)
+    project.write(test_evals=SMALL)
+    project.commit("small")
     return project
 
 

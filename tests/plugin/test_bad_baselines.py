@@ -13,12 +13,19 @@ from pathlib import Path
 import pytest
 
 from tests.forked import run_forked
-from tests.project import APP, EVALS, INI, Project, made_once
+from tests.project import APP, INI, SMALL, Project, made_once
 
 USAGE_ERROR = pytest.ExitCode.USAGE_ERROR
 
 
+@pytest.fixture
+def project(small_project: Project) -> Project:
+    return small_project
+
+
 def record_and_branch(project: Project) -> None:
+    project.write(test_evals=SMALL)
+    project.commit("small")
     project.run("-q", "--llm-repeats=2")
     project.git("switch", "-qc", "branch")
     project.write(app=APP.replace("Say", "Please say"))
@@ -181,7 +188,7 @@ def test_a_baseline_of_another_folder_is_unlike(branch: Project) -> None:
 
 def test_ids_in_one_run_only_are_listed(branch: Project) -> None:
     evals = (branch.path / "test_evals.py").read_text()
-    branch.write(test_evals=evals.replace("range(20)", "range(1, 22)"))
+    branch.write(test_evals=evals.replace("range(10)", "range(1, 12)"))
     branch.commit()
 
     result, report = branch.gate("--llm-baseline=main", "--llm-repeats=2")
@@ -237,7 +244,7 @@ def test_a_model_that_gives_no_text_scores_nothing(
     assert result.ret == 1
     (function,) = report["functions"]
     assert function["mean"] is None
-    assert function["trials"]["errored"] == 100
+    assert function["trials"]["errored"] == 30
     result.stdout.fnmatch_lines([f"first of them *{expected}*"])
 
 
@@ -250,7 +257,7 @@ def test_a_missing_key_is_named_once_a_case_and_scores_nothing(
     result = project.run("--llm-model=openai/gpt-6-luna")
 
     assert result.ret == 1
-    result.assert_outcomes(errors=20)
+    result.assert_outcomes(errors=10)
     assert len(result.outlines) < 200
     result.stdout.fnmatch_lines(["first of them *OPENAI_API_KEY is not set*"])
 
@@ -264,7 +271,7 @@ def test_a_damaged_cache_is_set_aside_and_the_run_goes_on(project: Project) -> N
     result = project.run("-W", "error")
 
     assert result.ret == 0
-    assert project.calls() == 100
+    assert project.calls() == 30
     result.stdout.fnmatch_lines(["note: *cache.damaged-*"])
     assert list((project.path / ".llmeval").glob("cache.damaged-*/cache.db"))
 
@@ -453,7 +460,7 @@ def test_exit_4_is_reported_too(mistake: str, branch: Project) -> None:
     arguments, why = MISTAKES[mistake]
     report = branch.path / "out" / "report.json"
     if mistake.startswith("marker"):
-        branch.write(test_evals=EVALS.replace("repeats=5", "repeats=0"))
+        branch.write(test_evals=SMALL.replace("repeats=3", "repeats=0"))
     if mistake == "question":
         branch.write(pytest_ini=INI + "addopts = --collect-only\n")
 
@@ -477,7 +484,7 @@ def test_a_report_that_cannot_be_written_is_said_at_exit_4(
     arguments: list[str], branch: Project
 ) -> None:
     (branch.path / "out").touch()
-    branch.write(test_evals=EVALS.replace("repeats=5", "repeats=0"))
+    branch.write(test_evals=SMALL.replace("repeats=3", "repeats=0"))
     result = branch.run(*arguments, "--llm-report=out/report.json")
     assert result.ret == USAGE_ERROR
     assert "report.json: not written: " in "\n".join([*result.errlines, *result.outlines])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.test_gating import SMALL, WORSE, record_main
-from tests.project import EVALS, INI, Project, made_once
+from tests.plugin.test_gating import WORSE, record_main
+from tests.project import EVALS, INI, SMALL, Project, made_once
 
 TONE = EVALS.replace("repeats=5", 'repeats=5, gate="tone"').replace("(llm,", "(llm, llm_score,")
 TONE += '    llm_score(1, "tone")\n'

@@ -10,6 +10,12 @@ from tests.project import APP, Project
 
 WORSE = APP.replace("rate=0.8", "rate=0.3")
 
+
+@pytest.fixture
+def project(small_project: Project) -> Project:
+    return small_project
+
+
 TIMED = """
 import pytest
 from pytest_llmeval import llm_eval
@@ -120,7 +126,7 @@ def test_what_is_not_gated_is_described_in_a_line(project: Project) -> None:
     result, report = project.gate("--llm-baseline=main", "-v")
 
     (seconds,) = report["ungated"]
-    assert (seconds["metric"], seconds["scale"], seconds["changed"]) == ("seconds", "log", 20)
+    assert (seconds["metric"], seconds["scale"], seconds["changed"]) == ("seconds", "log", 10)
     result.stdout.fnmatch_lines(["not gated  test_says_yes  seconds * -> * (x* [[]x*, x*[]])"])
 
 

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.project import APP, EVALS, INI, Project, made_once, make_project
+from tests.project import APP, INI, SMALL, Project, made_once, make_project
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 WORSE = APP.replace("rate=0.8", "rate=0.3")
 BETTER = APP.replace("rate=0.8", "rate=1.0")
-SMALL = EVALS.replace("range(20)", "range(10)").replace("repeats=5", "repeats=3")
 
 
 def record_main(project: Project) -> None:
@@ -36,11 +35,8 @@ def record_few(project: Project) -> None:
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    project = make_project(pytester)
-    project.write(test_evals=SMALL)
-    project.commit("small")
-    return project
+def project(small_project: Project) -> Project:
+    return small_project
 
 
 @pytest.fixture
