@@ -11,14 +11,13 @@ from pytest_llmeval.gate.edited import find_edits
 from pytest_llmeval.gate.family import Name
 from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.results import Fact, FunctionComparison, Method, Why
+from pytest_llmeval.gate.results import Fact, FunctionComparison, Why
 from pytest_llmeval.gate.scoring import Side, gated_metrics, records, sides_of, ungated_metrics
+from pytest_llmeval.gate.significance import Tested
 from pytest_llmeval.records import MEASURED_METRICS, Run
 from pytest_llmeval.settings import AnyTest, GateRules
-from pytest_llmeval.stats.sample import SignificanceResult
 from pytest_llmeval.vendors import MODEL_FIXTURES
 
-Tested = tuple[Pairing, Method, SignificanceResult]
 Entry = FunctionComparison | Tested
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_llmeval.gate.accepted import accept
 from pytest_llmeval.gate.both_runs import BothRuns, Entry
 from pytest_llmeval.gate.conclusion import conclude
+from pytest_llmeval.gate.early_stopping import LooksAtRun
 from pytest_llmeval.gate.family import Name, adjusted_together
 from pytest_llmeval.gate.gone import Missing
+from pytest_llmeval.gate.looks import Looked
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.gate.scoring import CostOf, measured
 from pytest_llmeval.records import Run, distinct_names, filters_of
@@ -45,8 +47,9 @@ def compare(
     Returns:
         A comparison for each test function and gated metric, and the verdict on all.
     """
-    runs = measured(baseline, cost_of=cost_of), measured(run, cost_of=cost_of)
-    both = BothRuns(*runs, rules, main=main)
+    before, after = measured(baseline, cost_of=cost_of), measured(run, cost_of=cost_of)
+    looks = LooksAtRun(before, after, rules, main=main)
+    both = BothRuns(before, looks.run, rules, main=main)
     missing = Missing(
         both.sides,
         both.current,
@@ -57,13 +60,18 @@ def compare(
         entries=rules.accept_gone,
         main=main,
     )
-    return _overall(both, missing, _in_part(baseline, run, typed=typed), rules)
+    in_part = _in_part(baseline, run, typed=typed)
+    entries = [*both.collected(missing.given_up, in_part), *both.gone(missing)]
+    concluded = [
+        replace(one, stopped_at=looks.stop_of(one.function))
+        for one in _concluded(entries, looks.at(entries, in_part=in_part), rules)
+    ]
+    return _overall(both, missing, concluded, rules)
 
 
 def _overall(
-    both: BothRuns, missing: Missing, in_part: Collection[str], rules: GateRules
+    both: BothRuns, missing: Missing, concluded: Sequence[FunctionComparison], rules: GateRules
 ) -> Comparison:
-    concluded = _concluded([*both.collected(missing.given_up, in_part), *both.gone(missing)], rules)
     names = distinct_names([*both.sides, *both.current])
     noted = [replace(both.with_changes_of_test(one), name=names[one.function]) for one in concluded]
     functions = accept(noted, rules.accept, baseline=both.baseline)
@@ -107,15 +115,22 @@ def _in_part(baseline: Run, run: Run, *, typed: Sequence[str] | None) -> Collect
     return () if run.complete and not meant else run.partial
 
 
-def _concluded(entries: Sequence[Entry], rules: GateRules) -> tuple[FunctionComparison, ...]:
+def _concluded(
+    entries: Sequence[Entry], looks: Mapping[Name, Looked], rules: GateRules
+) -> Iterator[FunctionComparison]:
     """Adjust the p-values of all tests together, then give each its verdict."""
-    tested = [entry for entry in entries if not isinstance(entry, FunctionComparison)]
-    tails = {pairing.name: found.tails for pairing, _, found in tested}
-    family = adjusted_together(tails, rules)
-    return tuple(
-        entry if isinstance(entry, FunctionComparison) else conclude(*entry, family, rules)
-        for entry in entries
-    )
+    results = {
+        pairing.name: looks[pairing.name].judged(pairing, found) if pairing.name in looks else found
+        for pairing, _, found in (entry for entry in entries if isinstance(entry, tuple))
+    }
+    family = adjusted_together({name: found.tails for name, found in results.items()}, rules)
+    for entry in entries:
+        if isinstance(entry, FunctionComparison):
+            yield entry
+            continue
+        pairing, method, _ = entry
+        found, of_this = results[pairing.name], looks.get(pairing.name)
+        yield conclude(pairing, method, found, family, rules, looks=of_this)
 
 
 def compare_halves(

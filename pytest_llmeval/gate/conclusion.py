@@ -18,6 +18,7 @@ from pytest_llmeval.gate.decision_table import (
 )
 from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases, never_recorded
 from pytest_llmeval.gate.family import Family
+from pytest_llmeval.gate.looks import Looked
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.remedies import remedies
 from pytest_llmeval.gate.results import (
@@ -121,7 +122,13 @@ def examine(
 
 
 def conclude(
-    pairing: Pairing, method: Method, found: SignificanceResult, family: Family, rules: GateRules
+    pairing: Pairing,
+    method: Method,
+    found: SignificanceResult,
+    family: Family,
+    rules: GateRules,
+    *,
+    looks: Looked | None = None,
 ) -> FunctionComparison:
     """Make the record of a tested comparison, with its verdict.
 
@@ -131,10 +138,11 @@ def conclude(
         found: its result.
         family: the adjusted p-values of all comparisons that were tested.
         rules: level, margin and target.
+        looks: at the comparison, of which the result is the last; None without early ones.
     """
     adapted, adjusted = pairing.on_scale(rules), family[pairing.name]
     penalty = len(family)
-    judged = judge(pairing, method, found, adjusted, penalty=penalty, rules=adapted)
+    judged = judge(pairing, method, found, adjusted, penalty=penalty, rules=adapted, looks=looks)
     # below six units sign-flip is run where the exact test does not fit, or was not wanted
     within = None if (method, found.interval) == ("sign-flip", None) else pairing.within_case
     evidence = Evidence(
@@ -157,9 +165,9 @@ def conclude(
         cases, repeats = remedies(pairing, penalty=penalty, rules=adapted)
         evidence = replace(evidence, settle_cases=cases, settle_repeats=repeats)
     effect = replace(effect_of(pairing, rules), method=method)
-    return _written(
-        pairing, (judged.row, judged.why), effect, _with_ratios(pairing, evidence), rules
-    )
+    decision = judged.row, judged.why
+    one = _written(pairing, decision, effect, _with_ratios(pairing, evidence), rules)
+    return replace(one, looks=looks.looks) if looks else one
 
 
 def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pytest_llmeval.gate.describe import never_recorded
+from pytest_llmeval.gate.looks import Looked
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, Interval, Method, Row, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores
@@ -131,6 +132,7 @@ def judge(
     *,
     penalty: int,
     rules: GateRules,
+    looks: Looked | None = None,
 ) -> Judged:
     """Go through rows 8 to 11.
 
@@ -141,16 +143,18 @@ def judge(
         adjusted: its p-values among all comparisons.
         penalty: by what a p-value is multiplied where all others show nothing.
         rules: level, margin and target, on the scale of the comparison.
+        looks: at the comparison, of which the result is the last; None without early ones.
     """
     least = least_p(pairing, method)
+    beyond, at_end = (looks.beyond, looks.beyond_at_end) if looks else (rules.alpha, rules.alpha)
     # below six units sign-flip lacks independent units, however small its p
     is_blunt = (method, found.interval) == ("sign-flip", None)
     if least is not None:
         is_blunt = is_blunt or penalty * least >= rules.alpha
-    seen = sensitivity(pairing, method, found, alpha=rules.alpha)
+    seen = sensitivity(pairing, method, found, alpha=at_end)
     drop = None if is_blunt else seen.smallest_drop()
     row = _moved(pairing, adjusted, rules=rules)
-    interval = _agreeing(limits_of(pairing, method, found, alpha=rules.alpha), row, rules=rules)
+    interval = _agreeing(limits_of(pairing, method, found, alpha=beyond), row, rules=rules)
     reason = None
     if row != Row.REGRESSED:
         reason = _ruled_out_by(pairing, found, interval, drop, rules=rules)

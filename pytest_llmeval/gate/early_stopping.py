@@ -1,60 +1,30 @@
-"""Looks at a comparison while its trials are made: has it fallen, or can it stop without one?
+"""Early stopping: whether a function needs no more trials, and what a run that stopped has found.
 
-The rule, its simulation and its limits: docs/early-stopping.md. A look takes whole rounds: as many
-trials of each case. What a look finds depends on the recorded trials alone, so a run that is judged
-again finds the same.
+The rule: docs/early-stopping.md. Trials that ran beyond the last look at a function enter no
+figure.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from pytest_llmeval.gate.both_runs import BothRuns, Tested
+from pytest_llmeval.gate.both_runs import BothRuns, Entry
 from pytest_llmeval.gate.family import Name
+from pytest_llmeval.gate.looks import Looked, Pair, is_looked_at, looked, z_of
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.results import FunctionComparison, Look, Method
-from pytest_llmeval.gate.significance import limits_of
-from pytest_llmeval.records import Run
+from pytest_llmeval.gate.results import FunctionComparison
+from pytest_llmeval.gate.significance import Tested, limits_of
+from pytest_llmeval.records import Run, only_functions, trials_by_case
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.distributions import normal_quantile
-from pytest_llmeval.stats.early_looks import EarlyLooks, information, planned_looks
-from pytest_llmeval.stats.sample import Tails
-from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
+from pytest_llmeval.stats.early_looks import planned_looks
 
-LOOKED_AT: tuple[Method, ...] = ("paired-t", "log-ratio", "same-shift")
 _HALF = 0.6  # of the information: before it a comparison must not have fallen at all to be calm
 _CALM = 0.5  # z below which it is calm later on
-_NO_LOOK = -8.0  # z of a look at which nothing could be tested: it spends nothing that matters
-_FARTHEST = 8.0  # z of a p that is 0 or 1 in floating point
 
 Settled = Literal["", "red", "calm"]
-
-
-class Pair(NamedTuple):
-    """A function and a metric, examined after so many repeats."""
-
-    repeats: int
-    tested: Tested | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """What the looks at one comparison found so far.
-
-    Attributes:
-        looks: the looks at which it could be tested.
-        tails: its p-values over all looks, valid whenever it stops.
-        beyond: what may lie beyond the limit of the last look, in (0, 0.5).
-        settled: it may stop: it fell, or it did not.
-    """
-
-    looks: tuple[Look, ...]
-    tails: Tails
-    beyond: float
-    settled: Settled
 
 
 def family_size(baseline: Run, run: Run, rules: GateRules) -> int:
@@ -70,119 +40,77 @@ def family_size(baseline: Run, run: Run, rules: GateRules) -> int:
 
 
 def is_settled(
-    baseline: Run, run: Run, rules: GateRules, *, repeats: Sequence[int], family: int
+    baseline: Run,
+    run: Run,
+    rules: GateRules,
+    *,
+    repeats: Sequence[int],
+    family: int,
+    in_part: Collection[str] = (),
 ) -> bool:
     """Tell whether one function needs no more trials.
 
     Args:
-        baseline: the run to compare with.
-        run: with the cases of one function, and their trials of the rounds so far.
+        baseline: the run to compare with, ``measured``.
+        run: with the cases of one function, and their trials of the rounds so far, likewise.
         rules: level, margin and target.
         repeats: the planned looks up to this one.
         family: how many comparisons share the level.
+        in_part: functions of which the user asked for some cases alone.
     """
     examined: dict[Name, list[Pair]] = {}
     for count in repeats:
-        for name, tested in examined_after(baseline, run, rules, repeats=count).items():
+        found = examined_after(baseline, run, rules, repeats=count, in_part=in_part)
+        for name, tested in found.items():
             examined.setdefault(name, []).append(Pair(count, tested))
-    planned = {case.function: planned_looks(case.repeats) for case in run.cases}
-    found = [
-        looked(pairs, planned=planned[name[0]], rules=rules, family=family)
-        for name, pairs in examined.items()
-    ]
-    return bool(found) and all(one is not None and one.settled for one in found)
+    planned = planned_looks(max(case.repeats for case in run.cases))
+    return bool(examined) and all(
+        settled(pairs, planned=planned, rules=rules, family=family) for pairs in examined.values()
+    )
 
 
-def examined_after(
-    baseline: Run, run: Run, rules: GateRules, *, repeats: int
-) -> Mapping[Name, Tested | None]:
-    """Examine every comparison by the first trials of each case; None where nothing is tested."""
-    first = replace(run, trials=tuple(one for one in run.trials if one.index < repeats))
-    found: dict[Name, Tested | None] = {}
-    for entry in BothRuns(baseline, first, rules, main=None).collected():
-        if isinstance(entry, FunctionComparison):
-            found[entry.function, entry.metric] = None
-        else:
-            found[entry[0].name] = entry if _is_looked_at(*entry[:2]) else None
-    return found
-
-
-def _is_looked_at(pairing: Pairing, method: Method) -> bool:
-    return method in LOOKED_AT and pairing.whole_units >= FEWEST_UNITS_FOR_T
-
-
-def looked(
+def settled(
     pairs: Sequence[Pair], *, planned: Sequence[int], rules: GateRules, family: int
-) -> Looked | None:
-    """Go through the looks at one comparison so far.
+) -> Settled:
+    """Tell whether one comparison needs no more trials: it fell, or it did not; else "".
 
     Args:
         pairs: what each look examined, the first one first.
         planned: after how many repeats there is a look; the last are all.
         rules: level, margin and target.
         family: how many comparisons share the level at early looks.
-
-    Returns:
-        The looks; None where the comparison could be tested at none of them.
     """
-    tested = [(at, pair.repeats, pair.tested) for at, pair in enumerate(pairs) if pair.tested]
-    if not tested:
-        return None
-    shares = information(_trials_of_baseline(tested[0][2][0]), planned)
-    looks = EarlyLooks(shares)
-    limits = looks.limits(rules.alpha)
-    tails = {at: found.tails for at, _, (_, _, found) in tested}
-    worse = looks.sequential_p([*_z_values(tails, len(pairs), lambda one: one.worse)])
-    better = looks.sequential_p([*_z_values(tails, len(pairs), lambda one: one.better)])
-    told = tuple(
-        Look(
-            repeats=repeats,
-            p=found.tails.worse,
-            z=_z_of(found.tails.worse),
-            limit=limits[at],
-            sequential_p=worse[at],
-        )
-        for at, repeats, (_, _, found) in tested
-    )
-    last, _, entry = tested[-1]
-    beyond = _tail(limits[last])
-    is_last = last == len(pairs) - 1  # else this look could not be tested, and decides nothing
-    settled: Settled = ""
-    if is_last and _has_fallen(entry[0], worse[last], rules=rules, family=family):
-        settled = "red"
-    elif is_last and (
-        entry[0].identical_repeats or _is_calm(entry, shares[last], beyond=beyond, rules=rules)
-    ):
-        settled = "calm"
-    return Looked(
-        looks=told,
-        tails=Tails(worse=worse[-1], better=better[-1]),
-        beyond=beyond,
-        settled=settled,
-    )
+    found, last = looked(pairs, planned=planned, alpha=rules.alpha), pairs[-1].tested
+    if found is None or last is None:  # what cannot be tested decides nothing
+        return ""
+    if _has_fallen(last[0], found.tails.worse, rules=rules, family=family):
+        return "red"
+    return "calm" if last[0].identical_repeats or _is_calm(last, found, rules=rules) else ""
 
 
-def _trials_of_baseline(pairing: Pairing) -> float:
-    """Return the harmonic mean of the baseline's trials over the changed cases."""
-    counts = [len(case.baseline.values) for case in pairing.changed]
-    return len(counts) / math.fsum(1 / count for count in counts)
+def examined_after(
+    baseline: Run,
+    run: Run,
+    rules: GateRules,
+    *,
+    repeats: int,
+    in_part: Collection[str] = (),
+    main: Run | None = None,
+) -> Mapping[Name, Tested | None]:
+    """Examine every comparison by the first trials of each case; None where nothing is tested."""
+    first = replace(run, trials=tuple(one for one in run.trials if one.index < repeats))
+    sides = BothRuns(baseline, first, rules, main=main)
+    return {
+        name: entry if isinstance(entry, tuple) and is_looked_at(*entry[:2]) else None
+        for entry in sides.collected(in_part=in_part)
+        for name in [_name_of(entry)]
+    }
 
 
-def _z_values(
-    tails: Mapping[int, Tails], looks: int, side: Callable[[Tails], float]
-) -> Iterator[float]:
-    return (_z_of(side(tails[at])) if at in tails else _NO_LOOK for at in range(looks))
-
-
-def _z_of(p: float) -> float:
-    """Return the z of a one-sided p-value, within what floating point can tell from 0 and 1."""
-    if p > 0.5:  # noqa: PLR2004 - the quantiles are of the upper half
-        return -_z_of(1 - p)
-    return 0.0 if p == 0.5 else normal_quantile(max(p, _tail(_FARTHEST)))  # noqa: PLR2004
-
-
-def _tail(z: float) -> float:
-    return math.erfc(z / math.sqrt(2)) / 2
+def _name_of(entry: Entry) -> Name:
+    if isinstance(entry, FunctionComparison):
+        return entry.function, entry.metric
+    return entry[0].name
 
 
 def _has_fallen(pairing: Pairing, p: float, *, rules: GateRules, family: int) -> bool:
@@ -191,10 +119,103 @@ def _has_fallen(pairing: Pairing, p: float, *, rules: GateRules, family: int) ->
     return p * family < rules.alpha and pairing.difference + margin < -pairing.zero
 
 
-def _is_calm(entry: Tested, share: float, *, beyond: float, rules: GateRules) -> bool:
+def _is_calm(entry: Tested, looks: Looked, *, rules: GateRules) -> bool:
     """Tell whether the target is ruled out at a look, and nothing points to a fall."""
     pairing, method, found = entry
-    limits = limits_of(pairing, method, found, alpha=beyond)
+    limits = limits_of(pairing, method, found, alpha=looks.beyond)
     if limits is None or limits.lower <= -pairing.on_scale(rules).target:
         return False
-    return _z_of(found.tails.worse) < (0.0 if share < _HALF else _CALM)
+    return z_of(found.tails.worse) < (0.0 if looks.share < _HALF else _CALM)
+
+
+class _Course(NamedTuple):
+    """The looks at one function: planned ones, and those of them for which each case has trials."""
+
+    planned: tuple[int, ...]
+    whole: tuple[int, ...]
+
+
+class LooksAtRun:
+    """The looks that a session had at the functions of its run, once the run is compared.
+
+    The looks were at the session's own baseline, and at its anchor. With any other baseline the
+    last look alone is one, and keeps its limit.
+
+    Attributes:
+        run: without the trials beyond the last whole look at their function.
+    """
+
+    def __init__(self, baseline: Run, run: Run, rules: GateRules, *, main: Run | None) -> None:
+        self._baseline, self._rules, self._main = baseline, rules, main
+        self._is_own = main is not None or run.compared_with == baseline.id
+        self._courses = _courses_of(run) if run.looks else {}
+        courses = ((case.id, self._courses.get(case.function)) for case in run.cases)
+        last = {case: course.whole[-1] for case, course in courses if course}
+        trials = (one for one in run.trials if one.index < last.get(one.case, math.inf))
+        self.run = replace(run, trials=tuple(trials)) if last else run
+
+    def stop_of(self, function: str) -> int | None:
+        """Return after how many repeats of each case a function stopped; None for all repeats."""
+        stop = self.run.looks.get(function)
+        course = self._courses.get(function)
+        return stop if course and stop != course.planned[-1] else None
+
+    def at(
+        self, entries: Iterable[Entry], *, in_part: Collection[str] = ()
+    ) -> Mapping[Name, Looked]:
+        """Go through the looks at each comparison.
+
+        Args:
+            entries: what was examined after the last look.
+            in_part: functions of which the user asked for some cases alone.
+        """
+        if not self._courses:
+            return {}
+        earlier = {} if not self._is_own else self._earlier(in_part)
+        found = {}
+        for entry in entries:
+            course = self._courses.get(_name_of(entry)[0])
+            if course is None or isinstance(entry, FunctionComparison):
+                continue
+            *before, last = course.whole
+            pairs = [Pair(one, earlier.get(one, {}).get(entry[0].name)) for one in before]
+            pairs.append(Pair(last, entry if is_looked_at(*entry[:2]) else None))
+            looks = looked(pairs, planned=course.planned, alpha=self._rules.alpha)
+            if looks is not None:
+                found[entry[0].name] = looks
+        return found
+
+    def _earlier(self, in_part: Collection[str]) -> Mapping[int, Mapping[Name, Tested | None]]:
+        """Examine every function at its looks before the last one."""
+        functions: dict[int, set[str]] = {}
+        for name, course in self._courses.items():
+            for repeats in course.whole[:-1]:
+                functions.setdefault(repeats, set()).add(name)
+        return {
+            repeats: examined_after(
+                only_functions(self._baseline, names),
+                only_functions(self.run, names),
+                self._rules,
+                repeats=repeats,
+                in_part=in_part,
+                main=self._main,
+            )
+            for repeats, names in functions.items()
+        }
+
+
+def _courses_of(run: Run) -> Mapping[str, _Course]:
+    """Look up the looks at the functions of a run, of those that have a whole one."""
+    repeats: dict[str, int] = {}
+    whole: dict[str, float] = {}
+    for case, trials in zip(run.cases, trials_by_case(run).values(), strict=True):
+        ran, name = {trial.index for trial in trials}, case.function
+        missing = next((at for at in range(case.repeats) if at not in ran), math.inf)
+        whole[name] = min(missing, whole.get(name, math.inf))
+        repeats[name] = max(case.repeats, repeats.get(name, 0))
+    found = {}
+    for name, stop in run.looks.items():
+        planned = planned_looks(repeats[name])
+        if looks := tuple(one for one in planned if one <= min(stop, whole[name])):
+            found[name] = _Course(planned, looks)
+    return found

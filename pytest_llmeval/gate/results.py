@@ -244,7 +244,8 @@ class Evidence:
         statistic: of the test: t, z, chi-square, or the total of a permutation test. ``dof`` are
             its degrees of freedom, None where it has none. ``t`` is the statistic of a t-test over
             cases alone.
-        p: one-sided, for a drop beyond the margin; ``p_improved`` for an improvement.
+        p: one-sided, for a drop beyond the margin; ``p_improved`` for an improvement. With early
+            looks both are the sequential ones, of all looks.
         p_adjusted: for the ``family_size`` comparisons that share the error rate.
         smallest_detectable_drop: the drop beyond the margin found in 4 of 5 builds.
         ruled_out_by: why the target is ruled out, or would have been caught, else None. An
@@ -350,6 +351,8 @@ class FunctionComparison:
         inputs_changed: ids whose parameters differ, and that are compared all the same.
         edited: the cases that are not compared because their parameters differ.
         compared: one for each common case, in the order of the baseline.
+        looks: what the session saw on the way, the last one too; empty without early looks.
+        stopped_at: after how many repeats of each case the function stopped early; None if not.
     """
 
     function: str
@@ -379,6 +382,8 @@ class FunctionComparison:
     inputs_changed: tuple[str, ...] = ()
     edited: tuple[EditedCase, ...] = ()
     compared: tuple[CaseComparison, ...] = ()
+    looks: tuple[Look, ...] = ()
+    stopped_at: int | None = None
 
     @property
     def are_hits(self) -> bool:

@@ -29,6 +29,7 @@ from pytest_llmeval.stats.t_tests import (
     paired_test,
 )
 
+Tested = tuple[Pairing, Method, SignificanceResult]
 FEWEST_TOPICS = 2
 # the least p of these tests: so many like signs
 SIGNS_COUNT: tuple[Method, ...] = (

@@ -83,19 +83,19 @@ class EarlyLooks:
         """
         found: list[float] = []
         for look, z in enumerate(z_values):
-            found.append(min([*found[-1:], self._level(look, z)]))
+            found.append(self._level(look, z, most=found[-1] if found else 1.0))
         return tuple(found)
 
-    def _level(self, look: int, z: float) -> float:
-        """Return the level at which the limit of a look is ``z``; 1 above one half."""
+    def _level(self, look: int, z: float, *, most: float) -> float:
+        """Return the level at which the limit of a look is ``z``, or ``most`` if that is less."""
         from scipy import optimize
 
         def excess(level: float) -> float:
             return spending_bounds(self.shares[: look + 1], alpha=math.exp(level))[look] - z
 
-        low, high = math.log(_SMALLEST), math.log(_LARGEST)
+        low, high = math.log(_SMALLEST), math.log(min(most, _LARGEST))
         if excess(high) > 0:
-            return 1.0
+            return most
         if excess(low) < 0:
             return _SMALLEST
         return math.exp(float(optimize.brentq(excess, low, high, xtol=_TOLERANCE)))

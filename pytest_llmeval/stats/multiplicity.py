@@ -18,7 +18,7 @@ Spending = Literal["obrien-fleming", "pocock"]
 
 BETS = (0.02, 0.05, 0.1, 0.2, 0.4)
 # the density between two looks is kept on a grid of z steps; published bounds agree to 1e-4
-GRID = 501
+GRID = 301
 LOWEST = -10.0
 
 
@@ -104,15 +104,16 @@ def spending_bounds(
     from scipy import optimize
 
     bounds: list[float] = []
-    before, used = 0.0, 0.0
+    before, used, step, root = 0.0, 0.0, 0.0, 0.0
     path, weights = np.zeros(1), np.ones(1)
     for share in information:
-        step = math.sqrt(share - before)
+        if bounds:
+            path, weights = _carried_on(path, weights, step=step, upto=bounds[-1] * root)
+        step, root = math.sqrt(share - before), math.sqrt(share)
         allowed = spent(share, alpha=alpha, spending=spending)
-        crossing = _crossing(path, weights, step=step, scale=math.sqrt(share))
-        bound = float(optimize.brentq(lambda z, c=crossing, a=allowed - used: c(z) - a, -8.0, 12.0))
-        bounds.append(bound)
-        path, weights = _carried_on(path, weights, step=step, upto=bound * math.sqrt(share))
+        crossing = _crossing(path, weights, step=step, scale=root)
+        bound = optimize.brentq(lambda z, c=crossing, a=allowed - used: c(z) - a, -8.0, 12.0)
+        bounds.append(float(bound))
         before, used = share, allowed
     return tuple(bounds)
 

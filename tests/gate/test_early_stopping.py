@@ -8,26 +8,21 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.gate.early_stopping import (
-    Pair,
     examined_after,
     family_size,
     is_settled,
-    looked,
+    settled,
 )
+from pytest_llmeval.gate.looks import Pair, looked
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.early_looks import EarlyLooks, information
 from tests.gate.builders import a_case, a_run
 
-EXAMPLES = Path(__file__).parents[3] / "shared" / "seq_examples.json"
+# whole suites whose figures were worked out elsewhere
+EXAMPLES: list[Any] = json.loads(Path(__file__).with_name("early_examples.json").read_text())
 LOOKS = (2, 3, 5)
 DECISIONS = {"on": "", "end": "", "red": "red", "calm": "calm"}
-
-
-def examples() -> list[Any]:
-    """Read whole suites whose figures were worked out elsewhere; none where they are not."""
-    found: list[Any] = json.loads(EXAMPLES.read_text()) if EXAMPLES.exists() else []
-    return found
 
 
 def outcomes(hits: int, of: int) -> str:
@@ -60,7 +55,7 @@ def suite_of(given: dict[str, Any]) -> tuple[Run, Run]:
     return a_run(*before), a_run(*after)
 
 
-@pytest.mark.parametrize("given", examples(), ids=lambda one: str(one["name"]))
+@pytest.mark.parametrize("given", EXAMPLES, ids=lambda one: str(one["name"]))
 def test_a_suite_that_was_worked_out_elsewhere_is_decided_alike(given: dict[str, Any]) -> None:
     """Figures and decisions, but for the exact test, which counts the observed outcome by half."""
     baseline, run = suite_of(given)
@@ -72,7 +67,7 @@ def test_a_suite_that_was_worked_out_elsewhere_is_decided_alike(given: dict[str,
         (tested,) = examined_after(baseline, run, rules, repeats=step["repeats"]).values()
         assert tested is not None
         pairs.append(Pair(step["repeats"], tested))
-        found = looked(pairs, planned=LOOKS, rules=rules, family=given["functions"])
+        found = looked(pairs, planned=LOOKS, alpha=rules.alpha)
         assert found is not None
         exact, last = tested[0].exact, found.looks[-1]
         assert exact is not None
@@ -81,11 +76,14 @@ def test_a_suite_that_was_worked_out_elsewhere_is_decided_alike(given: dict[str,
         assert last.p <= step["p"] * (1 + 1e-4)
         assert last.limit == pytest.approx(step["limit"], abs=1e-4)
         assert elsewhere[at] == pytest.approx(step["sequential_p"], abs=1e-4)
-        assert found.settled == DECISIONS[step["decision"]]
+        decision = settled(pairs, planned=LOOKS, rules=rules, family=given["functions"])
+        assert decision == DECISIONS[step["decision"]]
 
 
 def test_a_comparison_without_a_look_is_not_settled() -> None:
-    assert looked([Pair(2, None)], planned=LOOKS, rules=GateRules(), family=1) is None
+    pairs = [Pair(2, None)]
+    assert looked(pairs, planned=LOOKS, alpha=0.05) is None
+    assert settled(pairs, planned=LOOKS, rules=GateRules(), family=1) == ""
 
 
 def of_rates(before: str, after: str, *, cases: int = 12, function: str = "test_f") -> list[Any]:

@@ -10,13 +10,10 @@ import pytest
 
 from pytest_llmeval.stats.early_looks import EarlyLooks, information, load_solver, planned_looks
 
-VECTORS = Path(__file__).parents[3] / "shared" / "seq_vectors.json"
-
-
-def vectors(kind: str) -> list[dict[str, Any]]:
-    """Read the limits, or the p-values, that were worked out elsewhere; none where they are not."""
-    found: list[dict[str, Any]] = json.loads(VECTORS.read_text())[kind] if VECTORS.exists() else []
-    return found
+# limits and p-values that were worked out elsewhere
+VECTORS: dict[str, list[dict[str, Any]]] = json.loads(
+    Path(__file__).with_name("early_vectors.json").read_text()
+)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +55,7 @@ def test_the_limits_are_those_of_a_multivariate_normal(
     assert looks.limits(alpha) == pytest.approx(limits, abs=1e-4)
 
 
-@pytest.mark.parametrize("given", vectors("bounds"), ids=str)
+@pytest.mark.parametrize("given", VECTORS["bounds"], ids=str)
 def test_all_limits_that_were_worked_out_elsewhere(given: dict[str, Any]) -> None:
     looks = EarlyLooks(information(given["baseline_repeats"], given["looks"]))
     assert looks.limits(given["alpha"]) == pytest.approx(given["z"], abs=1e-4)
@@ -82,7 +79,7 @@ def test_the_p_of_several_looks_is_the_least_level_that_would_have_stopped(
     assert looks.sequential_p(z_values) == pytest.approx(p_values, abs=1e-4)
 
 
-@pytest.mark.parametrize("given", vectors("sequential_p"), ids=str)
+@pytest.mark.parametrize("given", VECTORS["sequential_p"], ids=str)
 def test_all_p_values_that_were_worked_out_elsewhere(given: dict[str, Any]) -> None:
     looks = EarlyLooks(information(given["baseline_repeats"], given["looks"]))
     assert looks.sequential_p(given["z"]) == pytest.approx(given["p"], abs=1e-4)
