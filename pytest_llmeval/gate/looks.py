@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Look, Method
 from pytest_llmeval.gate.significance import Tested
-from pytest_llmeval.stats.distributions import normal_quantile
+from pytest_llmeval.stats.distributions import normal_quantile, normal_tail
 from pytest_llmeval.stats.early_looks import EarlyLooks, information
 from pytest_llmeval.stats.intervals import student_interval
 from pytest_llmeval.stats.sample import SignificanceResult, Tails
@@ -101,8 +101,8 @@ def looked(pairs: Sequence[Pair], *, planned: Sequence[int], alpha: float) -> Lo
         looks=told,
         tails=Tails(worse=worse[-1], better=better[-1]),
         share=shares[last],
-        beyond=_tail(limits[last]),
-        beyond_at_end=_tail(limits[-1]),
+        beyond=normal_tail(limits[last]),
+        beyond_at_end=normal_tail(limits[-1]),
     )
 
 
@@ -122,8 +122,4 @@ def z_of(p: float) -> float:
     """Return the z of a one-sided p-value, within what floating point can tell from 0 and 1."""
     if p > 0.5:  # noqa: PLR2004 - the quantiles are of the upper half
         return -z_of(1 - p)
-    return 0.0 if p == 0.5 else normal_quantile(max(p, _tail(_FARTHEST)))  # noqa: PLR2004
-
-
-def _tail(z: float) -> float:
-    return math.erfc(z / math.sqrt(2)) / 2
+    return 0.0 if p == 0.5 else normal_quantile(max(p, normal_tail(_FARTHEST)))  # noqa: PLR2004

@@ -21,7 +21,7 @@ def normal_quantile(alpha: float) -> float:
     Args:
         alpha: in (0, 0.5).
     """
-    return _root(lambda z: (_normal_tail(z) - alpha) / _normal_density(z), start=0.0)
+    return _root(lambda z: (normal_tail(z) - alpha) / _normal_density(z), start=0.0)
 
 
 @lru_cache(maxsize=256)
@@ -71,7 +71,8 @@ def chi_square_tail(dof: int, value: float) -> float:
     return min(1.0, tail)
 
 
-def _normal_tail(z: float) -> float:
+def normal_tail(z: float) -> float:
+    """Return the chance that a standard normal variate lies above z."""
     return math.erfc(z / math.sqrt(2)) / 2
 
 
