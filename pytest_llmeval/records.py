@@ -487,6 +487,14 @@ def only_functions(run: Run, functions: Container[str]) -> Run:
     return only_cases(run, {case.id for case in run.cases if case.function in functions})
 
 
+def stopped_functions(run: Run) -> tuple[str, ...]:
+    """Name the functions of a run that were looked at early and stopped before all repeats."""
+    planned: dict[str, int] = {}
+    for case in run.cases:
+        planned[case.function] = max(case.repeats, planned.get(case.function, 0))
+    return tuple(name for name, looks in run.looks.items() if looks < planned[name])
+
+
 def trials_by_case(run: Run, cases: Collection[str] | None = None) -> dict[str, list[Trial]]:
     """Look up the trials of some cases, or of all, in one pass over a run."""
     names = (case.id for case in run.cases) if cases is None else cases

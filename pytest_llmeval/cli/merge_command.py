@@ -124,7 +124,7 @@ def _judged(
         merged, missing = _over_paths(merged, home)
     settings = _settings(merged.run, asked)
     path = home.store.save(merged.run)
-    planned = _planned(settings, home, merged.run, shards=runs)
+    planned = _planned(settings, home, merged.run, shards=runs, has_all=missing is None)
     every_note = (*notes, *merged.notes, *planned.notes)
     judgement = judged(replace(planned, path=path, notes=every_note), merged.run)
     return judgement if missing is None else replace(judgement, could_not_judge=missing)
@@ -235,9 +235,16 @@ def _settings(run: Run, asked: Settings) -> Settings:
 
 
 def _planned(
-    settings: Settings, home: arguments.Home, run: Run, *, shards: Sequence[Run]
+    settings: Settings, home: arguments.Home, run: Run, *, shards: Sequence[Run], has_all: bool
 ) -> Judgement:
     """Find the baseline as a session that stands on the commit of the run would.
+
+    Args:
+        settings: rules of the gate, and what was typed.
+        home: with the store of runs.
+        run: the merged one.
+        shards: the runs that it is of.
+        has_all: no case is missing; the run may have stopped early.
 
     Raises:
         BaselineError: there is none, or it does not fit.
@@ -269,4 +276,4 @@ def _planned(
         line = exc.line if isinstance(exc, BaselineNotFound) else str(exc)
         raise BaselineError(" ".join(line.split())) from None
     # The cases of a missing shard were not given up.
-    return replace(planned, typed=(run.typed or ()) if run.complete else None)
+    return replace(planned, typed=(run.typed or ()) if has_all else None)

@@ -46,7 +46,7 @@ def is_settled(
     *,
     repeats: Sequence[int],
     family: int,
-    in_part: Collection[str] = (),
+    only_calm: bool = False,
 ) -> bool:
     """Tell whether one function needs no more trials.
 
@@ -56,16 +56,18 @@ def is_settled(
         rules: level, margin and target.
         repeats: the planned looks up to this one.
         family: how many comparisons share the level.
-        in_part: functions of which the user asked for some cases alone.
+        only_calm: one that fell goes on to its end, as a second look at it takes all its trials.
     """
     examined: dict[Name, list[Pair]] = {}
     for count in repeats:
-        found = examined_after(baseline, run, rules, repeats=count, in_part=in_part)
+        found = examined_after(baseline, run, rules, repeats=count, in_part=run.partial)
         for name, tested in found.items():
             examined.setdefault(name, []).append(Pair(count, tested))
     planned = planned_looks(max(case.repeats for case in run.cases))
+    ends = ["calm"] if only_calm else ["calm", "red"]
     return bool(examined) and all(
-        settled(pairs, planned=planned, rules=rules, family=family) for pairs in examined.values()
+        settled(pairs, planned=planned, rules=rules, family=family) in ends
+        for pairs in examined.values()
     )
 
 

@@ -23,7 +23,7 @@ from pytest_llmeval.reports.formats import case_count, in_form
 from pytest_llmeval.reports.next_run import to_decide
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
-from pytest_llmeval.reports.remarks import scope
+from pytest_llmeval.reports.remarks import scope, trials_saved
 from pytest_llmeval.reports.report import (
     SCHEMA_VERSION,
     BaselineEntry,
@@ -56,7 +56,10 @@ def make_report(judgement: Judgement) -> Report:
         differences=differing,
         common_causes=tuple(common_causes(judgement, differing)),
         request_changes=judgement.request_changes,
-        scope=tuple(scope(comparison, judgement.settings)) if comparison else (),
+        scope=(
+            *(scope(comparison, judgement.settings) if comparison else ()),
+            *(trials_saved(run) if run else ()),
+        ),
         ungated=tuple(map(ungated_function, comparison.ungated)) if comparison else (),
         not_judged=tuple(_not_judged(comparison)) if comparison else (),
         keyless=KeylessCases(tuple(keyless.cases), judgement.is_deferred) if keyless else None,

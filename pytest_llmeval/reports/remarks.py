@@ -18,7 +18,7 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import MEASURED_METRICS, Outcome
+from pytest_llmeval.records import MEASURED_METRICS, Outcome, Run, stopped_functions
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.edits import compared_remark, edited_remarks
 from pytest_llmeval.reports.formats import (
@@ -182,6 +182,7 @@ def not_judged(comparison: Comparison) -> str:
 def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     """Say the remarks on one function; the cases that moved are listed elsewhere."""
     effect, rules = function.effect, judgement.settings.gate
+    yield from _early_stop(judgement, function)
     yield from _changes_of_test(judgement, function)
     yield from edited_remarks(judgement, function)
     if 0 < effect.changed < effect.cases:
@@ -202,6 +203,28 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     if remark := sentences.within_case_remark(function, rules):
         yield remark
     yield from _left_out(judgement, function)
+
+
+def _early_stop(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
+    run, baseline = judgement.run, judgement.baseline
+    if function.stopped_at is None or run is None or baseline is None:
+        return
+    repeats = max(case.repeats for case in run.cases if case.function == function.function)
+    if run.compared_with == baseline.run.id:
+        yield sentences.stopped_words(function, rules=judgement.settings.gate, repeats=repeats)
+    else:
+        yield (
+            f"stopped early, after {function.stopped_at} of {repeats} repeats, "
+            "when it was compared with another baseline"
+        )
+
+
+def trials_saved(run: Run) -> Iterator[str]:
+    """Say how many trials ran where functions stopped early."""
+    if stopped := stopped_functions(run):
+        planned = sum(case.repeats for case in run.cases)
+        functions = counted(len(stopped), "function")
+        yield f"{len(run.trials)} of {planned} trials run, as {functions} stopped early"
 
 
 def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:

@@ -41,6 +41,7 @@ from pytest_llmeval.reports.formats import (
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.report import CaseEntry
 from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.distributions import normal_tail
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 SMALLEST_DROP = "smallest drop this run can find"
@@ -230,6 +231,27 @@ def _mean(comparison: FunctionComparison, mean: float | None, interval: Interval
     return f" (mean {text})" if text else ""
 
 
+def stopped_words(comparison: FunctionComparison, rules: GateRules, *, repeats: int) -> str:
+    """Say after how many of its repeats a function stopped early, and why.
+
+    Args:
+        comparison: of a function that stopped.
+        rules: the target.
+        repeats: of each case that were planned.
+    """
+    after = f"after {comparison.stopped_at} of {repeats} repeats"
+    if comparison.verdict is Verdict.REGRESSED and comparison.looks:
+        p, z = comparison.looks[-1].p, comparison.looks[-1].limit
+        shown = f"p {p:.2g}" if p >= 0.0001 else "p <0.0001"  # noqa: PLR2004
+        return f"regressed {after} ({shown}, limit {normal_tail(z):.2g})"
+    if comparison.verdict is Verdict.NO_SIGNIFICANT_CHANGE:
+        drop = f"a fall of {limit(rules.target)}"
+        if comparison.scale == "log":
+            drop = f"a change for the worse by a factor of {1 + rules.target:g}"
+        return f"stopped {after}: {drop} is ruled out"
+    return f"stopped {after}"
+
+
 def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
     drop = f"a drop of {limit(rules.target)}"
     if comparison.scale == "log":
@@ -351,8 +373,9 @@ def partial_words(comparison: FunctionComparison) -> str:
 
 def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     """Point at cases that fell beyond chance where the suite as a whole did not."""
-    p = comparison.evidence.p_within_case
-    if p is None or p >= rules.alpha or comparison.verdict is Verdict.REGRESSED:
+    p, looks = comparison.evidence.p_within_case, comparison.looks
+    level = normal_tail(looks[-1].limit) if looks else rules.alpha
+    if p is None or p >= level or comparison.verdict is Verdict.REGRESSED:
         return ""
     if scored_otherwise(comparison):
         return ""

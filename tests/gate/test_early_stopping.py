@@ -101,6 +101,8 @@ def test_a_function_is_settled_once_each_of_its_metrics_is() -> None:
     assert family_size(baseline, broken, rules) == 1
     for run in (broken, same):
         assert is_settled(baseline, run, rules, repeats=(2,), family=1)
+    assert is_settled(baseline, same, rules, repeats=(2,), family=1, only_calm=True)
+    assert not is_settled(baseline, broken, rules, repeats=(2,), family=1, only_calm=True)
     wobbled = [
         a_case(f"c{number}", "mpppp" if number < 4 else "ppppp", request="v2")
         for number in range(60)

@@ -21,7 +21,12 @@ REPEATS = 5
 
 
 def looked_at(
-    run: Run, at: int, *, baseline: Run | None = None, repeats: int = REPEATS, end: int | None = None
+    run: Run,
+    at: int,
+    *,
+    baseline: Run | None = None,
+    repeats: int = REPEATS,
+    end: int | None = None,
 ) -> Run:
     """The run as a session leaves it that stopped all functions there, or went on to the end.
 
@@ -153,9 +158,7 @@ def test_the_limits_of_the_last_look_make_the_interval_and_the_smallest_drop_wid
 def test_a_red_look_keeps_its_p_where_later_trials_are_better() -> None:
     """A session that went on after it is as red as one that stopped."""
     baseline, run = pair_of("pppppppppp", ["mmppp", "ppppp", "pmppp"])
-    early, late = (
-        compared(baseline, looked_at(run, at, baseline=baseline)) for at in (2, REPEATS)
-    )
+    early, late = (compared(baseline, looked_at(run, at, baseline=baseline)) for at in (2, REPEATS))
     assert early.verdict is late.verdict is Verdict.REGRESSED
     assert late.evidence.p == min(look.sequential_p for look in late.looks)
     assert late.evidence.p <= early.evidence.p  # type: ignore[operator]
@@ -163,9 +166,7 @@ def test_a_red_look_keeps_its_p_where_later_trials_are_better() -> None:
 
 def test_the_same_goes_for_an_improvement() -> None:
     baseline, run = pair_of("mmmmmmmmmm", ["ppmmm", "mmmmm", "mpmmm"])
-    early, late = (
-        compared(baseline, looked_at(run, at, baseline=baseline)) for at in (2, REPEATS)
-    )
+    early, late = (compared(baseline, looked_at(run, at, baseline=baseline)) for at in (2, REPEATS))
     assert early.verdict is late.verdict is Verdict.IMPROVED
     assert late.evidence.p_improved <= early.evidence.p_improved  # type: ignore[operator]
 

@@ -363,11 +363,20 @@ def another_model() -> Judgement:
     return replace(found, request_changes=(change,))
 
 
+def stopped() -> Judgement:
+    """A function that fell, and stopped after two of its five repeats."""
+    run = suite(BRANCH, label=relabelled(("mmmmm",) * 8 + ("ppppp",) * 4))
+    trials = tuple(one for one in run.trials if one.index < 2 or not one.case.startswith(LABEL))
+    run = replace(run, trials=trials, complete=False, looks={LABEL: 2})
+    return judgement_of(run, baseline=suite())
+
+
 FORMS: Mapping[str, Callable[[], Judgement]] = {
     form.__name__: form
     for form in (
         *(no_baseline, unchanged, regressed, accepted, improved, no_significant_change),
         *(inconclusive, not_comparable, could_not_judge, partial, new, gone, anchor),
         another_model,
+        stopped,
     )
 }

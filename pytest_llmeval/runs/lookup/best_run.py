@@ -17,6 +17,7 @@ from pytest_llmeval.records import (
     filters_of,
     is_below,
     paths_of,
+    stopped_functions,
     too_many_errored,
     trials_by_case,
 )
@@ -208,8 +209,11 @@ def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
         found.append(f"dirty: {files} differed from the commit")
     if not run.complete:
         wanted = sum(case.repeats for case in run.cases)
+        stopped = ", as it stopped early" if stopped_functions(run) else ""
         cause = (
-            f"{trials} of {wanted} trials" if trials < wanted else "not everything was collected"
+            f"{trials} of {wanted} trials{stopped}"
+            if trials < wanted
+            else "not everything was collected"
         )
         found.append(f"incomplete: {cause}")
     if is_run_id(run.id) and dated_ahead(run.id):  # the name of a score table has no time

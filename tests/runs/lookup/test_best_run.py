@@ -80,6 +80,11 @@ def test_a_run_from_the_future_says_so():
     assert ahead == "dated 2099-12-31, ahead of this machine's clock"
 
 
+def test_a_run_that_stopped_early_is_incomplete_and_says_so():
+    run = make_run(complete=False, looks={"tests/test_a.py::test_a": 1})
+    assert shortcomings(run, trials=2) == ("incomplete: 2 of 4 trials, as it stopped early",)
+
+
 def test_a_run_of_a_part_of_the_cases_is_incomplete_with_all_trials():
     (incomplete,) = shortcomings(make_run(complete=False), trials=4)
     assert incomplete == "incomplete: not everything was collected"
