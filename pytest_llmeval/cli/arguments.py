@@ -433,9 +433,25 @@ def own_target() -> float:
     Raises:
         SettingsError: the ini file has another thing than a number above 0.
     """
-    option = settings.options_of(settings.GateRules)["target"]
-    typed = next(iter(ini_words(option.key)), option.default)
-    return float(settings.checked(f"{option.key} in the ini file", option.check, typed))
+    return float(_own_rule("target"))
+
+
+def stops_early() -> bool:
+    """Tell whether a session started here looks at functions early.
+
+    Raises:
+        SettingsError: the ini file has another word there than those for yes and no.
+    """
+    return bool(_own_rule("sequential"))
+
+
+def _own_rule(name: str) -> Any:
+    option = settings.options_of(settings.GateRules)[name]
+    typed: object = next(iter(ini_words(option.key)), option.default)
+    if option.ini == "bool":
+        with suppress(click.BadParameter):  # the check refuses any text that is left
+            typed = click.BOOL(typed)
+    return settings.checked(f"{option.key} in the ini file", option.check, typed)
 
 
 def chosen(run: Run, name: str | None) -> list[FunctionScores]:

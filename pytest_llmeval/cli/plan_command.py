@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.for_commands import find_candidate
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import HTML, chance, positive, share
+from pytest_llmeval.stats.early_looks import expected_repeats
 from pytest_llmeval.stats.sample import CaseScores
 from pytest_llmeval.stats.suite_size import (
     Components,
@@ -201,7 +202,28 @@ def _assumed(rates: list[float], wanted: _Wanted) -> PlannedFunction:
     components = assumed_components(rates, fallen(rates, wanted.drop))
     repeats = wanted.repeats or REPEATS
     made = wanted.plan(components, drop=wanted.drop, cases=CASES, repeats=repeats)
-    return PlannedFunction(plan=made, name="assumed rates", mean=mean, calls=0.0, sign=-1)
+    return PlannedFunction(
+        plan=made, name="assumed rates", mean=mean, calls=0.0, sign=-1, early=_early(made)
+    )
+
+
+def _early(made: Plan, *, log: bool = False) -> tuple[float, float] | None:
+    """Return how many repeats early looks leave on average: after the drop, and without one."""
+    design, target = made.design, arguments.own_target()
+    if not (arguments.stops_early() and design.standard_error):
+        return None
+    after, without = (
+        expected_repeats(
+            lambda repeats: replace(design, current=repeats).standard_error,
+            repeats=int(design.current),
+            baseline=design.baseline,
+            drop=drop,
+            target=math.log1p(target) if log else target,
+            alpha=design.alpha,
+        )
+        for drop in (made.drop, 0.0)
+    )
+    return after, without
 
 
 def _recorded(
@@ -219,8 +241,10 @@ def _recorded(
     if not (wanted.is_typed or log):
         samples, typed = function.samples, "--drop (that of compare by --target)"
         note = note_on_scale(function.metric, samples, name="drop", drop=drop, typed=typed)
+    made = wanted.plan(found, drop=drop, cases=cases, repeats=function.repeats)
     return PlannedFunction(
-        plan=wanted.plan(found, drop=drop, cases=cases, repeats=function.repeats),
+        plan=made,
+        early=_early(made, log=log),
         name=name,
         mean=math.exp(-_mean(function.gains)) if log else _mean(function.samples),
         calls=function.calls,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pytest_llmeval.gate.accepted import accept
-from pytest_llmeval.gate.both_runs import BothRuns, Tested
+from pytest_llmeval.gate.both_runs import BothRuns
 from pytest_llmeval.gate.compare import summed_up
 from pytest_llmeval.gate.conclusion import effect_of
 from pytest_llmeval.gate.decision_table import turns_red
@@ -31,6 +31,7 @@ from pytest_llmeval.gate.results import (
     Why,
 )
 from pytest_llmeval.gate.scoring import CostOf, measured
+from pytest_llmeval.gate.significance import Tested
 from pytest_llmeval.records import Run, Trial, only_functions, too_many_errored
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.multiplicity import holm

@@ -19,10 +19,7 @@ from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.gate.significance import Tested, limits_of
 from pytest_llmeval.records import Run, only_functions, trials_by_case
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.early_looks import planned_looks
-
-_HALF = 0.6  # of the information: before it a comparison must not have fallen at all to be calm
-_CALM = 0.5  # z below which it is calm later on
+from pytest_llmeval.stats.early_looks import calm_below, planned_looks
 
 Settled = Literal["", "red", "calm"]
 
@@ -127,7 +124,7 @@ def _is_calm(entry: Tested, looks: Looked, *, rules: GateRules) -> bool:
     limits = limits_of(pairing, method, found, alpha=looks.beyond)
     if limits is None or limits.lower <= -pairing.on_scale(rules).target:
         return False
-    return z_of(found.tails.worse) < (0.0 if looks.share < _HALF else _CALM)
+    return z_of(found.tails.worse) < calm_below(looks.share)
 
 
 class _Course(NamedTuple):

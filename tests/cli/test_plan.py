@@ -52,6 +52,22 @@ def assert_refused(result: Result, *parts: str) -> None:
         assert part in line
 
 
+def early_line(result: Result) -> list[str]:
+    return [line for line in result.stdout.splitlines() if "llm_sequential" in line]
+
+
+def test_the_repeats_that_early_looks_leave_are_said_where_they_are_on(tmp_path: Path) -> None:
+    arguments = "--rates=0.15,0.5,0.9", "--cases=200", "--baseline-repeats=10", "--drop=0.2"
+    assert early_line(plan(*arguments)) == []
+    (tmp_path / "pytest.ini").write_text("[pytest]\nllm_sequential = true\n")
+    assert early_line(plan(*arguments)) == [
+        "  llm_sequential stops after 2.0 of 5 repeats on average, "
+        "and after 3.0 where nothing changed"
+    ]
+    (tmp_path / "pytest.ini").write_text("[pytest]\nllm_sequential = sometimes\n")
+    assert_refused(plan(*arguments), "llm_sequential in the ini file", "sometimes")
+
+
 def test_assumed_rates_are_planned_with_before_the_first_run() -> None:
     rates = [0.1, 0.5, 0.9, 0.9]
     design = Design(

@@ -20,8 +20,9 @@ VERDICTS = {
     "gone": Verdict.NOT_COMPARABLE,
     "anchor": Verdict.UNCHANGED,
     "another_model": Verdict.INCONCLUSIVE,
+    "stopped": Verdict.REGRESSED,
 }
-FAILING = {"regressed", "not_comparable", "could_not_judge", "gone", "anchor"}
+FAILING = {"regressed", "stopped", "not_comparable", "could_not_judge", "gone", "anchor"}
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_llmeval.stats.early_looks import EarlyLooks, information, load_solver, planned_looks
+from pytest_llmeval.stats.early_looks import (
+    EarlyLooks,
+    expected_repeats,
+    information,
+    load_solver,
+    planned_looks,
+)
 
 # limits and p-values that were worked out elsewhere
 VECTORS: dict[str, list[dict[str, Any]]] = json.loads(
@@ -97,3 +103,22 @@ def test_without_an_effect_the_p_of_all_looks_is_small_as_rarely_as_it_says() ->
 def test_what_finds_the_limits_is_loaded_ahead() -> None:
     load_solver()
     assert "scipy.optimize" in sys.modules
+
+
+# the mean repeats of 200 mixed cases in docs/early-stopping.md
+@pytest.mark.parametrize(("drop", "repeats"), [(0.0, 2.97), (0.05, 3.01), (0.10, 2.03), (0.2, 2.0)])
+def test_the_repeats_of_a_plan_are_those_of_the_simulated_gate(drop: float, repeats: float) -> None:
+    """Of the ab mix: rates .15, .5 and .9 in shares of .25, .15 and .6."""
+    within = 0.25 * 0.15 * 0.85 + 0.15 * 0.25 + 0.6 * 0.09
+
+    def error(count: int) -> float:
+        return float(np.sqrt(within * (1 / 10 + 1 / count) / 200))
+
+    found = expected_repeats(error, repeats=5, baseline=10, drop=drop, target=0.10, alpha=0.05)
+    assert found == pytest.approx(repeats, abs=0.25)
+
+
+def test_a_drop_of_which_nothing_is_known_needs_all_repeats() -> None:
+    assert expected_repeats(
+        lambda _: 1.0, repeats=2, baseline=10, drop=0.1, target=0.1, alpha=0.05
+    ) == 2  # fmt: skip

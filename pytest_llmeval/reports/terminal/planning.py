@@ -50,6 +50,8 @@ class PlannedFunction:
         alike: the change is taken to act alike on all cases; else as a recorded change did.
         tied: how many cases were recorded, and how many of these share no chance.
         notes: on the scale of the scores, and on trials that have none.
+        early: repeats of each case that early looks leave on average, after the drop and where
+            nothing changed; None without such looks.
     """
 
     plan: Plan
@@ -61,6 +63,7 @@ class PlannedFunction:
     alike: bool = True
     tied: tuple[int, int] = (0, 0)
     notes: tuple[str, ...] = ()
+    early: tuple[float, float] | None = None
 
     def lines(self) -> list[str]:
         """Word the plan."""
@@ -90,6 +93,12 @@ class PlannedFunction:
             spread += " of logarithms" if self.log else ""
             yield (f"  if every case changes, and falls as unlike others as --like did ({spread}):")
         yield f"  {worse} ({' -> '.join(means)}) is found in {_percent(plan.power)} of builds"
+        if self.early:
+            after, without = (f"{repeats:.1f}" for repeats in self.early)
+            yield (
+                f"  llm_sequential stops after {after} of {_repeats(design.current)} on average, "
+                f"and after {without} where nothing changed"
+            )
         if plan.smallest_drop is not None:
             smallest = self._drop(plan.smallest_drop)
             yield f"  the smallest {self._unit} found in 80 % of builds is {smallest}"
