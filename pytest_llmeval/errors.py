@@ -31,14 +31,12 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from types import UnionType
+from typing import Literal
 
 from pytest_llmeval.safe_text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import UnionType
 
 # User and password of an address.
 USER_IN_URL = re.compile(r"(?<=//)[^/\s]+(?=@)")

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmeval.engine import workers
-from pytest_llmeval.engine.earlier_runs import (
-    COMPARED_KEY,
-    draws_to_replay,
-    missed_before,
-    refuse_foreign_runs,
-    refuse_untrusted_runs,
-)
+from pytest_llmeval.engine import earlier_runs, workers
 from pytest_llmeval.engine.install import install
 from pytest_llmeval.engine.marker import case_id, empty_note, is_eval, ordinary_note
 from pytest_llmeval.engine.run_header import Choice, typed_selection
@@ -67,7 +60,7 @@ class EvalProcess:
         self._reports = workers.report_hooks(config, settings)
         self._asks_only = asks_only(config)
         if settings.baseline is not None and not self._asks_only:
-            refuse_foreign_runs(config, settings)
+            earlier_runs.refuse_foreign_runs(config, settings)
 
     def choose(
         self,
@@ -114,7 +107,7 @@ class EvalProcess:
         Args:
             items: what other plugins chose, which is changed in place.
         """
-        last = missed_before(self._config, self._settings)
+        last = earlier_runs.missed_before(self._config, self._settings)
         kept = [item for item in items if is_eval(item) and case_id(item) in (last or ())]
         runs_all = not kept and self._config.getoption("last_failed_no_failures", "all") != "none"
         none = _NONE_KNOWN if last is None else _NONE_MISSED
@@ -140,10 +133,10 @@ class EvalProcess:
         """Put the engine in place; return the run that begins."""
         config, settings = self._config, self._settings
         if not self._asks_only:
-            refuse_untrusted_runs(config, settings)
+            earlier_runs.refuse_untrusted_runs(config, settings)
         models = model_session(config)
         earlier = [run for run, _ in self.earlier_runs()]
-        models.replies.prefer(*draws_to_replay(config, settings, earlier=earlier))
+        models.replies.prefer(*earlier_runs.draws_to_replay(config, settings, earlier=earlier))
         return install(
             session,
             items,
@@ -165,8 +158,8 @@ class EvalProcess:
         A worker has one where it is dealt all cases of a function.
         """
         worker: dict[str, Any] = getattr(self._config, "workerinput", {})
-        paths = map(Path, worker.get(COMPARED_KEY, ()))
-        if not self._settings.gate.sequential or not worker.get(COMPARED_KEY):
+        paths = map(Path, worker.get(earlier_runs.COMPARED_KEY, ()))
+        if not self._settings.gate.sequential or not worker.get(earlier_runs.COMPARED_KEY):
             return None
         if worker.get(SPLITTING, True):
             model_session(self._config).notes.append(_SPLIT)

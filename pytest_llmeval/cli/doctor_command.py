@@ -12,17 +12,7 @@ from typing import Any
 
 import click
 
-from pytest_llmeval.cli.arguments import (
-    Home,
-    chosen,
-    function_option,
-    home_option,
-    metric_options,
-    own_target,
-    ranged,
-    report_option,
-    rule,
-)
+from pytest_llmeval.cli import arguments
 from pytest_llmeval.cli.pages import echo, verbose_option, warn
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.gate.advice import Trouble, advise
@@ -47,17 +37,17 @@ RECORD_SOME = "Record some: pytest --llm-repeats=5"
 
 @click.command("doctor")
 @click.argument("reference", metavar="[RUN]", default="last")
-@rule("alpha", "How often it may fail by bad luck")
-@ranged("target=D", positive, None, "The drop to find (default: as --llm-target)")
-@report_option(JSON)
+@arguments.rule("alpha", "How often it may fail by bad luck")
+@arguments.ranged("target=D", positive, None, "The drop to find (default: as --llm-target)")
+@arguments.report_option(JSON)
 @click.option("--json", "as_json", is_flag=True, help="Print PATH.json instead of lines.")
 @verbose_option
-@function_option
-@metric_options
-@home_option
+@arguments.function_option
+@arguments.metric_options
+@arguments.home_option
 def doctor_command(
     reference: str,
-    home: Home,
+    home: arguments.Home,
     *,
     alpha: float,
     target: float | None,
@@ -78,7 +68,7 @@ def doctor_command(
     warn(found.notes)
     checks = _checks(found.run, name, alpha=alpha)
     functions = [checked.function for checked in checks]
-    rules = GateRules(alpha=alpha, target=own_target() if target is None else target)
+    rules = GateRules(alpha=alpha, target=arguments.own_target() if target is None else target)
     before = [] if found.is_table else _before(home.store, found.run)
     pieces = advise(functions, [one.check for one in checks], rules, before=before)
     told = pieces[:_MOST_ADVICE]
@@ -99,12 +89,12 @@ def doctor_command(
 
 @click.command("selfcheck", hidden=True)
 @click.argument("reference", metavar="RUN")
-@rule("alpha", "How often it may fail by bad luck")
-@function_option
-@metric_options
-@home_option
+@arguments.rule("alpha", "How often it may fail by bad luck")
+@arguments.function_option
+@arguments.metric_options
+@arguments.home_option
 def selfcheck_command(
-    reference: str, home: Home, *, alpha: float, name: str | None, **typed: Any
+    reference: str, home: arguments.Home, *, alpha: float, name: str | None, **typed: Any
 ) -> None:
     """Compare a run with itself to count false alarms, as doctor -v does.
 
@@ -136,7 +126,7 @@ def _checks(run: Run, name: str | None, *, alpha: float) -> list[Checked]:
             check=self_check(function.gains, function.units, alpha=alpha),
             halves=halves.get((function.function, function.metric)),
         )
-        for function in chosen(run, name)
+        for function in arguments.chosen(run, name)
     ]
 
 

@@ -29,17 +29,9 @@ from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.for_commands import find_candidate
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import HTML, chance, positive, share
+from pytest_llmeval.stats import suite_size
 from pytest_llmeval.stats.early_looks import expected_repeats
 from pytest_llmeval.stats.sample import CaseScores
-from pytest_llmeval.stats.suite_size import (
-    Components,
-    Design,
-    Plan,
-    assumed_components,
-    estimated_components,
-    fallen,
-    plan,
-)
 from pytest_llmeval.transcripts.scan import HeaderStore
 
 # by function and metric
@@ -63,16 +55,18 @@ class _Wanted:
     baseline_repeats: int | None
     is_typed: bool = True
 
-    def plan(self, components: Components, *, drop: float, cases: int, repeats: int) -> Plan:
+    def plan(
+        self, components: suite_size.Components, *, drop: float, cases: int, repeats: int
+    ) -> suite_size.Plan:
         """Plan the suite that was typed, with so many cases and repeats where none were."""
-        design = Design(
+        design = suite_size.Design(
             cases=self.cases or cases,
             baseline=self.baseline_repeats or repeats,
             current=self.repeats or repeats,
             components=components,
             alpha=self.alpha,
         )
-        return plan(design, drop=drop, power=self.power)
+        return suite_size.plan(design, drop=drop, power=self.power)
 
 
 @click.command("plan")
@@ -199,7 +193,7 @@ def _baseline_or_last(home: arguments.Home) -> str:
 def _assumed(rates: list[float], wanted: _Wanted) -> PlannedFunction:
     mean = sum(rates) / len(rates)
     _check_drop(wanted.drop, mean)
-    components = assumed_components(rates, fallen(rates, wanted.drop))
+    components = suite_size.assumed_components(rates, suite_size.fallen(rates, wanted.drop))
     repeats = wanted.repeats or REPEATS
     made = wanted.plan(components, drop=wanted.drop, cases=CASES, repeats=repeats)
     return PlannedFunction(
@@ -207,7 +201,7 @@ def _assumed(rates: list[float], wanted: _Wanted) -> PlannedFunction:
     )
 
 
-def _early(made: Plan, *, log: bool = False) -> tuple[float, float] | None:
+def _early(made: suite_size.Plan, *, log: bool = False) -> tuple[float, float] | None:
     """Return how many repeats early looks leave on average: after the drop, and without one."""
     design, target = made.design, arguments.own_target()
     if not (arguments.stops_early() and design.standard_error):
@@ -258,7 +252,7 @@ def _recorded(
 
 def _components(
     function: FunctionScores, drop: float, acted: ChangedCases | None
-) -> Components | str | None:
+) -> suite_size.Components | str | None:
     """Estimate the variance of the scores; say why not, if impossible; None for few repeats."""
     if not function.samples:
         return "no trial has a score"
@@ -270,7 +264,7 @@ def _components(
     cases = acted.get((function.function, function.metric), ())
     if not cases:
         return "--like: no case of it is on both sides with other replies"
-    return estimated_components(cases)
+    return suite_size.estimated_components(cases)
 
 
 def _mean(samples: Sequence[Sequence[float]]) -> float:

@@ -10,15 +10,7 @@ from pathlib import Path
 
 import click
 
-from pytest_llmeval.cli.arguments import (
-    Home,
-    chosen,
-    function_option,
-    home_option,
-    own_target,
-    ranged,
-    report_option,
-)
+from pytest_llmeval.cli import arguments
 from pytest_llmeval.cli.pages import echo
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
@@ -44,29 +36,29 @@ Looks = dict[str, dict[int, ExpectedMean]]
 
 
 @click.command("until")
-@ranged("width=D", positive, None, "How wide the range may be (default: as --llm-target)")
+@arguments.ranged("width=D", positive, None, "How wide the range may be (default: as --llm-target)")
 @click.option(
     "--max-repeats", "most", type=click.IntRange(min=FIRST), default=30, show_default=True,
     metavar="N", help="Stop at N repeats, narrow enough or not.",
 )  # fmt: skip
-@ranged("confidence=SHARE", chance, 0.95, "How often such a range is right")
+@arguments.ranged("confidence=SHARE", chance, 0.95, "How often such a range is right")
 @click.option(
     "--html", "pages", type=click.Path(path_type=Path), multiple=True, hidden=True
 )  # until 1.0
-@report_option(HTML, JSON)
-@function_option
-@home_option
-@click.argument("arguments", metavar="-- [PYTEST ARGS]...", nargs=-1, type=click.UNPROCESSED)
+@arguments.report_option(HTML, JSON)
+@arguments.function_option
+@arguments.home_option
+@click.argument("words", metavar="-- [PYTEST ARGS]...", nargs=-1, type=click.UNPROCESSED)
 def until_command(
     width: float | None,
-    home: Home,
+    home: arguments.Home,
     *,
     most: int,
     confidence: float,
     name: str | None,
     pages: tuple[Path, ...],
     reports: tuple[Path, ...],
-    arguments: tuple[str, ...],
+    words: tuple[str, ...],
 ) -> None:
     """Run pytest with more and more repeats until the mean is known.
 
@@ -75,13 +67,13 @@ def until_command(
     come from the cache, so each further run pays for its new trials only. Exit 0 if the range of
     every function is narrow enough, 1 if not, else as pytest does.
     """
-    width = own_target() if width is None else width
-    _refuse(arguments)
+    width = arguments.own_target() if width is None else width
+    _refuse(words)
     echo([look_heading(confidence)])
     repeats = FIRST
     looks: Looks = {}
     while True:
-        output, run = _look(repeats, arguments, home=home)
+        output, run = _look(repeats, words, home=home)
         found = list(_expected(run, name=name, confidence=confidence))
         echo(look_lines(repeats, run, found))
         for function, expected in found:
@@ -119,8 +111,8 @@ def _page(looks: Looks, confidence: float) -> str:
     return render_charts("Means by repeats", hint, charts)
 
 
-def _refuse(arguments: Sequence[str]) -> None:
-    for argument in arguments:
+def _refuse(words: Sequence[str]) -> None:
+    for argument in words:
         option, _, value = argument.partition("=")
         if option in NOT_HERE:
             raise click.UsageError(f"{option} {NOT_HERE[option]}")
@@ -131,10 +123,10 @@ def _refuse(arguments: Sequence[str]) -> None:
             )
 
 
-def _look(repeats: int, arguments: Sequence[str], *, home: Home) -> tuple[str, Run]:
+def _look(repeats: int, words: Sequence[str], *, home: arguments.Home) -> tuple[str, Run]:
     """Run pytest once, to its end also after Ctrl-C, and read what it recorded."""
     before = home.store.files()
-    command = [sys.executable, "-m", "pytest", *arguments, f"--llm-repeats={repeats}"]
+    command = [sys.executable, "-m", "pytest", *words, f"--llm-repeats={repeats}"]
     if home.named is not None:
         command.append(f"--llm-dir={home.path}")
     with subprocess.Popen(  # noqa: S603 - the user's own pytest arguments
@@ -160,7 +152,7 @@ def _look(repeats: int, arguments: Sequence[str], *, home: Home) -> tuple[str, R
 def _expected(
     run: Run, *, name: str | None, confidence: float
 ) -> Iterator[tuple[FunctionScores, ExpectedMean | None]]:
-    of_scores = [one for one in chosen(run, name) if not one.compares_ratios]
+    of_scores = [one for one in arguments.chosen(run, name) if not one.compares_ratios]
     if not of_scores:
         raise click.UsageError(
             "all that is gated is what calls took, and --width is one of scores: "

@@ -192,7 +192,7 @@ def _digests_of_fixtures(
     functions: Tests, files: SourceFiles, *, below: Path
 ) -> dict[str, dict[str, str]]:
     """Digest the fixtures of the project that each test function uses, by node id and name."""
-    digest = cache(files.fixture_digest)
+    digest = cache(files.code_digest)
     found: dict[str, dict[str, str]] = {}
     for function, item in functions.items():
         for name, definitions in item._fixtureinfo.name2fixturedefs.items():

@@ -22,7 +22,7 @@ from pytest_llmeval.engine.earlier_runs import COMPARED_KEY
 from pytest_llmeval.engine.run_header import files_used
 from pytest_llmeval.engine.schedule.overlap import SPLITTING, STEALING
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.limits.journal import Journal, journal_of, note_end, process_name
+from pytest_llmeval.models.limits.journal import Journal, note_end, process_name
 from pytest_llmeval.records import CaseResult, News
 from pytest_llmeval.safe_text import printable_message
 from pytest_llmeval.settings import TYPED_KEY, Settings
@@ -102,7 +102,7 @@ class ReportHooks:
     def _journal(self) -> Journal | None:
         settings = self._settings
         is_capped = settings.max_calls is not None or settings.max_cost is not None
-        return journal_of(settings.directory, settings.session) if is_capped else None
+        return Journal(settings.directory, settings.session) if is_capped else None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_to_serializable(self, report: Any) -> Generator[None, Any, Any]:

@@ -13,17 +13,9 @@ from functools import partial
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
+from pytest_llmeval import errors
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import KeptRequest, StoredReply
-from pytest_llmeval.errors import (
-    BudgetExceeded,
-    CallAbandoned,
-    ClientLate,
-    LLMEvalError,
-    Lost,
-    ProviderFailed,
-    ReplayMiss,
-)
 from pytest_llmeval.models.attribution import CurrentTrial, charge
 from pytest_llmeval.models.course import Course, OpenCall
 from pytest_llmeval.records import Call, Parameter, Slot
@@ -117,7 +109,7 @@ class CachedCalls:
             self._note_loss(request, opened, exc)
             raise
         except BaseException:  # it was cancelled
-            course.end(opened, opened.draw, given_up=None if opened.draw else Lost.CANCELLED)
+            course.end(opened, opened.draw, given_up=None if opened.draw else errors.Lost.CANCELLED)
             raise
         self._note_reply(request, opened, reply)
         return reply
@@ -128,13 +120,13 @@ class CachedCalls:
         leave = partial(self._leave, request, slot)
         opened = self.trial.course.begin(request.key, slot, self.replies, leave)
         if opened.given_up and opened.is_late_again(request.patience):
-            late = ClientLate()
+            late = errors.ClientLate()
             self._note_loss(request, opened, late)
             raise late
         try:
             reply = self.replies.lookup(request, slot, place=opened.draw_place)
         except BaseException as exc:
-            opened.miss = exc if isinstance(exc, ReplayMiss) else None
+            opened.miss = exc if isinstance(exc, errors.ReplayMiss) else None
             if opened.miss and opened.given_up:
                 return opened, None
             self._note_loss(request, opened, exc)
@@ -145,7 +137,7 @@ class CachedCalls:
             opened.draw = reply.draw
         return opened, reply
 
-    def _leave(self, request: Request, slot: Slot, draw: str, lost: Lost) -> None:
+    def _leave(self, request: Request, slot: Slot, draw: str, lost: errors.Lost) -> None:
         self.trial.record(_lost_call(request, slot, lost, draw=draw))
 
     async def _wait_for_others(self, opened: OpenCall, reply: StoredReply | None) -> None:
@@ -165,13 +157,13 @@ class CachedCalls:
 
     def _note_loss(self, request: Request, opened: OpenCall, exc: BaseException) -> None:
         course = self.trial.course
-        if isinstance(exc, ProviderFailed) and exc.lost is Lost.OWN_TIMEOUT:
+        if isinstance(exc, errors.ProviderFailed) and exc.lost is errors.Lost.OWN_TIMEOUT:
             course.end(opened, given_up=exc.lost)
             return
         if course.end(opened):
             self.trial.record(_failed_call(request, opened.slot, exc))
-        was_asked = isinstance(exc, ProviderFailed) and not exc.is_refusal
-        if isinstance(exc, LLMEvalError) and not was_asked:
+        was_asked = isinstance(exc, errors.ProviderFailed) and not exc.is_refusal
+        if isinstance(exc, errors.LLMEvalError) and not was_asked:
             self.trial.refuse(exc)
 
     def _pay(self, request: Request, opened: OpenCall) -> StoredReply:
@@ -179,7 +171,7 @@ class CachedCalls:
         if opened.miss is not None:  # it was given up, and is not now
             raise opened.miss
         if opened.given_up and not course.is_open(opened):
-            raise CallAbandoned
+            raise errors.CallAbandoned
         course.pay(opened)
         context = copy_context()
         context.run(charge, None)  # a model is not intercepted while it answers
@@ -286,22 +278,22 @@ def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
 def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
     # Only what errors of this room keep for the record is known to be short and free of secrets.
     match exc:
-        case ProviderFailed():
+        case errors.ProviderFailed():
             return _lost_call(request, slot, exc.lost, exc.lost_for)
-        case BudgetExceeded():
-            return _lost_call(request, slot, Lost.CAP, (exc.cap,))
-        case ReplayMiss():
-            return _lost_call(request, slot, Lost.MISS)
+        case errors.BudgetExceeded():
+            return _lost_call(request, slot, errors.Lost.CAP, (exc.cap,))
+        case errors.ReplayMiss():
+            return _lost_call(request, slot, errors.Lost.MISS)
     name = type(exc).__name__
     if name == "CancelledError":  # of asyncio, or of a pool
-        return _lost_call(request, slot, Lost.CANCELLED)
-    return _lost_call(request, slot, Lost.OTHER, (name,))
+        return _lost_call(request, slot, errors.Lost.CANCELLED)
+    return _lost_call(request, slot, errors.Lost.OTHER, (name,))
 
 
 def _lost_call(
     request: Request,
     slot: Slot,
-    lost: Lost,
+    lost: errors.Lost,
     lost_for: tuple[str, ...] = (),
     *,
     draw: str | None = None,

@@ -17,7 +17,7 @@ from pytest_llmeval.models.function import FunctionProvider, LoadedFunction, loa
 from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.limits.budget import Budget
 from pytest_llmeval.models.limits.deadline import TimeLimit
-from pytest_llmeval.models.limits.journal import Journal, journal_of, process_name
+from pytest_llmeval.models.limits.journal import Journal, process_name
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.models.limits.throttle import PaceClock, Throttle
 from pytest_llmeval.models.seams.imported import SEEN, once_imported
@@ -205,7 +205,7 @@ class ModelSession:
     def close(self) -> None:
         """Close every connection and the cache; calls that wait for their turn are sent away."""
         self.services.throttle.close()
-        self.services.budget.close()
+        self.services.budget.closed.set()
         with self._opening:
             if self._sender is not None:
                 self._sender.close()
@@ -230,12 +230,12 @@ def _services(settings: Settings, processes: int, worker: str, clock: PaceClock)
     throttle = Throttle(
         ceiling=settings.concurrency,
         processes=processes,
-        shared=Journal(directory, "pace", session) if processes > 1 else None,
+        shared=Journal(directory, session, folder="pace") if processes > 1 else None,
         clock=clock,
     )
     # A worker goes by its name, not by its number: the only one may be killed, and another
     # take its place.
-    journal = journal_of(directory, session)
+    journal = Journal(directory, session)
     # The caps hold for this run and that of a baseline which was made for it.
     is_shared = bool(worker) or settings.makes_baseline or journal.exists
     budget = Budget(

@@ -63,22 +63,20 @@ class SourceFiles:
         found = self._file(file)
         definition = None if found is None else found.named(name)
         if found is None or definition is None:  # made by a decorator or by a factory
-            return self._digest_of_code(function, constants=False)
+            return self.code_digest(function, constants=False)
         return _sha256(found.dumps(definition, constants=False))
 
-    def fixture_digest(self, function: Callable[..., object]) -> str | None:
-        """Digest a fixture.
+    def code_digest(self, function: Callable[..., object], *, constants: bool = True) -> str | None:
+        """Digest a function, such as a fixture, by where its code stands.
 
-        Of its file count the functions and classes that it names, as of a test, and the constants
-        too: the rubric of a judge is one.
+        Args:
+            function: as pytest calls it.
+            constants: of its file count not only the functions and classes that it names, but
+                the constants too: the rubric of a judge is one.
 
         Returns:
             As ``digest``.
         """
-        return self._digest_of_code(function, constants=True)
-
-    def _digest_of_code(self, function: Callable[..., object], *, constants: bool) -> str | None:
-        """Digest a function by where its code stands, maybe in another file than its test."""
         code: Any = getattr(inspect.unwrap(innermost(function)), "__code__", None)
         found = None if code is None else self._file(Path(code.co_filename))
         definition = None if found is None else found.at_line.get(code.co_firstlineno)

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.errors import BudgetExceeded
 from pytest_llmeval.models.limits.budget import Bill, Budget, Reservation
-from pytest_llmeval.models.limits.journal import Journal, journal_of, note_end
+from pytest_llmeval.models.limits.journal import Journal, note_end
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Usage
 from pytest_llmeval.settings import TokenPrice
@@ -247,7 +247,7 @@ def ask_in_a_process(directory: str, process: str, results: multiprocessing.Queu
         max_calls=100,
         max_cost=D("0.5"),
         prices=PRICES,
-        journal=journal_of(Path(directory), "session"),
+        journal=Journal(Path(directory), "session"),
         process=process,
     )
     results.put(asked_until_refused(capped)[0])
@@ -270,7 +270,7 @@ def test_processes_make_not_one_call_more(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_had_reserved_stays_spent(tmp_path: Path) -> None:
-    killed, left = (journal_of(tmp_path, "session") for _ in range(2))
+    killed, left = (Journal(tmp_path, "session") for _ in range(2))
     killed.append("take", "gw0:0", "0.01")
     capped = budget(cost="0.015", journal=left)
     with ThreadPoolExecutor() as threads:
@@ -285,15 +285,15 @@ def test_a_cap_that_cannot_be_shared_lets_nothing_through(tmp_path: Path) -> Non
     (tmp_path / "caps").write_text("in the way")
 
     with pytest.raises(BudgetExceeded, match="Make --llm-dir writable"):
-        ask(budget(calls=5, journal=journal_of(tmp_path, "session")))
+        ask(budget(calls=5, journal=Journal(tmp_path, "session")))
 
 
 def test_what_cannot_be_noted_stays_reserved(tmp_path: Path) -> None:
-    journal = journal_of(tmp_path, "session")
+    journal = Journal(tmp_path, "session")
     capped = budget(calls=5, journal=journal)
     name = capped.take(MODEL, D(0))
     journal.append = lambda *_entry: (_ for _ in ()).throw(OSError())  # type: ignore[method-assign]
 
     capped.end(name, calls=0, cost=D(0))
 
-    assert [entry[0] for entry in journal_of(tmp_path, "session").unread()] == ["take"]
+    assert [entry[0] for entry in Journal(tmp_path, "session").unread()] == ["take"]

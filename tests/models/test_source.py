@@ -197,7 +197,7 @@ def fixture_digest(source: str, tmp_path: Path) -> str | None:
     module = ModuleType("conftest")
     bare = source.replace("@pytest.fixture", "@staticmethod")
     exec(compile(bare, path, "exec"), vars(module))  # noqa: S102 - the text above
-    return SourceFiles().fixture_digest(module.judge.__wrapped__)
+    return SourceFiles().code_digest(module.judge.__wrapped__)
 
 
 @pytest.mark.parametrize(
@@ -223,4 +223,4 @@ def test_what_a_fixture_does_not_name_changes_nothing(old: str, new: str, tmp_pa
 
 
 def test_a_fixture_without_source_has_no_digest() -> None:
-    assert SourceFiles().fixture_digest(print) is None
+    assert SourceFiles().code_digest(print) is None

@@ -70,7 +70,7 @@ def test_providers_and_origins_do_not_wait_for_one_another(clock: Time) -> None:
 def test_a_forked_child_hears_other_workers_though_a_thread_of_the_parent_listens(
     clock: Time, tmp_path: Path
 ) -> None:
-    throttle = throttle_of(clock, shared=Journal(tmp_path, "pace", "session"))
+    throttle = throttle_of(clock, shared=Journal(tmp_path, "session", folder="pace"))
     throttle._listening.acquire()  # by a thread of the parent
     locks._free_locks()  # as a fork does in the child
 
@@ -192,7 +192,9 @@ class TestWorkers:
     @pytest.fixture
     def pair(self, clock: Time, tmp_path: Path) -> tuple[Throttle, Throttle]:
         first, second = (
-            throttle_of(clock, ceiling=16, processes=2, shared=Journal(tmp_path, "pace", "session"))
+            throttle_of(
+                clock, ceiling=16, processes=2, shared=Journal(tmp_path, "session", folder="pace")
+            )
             for _ in range(2)
         )
         return first, second
@@ -246,7 +248,7 @@ class TestWorkers:
     def test_an_entry_that_is_not_ours_is_skipped(
         self, tmp_path: Path, pair: tuple[Throttle, Throttle], entry: list[object]
     ) -> None:
-        Journal(tmp_path, "pace", "session").append(*entry)
+        Journal(tmp_path, "session", folder="pace").append(*entry)
         provider_of(pair[0]).throttled(0, retry_after=30)
 
         assert provider_of(pair[1]).enter() == 30
@@ -258,7 +260,7 @@ class TestWorkers:
 
     def test_a_disk_that_cannot_be_written_is_no_failure(self, clock: Time, path: Path) -> None:
         path.parent.write_text("")
-        nowhere = Journal(path.parents[1], "pace", "session")
+        nowhere = Journal(path.parents[1], "session", folder="pace")
         alone = throttle_of(clock, ceiling=16, processes=2, shared=nowhere)
 
         provider_of(alone).throttled(0, retry_after=30)

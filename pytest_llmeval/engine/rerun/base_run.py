@@ -30,7 +30,7 @@ from pytest_llmeval.engine.rerun.relocation import (
 )
 from pytest_llmeval.engine.run_header import git_state, selection
 from pytest_llmeval.errors import BaselineError, GitFailed, listed_names
-from pytest_llmeval.models.limits.journal import journal_of
+from pytest_llmeval.models.limits.journal import Journal
 from pytest_llmeval.records import Outcome, Run, paths_of, too_many_errored
 from pytest_llmeval.runs.git import ask, lacks_text, relative_root, short_hash
 from pytest_llmeval.runs.keyless import lacks_only_a_key
@@ -219,7 +219,7 @@ class Rerun:
         moved = moved_environment(relocation, self._environ, path)
         there = relocation.place(folder) or folder
         there.mkdir(parents=True, exist_ok=True)
-        self._config.add_cleanup(journal_of(settings.directory, settings.session).remove)
+        self._config.add_cleanup(Journal(settings.directory, settings.session).remove)
         command = pytest_told(brief, arguments)
         code = run_child(command, folder=there, environ={**moved, **self._repository.filters})
         outcome = brief.outcome_told()

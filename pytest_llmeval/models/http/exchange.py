@@ -15,15 +15,8 @@ from http import HTTPStatus
 from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.errors import BudgetExceeded, ClientLate, ReplayMiss
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
+from pytest_llmeval.models.http import attempt
 from pytest_llmeval.models.http.answers import Expected
-from pytest_llmeval.models.http.attempt import (
-    Attempt,
-    HttpFailed,
-    NetworkFailed,
-    Send,
-    Services,
-    last_reply,
-)
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, Dialect, HttpRequest
 from pytest_llmeval.models.http.http_reply import own_failure
 from pytest_llmeval.models.http.masking import masked, masked_success, secrets_of
@@ -31,8 +24,8 @@ from pytest_llmeval.models.limits.deadline import Deadline
 from pytest_llmeval.records import Slot
 
 # Why a request was not answered. An SDK is told by a reply, see ``seam.reply_for_sdk``.
-Unanswered = ReplayMiss | BudgetExceeded | ClientLate | HttpFailed | NetworkFailed
-UNANSWERED = (ReplayMiss, BudgetExceeded, ClientLate, HttpFailed, NetworkFailed)
+Unanswered = ReplayMiss | BudgetExceeded | ClientLate | attempt.HttpFailed | attempt.NetworkFailed
+UNANSWERED = (ReplayMiss, BudgetExceeded, ClientLate, attempt.HttpFailed, attempt.NetworkFailed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +40,12 @@ class Exchange:
 
     dialect: Dialect
     calls: CachedCalls
-    services: Services
+    services: attempt.Services
 
     def call_for(
         self,
         request: HttpRequest,
-        send: Send,
+        send: attempt.Send,
         *,
         awaits: bool = False,
         patience: float | None = None,
@@ -99,7 +92,7 @@ class Exchange:
     def _perform(
         self,
         request: HttpRequest,
-        send: Send,
+        send: attempt.Send,
         expected: Expected,
         unset: Sequence[str],
         slot: Slot,
@@ -111,7 +104,7 @@ class Exchange:
         """Make the call; anything but a complete success is raised."""
         services = self.services
         _check_key(request, self.dialect.key_variable, unset=unset)
-        attempt = Attempt(
+        first = attempt.Attempt(
             request=request,
             send=send,
             deadline=Deadline(services.limit.seconds, services.limit.worker),
@@ -123,10 +116,12 @@ class Exchange:
             patience=patience,
             note=partial(self.calls.trial.note_setback, key, slot),
         )
-        reply = last_reply(attempt)
+        reply = attempt.last_reply(first)
         # The keys are in no variable: pytest shows those of a call that fails.
         if reply.facts is None:
-            raise HttpFailed(masked(reply, secrets_of(request.headers, query=request.query)))
+            raise attempt.HttpFailed(
+                masked(reply, secrets_of(request.headers, query=request.query))
+            )
         return paid_reply(
             body=masked_success(reply, secrets_of(request.headers, query=request.query)).body,
             status=reply.status,
@@ -162,4 +157,4 @@ def _check_key(request: HttpRequest, variable: str, *, unset: Sequence[str]) -> 
     else:
         return
     refusal = own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
-    raise HttpFailed(refusal, is_refusal=True, unset=unset)
+    raise attempt.HttpFailed(refusal, is_refusal=True, unset=unset)

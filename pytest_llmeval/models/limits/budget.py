@@ -63,6 +63,7 @@ class Budget:
 
     Attributes:
         count_sent: counts an attempt that is about to be sent, whatever will come of it.
+        closed: once it is set the calls that wait for room are refused.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Budget:
         self._lock = fork_safe_lock()
         self.count_sent, self._counted = count().__next__, 0
         self._counting = fork_safe_lock()  # the other one is held while the journal is read
-        self._is_closed = threading.Event()
+        self.closed = threading.Event()
 
     def most(
         self, model: str | None, body: Mapping[str, Any], own_limit: OwnLimit = no_own_limit
@@ -130,10 +131,6 @@ class Budget:
             self._counted = now + 1  # this look counts, too
         return now - seen
 
-    def close(self) -> None:
-        """Refuse the calls that wait for room."""
-        self._is_closed.set()
-
     def take(self, model: str | None, most: Decimal) -> str:
         """Reserve what a call may cost, once calls under way have left room for it.
 
@@ -149,7 +146,7 @@ class Budget:
                 name, room = self._try(most)
             if room == "now":
                 return name
-            if room == "never" or self._is_closed.wait(pause):
+            if room == "never" or self.closed.wait(pause):
                 raise self._refusal(model, most)
             pause = min(2 * pause, LONGEST_PAUSE)
 

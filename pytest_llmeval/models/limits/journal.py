@@ -28,11 +28,11 @@ class Journal:
 
     Args:
         directory: ``.llmeval``.
-        folder: in it; the file is there from the first entry to the end of the session.
         session: name of the session, the same in all its worker processes.
+        folder: in the directory; the file is there from the first entry to the end of the session.
     """
 
-    def __init__(self, directory: Path, folder: str, session: str) -> None:
+    def __init__(self, directory: Path, session: str, *, folder: str = "caps") -> None:
         self._directory = directory
         self._path = directory / folder / f"{session}.jsonl"
         self._read = 0
@@ -87,11 +87,6 @@ class Journal:
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
             self._path.parent.rmdir()
-
-
-def journal_of(directory: Path, session: str) -> Journal:
-    """Take the file in which the workers of a session note their calls."""
-    return Journal(directory, "caps", session)
 
 
 def process_name(worker: str, *, makes_baseline: bool) -> str:

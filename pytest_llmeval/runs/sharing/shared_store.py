@@ -15,13 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from pytest_llmeval.errors import (
-    BaselineUnreadable,
-    GitFailed,
-    LLMEvalError,
-    SettingsError,
-    without_user,
-)
+from pytest_llmeval import errors
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs import store
 from pytest_llmeval.runs.git import GitState, blob, change, has_commit
@@ -74,11 +68,11 @@ class RefStore:
         """
         commit = self._commits.get(name)
         if commit is None:
-            raise GitFailed(f"{ref_of(name)} is not there")
+            raise errors.GitFailed(f"{ref_of(name)} is not there")
         self.fetch([name])
         data = blob(self._own.path, f"{commit}:{RUN_FILE}")
         if data is None:
-            raise GitFailed(f"{ref_of(name)} holds no {RUN_FILE}")
+            raise errors.GitFailed(f"{ref_of(name)} holds no {RUN_FILE}")
         return data
 
     def put(self, name: store.RunName, data: bytes) -> bool:
@@ -93,7 +87,7 @@ class RefStore:
         if known == commit:
             return False
         if known is not None:
-            raise GitFailed(f"{ref_of(name)} is there already and holds another file")
+            raise errors.GitFailed(f"{ref_of(name)} is there already and holds another file")
         self._own.send(commit, ref=ref_of(name))
         self._commits[name] = commit
         return True
@@ -151,7 +145,7 @@ def open_store(
     if named is None:
         return store.RunStore(directory)
     shared = refs_at(named, directory=directory, git=git, seconds=seconds)
-    return SharedStore(directory, shared, called=without_user(named))
+    return SharedStore(directory, shared, called=errors.without_user(named))
 
 
 def refs_at(named: str, *, directory: Path, git: GitState, seconds: float = SECONDS) -> RefStore:
@@ -167,8 +161,9 @@ def refs_at(named: str, *, directory: Path, git: GitState, seconds: float = SECO
         SettingsError: there is no repository whose remote that could be.
     """
     if git.top is None:
-        raise SettingsError(
-            f"{without_user(named)}: the store is a remote of the repository, and {git.absent}"
+        raise errors.SettingsError(
+            f"{errors.without_user(named)}: the store is a remote of the repository, and "
+            f"{git.absent}"
         )
     remote = named.removeprefix(SCHEME)
     own = OwnRepository(directory, top=git.top, fetches=True, remote=remote)
@@ -198,7 +193,7 @@ class SharedStore(store.RunStore):
         """The runs of the team; none, and a complaint, if their place cannot be reached."""
         try:
             return self._shared.names()
-        except (LLMEvalError, OSError) as exc:
+        except (errors.LLMEvalError, OSError) as exc:
             self.complaints.append(f"{self._called} cannot be read, only {self.folder} is: {exc}")
             return ()
 
@@ -248,7 +243,7 @@ class SharedStore(store.RunStore):
         named = [name for name in self.shared_names if name.run_id == run_id]
         path = next(filter(None, map(self.borrow, named)), None)
         if path is None and self.complaints:
-            raise BaselineUnreadable(f"{run_id}:", self.complaints[-1])
+            raise errors.BaselineUnreadable(f"{run_id}:", self.complaints[-1])
         return path
 
     def borrow(self, name: store.RunName) -> Path | None:
@@ -259,7 +254,7 @@ class SharedStore(store.RunStore):
         would send from no job is refused, too: somebody may have written the ref without ``push``.
         """
         path = self.directory / store.BORROWED / name.commit / f"{name.run_id}{store.ENDING}"
-        with suppress(BaselineUnreadable):
+        with suppress(errors.BaselineUnreadable):
             if path.exists() and not _objection(read_run_header(path).run, name):
                 return path
         arriving = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
@@ -269,10 +264,10 @@ class SharedStore(store.RunStore):
             if not objection:
                 return arriving.replace(path)
             self._pass_over(name, objection)
-        except BaselineUnreadable as exc:
+        except errors.BaselineUnreadable as exc:
             exc.file = "its file"
             self._pass_over(name, str(exc))
-        except (LLMEvalError, OSError) as exc:
+        except (errors.LLMEvalError, OSError) as exc:
             self._pass_over(name, str(exc))
         finally:
             arriving.unlink(missing_ok=True)
