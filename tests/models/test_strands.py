@@ -14,7 +14,7 @@ from pytest_llmeval.models.attribution import (
     charging,
     inherited_by_threads,
 )
-from pytest_llmeval.models.course import Course, asked_before, note_asked
+from pytest_llmeval.models.course import ASKED, Course
 from pytest_llmeval.models.strands import strands_of
 from pytest_llmeval.records import Call, Slot
 
@@ -125,14 +125,14 @@ class Trial:
 def test_threads_and_pools_go_on_where_they_were_begun() -> None:
     trial: Any = Trial()
     seen: list[str] = []
-    before = asked_before()
+    before = ASKED.get()
 
     def ask(place: str) -> None:
-        seen.append(asked_before())
-        note_asked(place)
+        seen.append(ASKED.get())
+        ASKED.set(place)
 
     with inherited_by_threads(), charging(trial), ThreadPoolExecutor(1) as pool:
-        note_asked("main")
+        ASKED.set("main")
         pool.submit(ask, "a").result()
         pool.submit(ask, "b").result()
         thread = Thread(target=ask, args=("c",))
@@ -141,4 +141,4 @@ def test_threads_and_pools_go_on_where_they_were_begun() -> None:
         ask("d")
 
     assert seen == ["main"] * 4
-    assert asked_before() == before
+    assert ASKED.get() == before
