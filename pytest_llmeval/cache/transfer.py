@@ -20,19 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_llmeval.cache import reply
 from pytest_llmeval.cache.contents import draws_in, parse_name
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cache.queries import RowChanges
-from pytest_llmeval.cache.reply import (
-    NewRow,
-    StoredRow,
-    decode,
-    pack,
-    pack_object,
-    parse_object,
-    unpack,
-)
 from pytest_llmeval.cache.requests import PREFIX, unpack_request
 from pytest_llmeval.cache.timed_calls import PREFIX as COURSES
 from pytest_llmeval.errors import CacheError, RowRefused
@@ -75,7 +67,7 @@ def export(store: Store, path: Path) -> Exported:
     return Exported(draws, requests, left_out=len(rows) - len(lines))
 
 
-def read_export(path: Path) -> list[NewRow]:
+def read_export(path: Path) -> list[reply.NewRow]:
     """Read a file that ``export`` wrote, and check it to its end.
 
     Returns:
@@ -85,12 +77,12 @@ def read_export(path: Path) -> list[NewRow]:
         ImportRefused: it did not write this; names the line.
         OSError: the file cannot be read.
     """
-    rows: list[NewRow] = []
+    rows: list[reply.NewRow] = []
     number = 0
     try:
         with path.open("rb") as plain, _unpacked(plain) as file:
             for number, text in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-                line = parse_object(text, "it")
+                line = reply.parse_object(text, "it")
                 if number == 1:
                     _check_head(line)
                 elif "draws" in line:
@@ -105,7 +97,7 @@ def read_export(path: Path) -> list[NewRow]:
     raise ImportRefused(f"{path} is cut off after line {number}. Nothing was imported.")
 
 
-def read_folder(path: Path, *, warn: Callable[[str], None]) -> list[NewRow]:
+def read_folder(path: Path, *, warn: Callable[[str], None]) -> list[reply.NewRow]:
     """Read the cache of another folder such as ``.llmeval``, as if it had been exported.
 
     Returns:
@@ -114,33 +106,33 @@ def read_folder(path: Path, *, warn: Callable[[str], None]) -> list[NewRow]:
     if not (path / "cache" / DBNAME).is_file():
         return []
     with closing(Store(path, warn=warn)) as store:
-        rows: list[NewRow] = []
+        rows: list[reply.NewRow] = []
         for line in _lines(store)[1]:
             with suppress(RowRefused):
                 rows.append(_row(line))
         return rows
 
 
-def _lines(store: Store) -> tuple[list[StoredRow], list[dict[str, Any]]]:
+def _lines(store: Store) -> tuple[list[reply.StoredRow], list[dict[str, Any]]]:
     """Return the rows to take along, in order, and the lines of the whole ones."""
     rows = [row for row in store.rows() if not row.name.startswith(COURSES)]
     rows.sort(key=_order)
     return rows, [line for line in map(_line, rows) if line is not None]
 
 
-def _order(row: StoredRow) -> tuple[str, int]:
+def _order(row: reply.StoredRow) -> tuple[str, int]:
     parsed = parse_name(row.name)
     if parsed is None:
         return row.name, 0
     return parsed.place, -1 if parsed.generation is None else parsed.generation
 
 
-def _line(row: StoredRow) -> dict[str, Any] | None:
+def _line(row: reply.StoredRow) -> dict[str, Any] | None:
     with suppress(RowRefused):
         if row.name.startswith(PREFIX):
             return {"name": row.name, "request": unpack_request(row.value)}
         if parse_name(row.name) is not None:
-            header, body = unpack(row.value)
+            header, body = reply.unpack(row.value)
             return {"name": row.name, "reply": header} | _body_fields(body)
     return None
 
@@ -180,13 +172,13 @@ def _check_head(line: dict[str, Any]) -> None:
         raise RowRefused(f"it has schema {line.get('schema')!r}, this version reads {SCHEMA}")
 
 
-def _check_end(line: dict[str, Any], rows: Sequence[NewRow], *, rest: bytes) -> None:
+def _check_end(line: dict[str, Any], rows: Sequence[reply.NewRow], *, rest: bytes) -> None:
     requests = sum(name.startswith(PREFIX) for name, _ in rows)
     if line != {"draws": len(rows) - requests, "requests": requests} or rest:
         raise RowRefused("the last line does not count the lines before it")
 
 
-def _row(line: dict[str, Any]) -> NewRow:
+def _row(line: dict[str, Any]) -> reply.NewRow:
     name = line.get("name")
     if not isinstance(name, str):
         raise RowRefused("it has no name")
@@ -197,7 +189,7 @@ def _request_value(name: str, line: dict[str, Any]) -> bytes:
     if not KEY_NAME.fullmatch(name):
         raise RowRefused("its name is not that of a request")
     try:
-        value = pack_object(line["request"])
+        value = reply.pack_object(line["request"])
     except (ValueError, RecursionError) as exc:  # 1e999 is read as infinity
         raise RowRefused(f"its request is no JSON that can be kept ({exc})") from exc
     if value is None:
@@ -211,10 +203,10 @@ def _reply_value(name: str, line: dict[str, Any]) -> bytes:
     if parsed is None:
         raise RowRefused("its name is not the name of a reply")
     try:
-        value = pack(line["reply"], _body(line))
+        value = reply.pack(line["reply"], _body(line))
     except (LookupError, TypeError, ValueError, RecursionError) as exc:
         raise RowRefused("it has no proper body") from exc
-    header, _ = unpack(value)  # checks every field, and the digest of the body
+    header, _ = reply.unpack(value)  # checks every field, and the digest of the body
     if parsed.generation is None and not name.endswith(header["draw"]):
         raise RowRefused("its name and its reply differ")
     return value
@@ -241,7 +233,7 @@ class Merging(RowChanges):
     known: int
 
 
-def merge(rows: Iterable[StoredRow], foreign: Sequence[NewRow]) -> Merging:
+def merge(rows: Iterable[reply.StoredRow], foreign: Sequence[reply.NewRow]) -> Merging:
     """Work out which rows to add to a cache; no row of the cache changes.
 
     Args:
@@ -257,13 +249,13 @@ def merge(rows: Iterable[StoredRow], foreign: Sequence[NewRow]) -> Merging:
             present[stored.parsed.place].add(stored.reply.draw)
     generations: Counter[str] = Counter()
     counts: Counter[str] = Counter()
-    added: list[NewRow] = []
+    added: list[reply.NewRow] = []
     for name, value in foreign:
         parsed = parse_name(name)
         if parsed is None:  # a request; one that the cache has stays
             added.append((name, value))
             continue
-        place, draw = parsed.place, decode(value).draw
+        place, draw = parsed.place, reply.decode(value).draw
         if draw in present[place]:
             counts["known"] += 1
             continue

@@ -22,19 +22,11 @@ from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Better, Run
-from pytest_llmeval.runs import score_table
+from pytest_llmeval.runs import reshaping, score_table
 from pytest_llmeval.runs.directions import NONE_TYPED, Directions
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import NEAREST, Baseline, Refs
-from pytest_llmeval.runs.reshaping import (
-    Selection,
-    conditions,
-    gated_on,
-    parse_selection,
-    recording,
-    under_new_names,
-)
 from pytest_llmeval.runs.store import ENDING, RunStore
 from pytest_llmeval.runs.table_gaps import without_gaps
 
@@ -117,12 +109,12 @@ class Home:
             return _of_table(read, score_table.runs_of(read, read, better=better)[1], guessed)
         name, selection = _split(reference)
         found = find_candidate(name, self.refs)
-        run = gated_on(found.run, metric=metric, better=better)
+        run = reshaping.gated_on(found.run, metric=metric, better=better)
         if metric is not None:
-            run, _ = recording(metric, run, run)
+            run, _ = reshaping.recording(metric, run, run)
         if selection is None:
             return replace(found, run=run)
-        run, _ = conditions(run, run, (selection, selection))
+        run, _ = reshaping.conditions(run, run, (selection, selection))
         return replace(found, run=run, reference=reference)
 
     def find_pair(
@@ -151,8 +143,10 @@ class Home:
             if max_errored is not None:
                 raise SettingsError("--max-errored is for score tables and result files alone")
             old, new = self._recorded(baseline, candidate)
-            runs = [gated_on(found.run, metric=metric, better=better) for found in (old, new)]
-            runs = runs if metric is None else list(recording(metric, *runs))
+            runs = [
+                reshaping.gated_on(found.run, metric=metric, better=better) for found in (old, new)
+            ]
+            runs = runs if metric is None else list(reshaping.recording(metric, *runs))
             return replace(old, run=runs[0]), replace(new, run=runs[1])
         if named is None or other_named is None:
             table, other = (candidate, baseline) if named is None else (baseline, candidate)
@@ -178,10 +172,12 @@ class Home:
             notes += (SAME,)
         if part is None and other_part is None:
             here = {case.id for case in found.run.cases}
-            renamed = under_new_names(replace(against, notes=notes), ini_renames(), here=here)
+            renamed = reshaping.under_new_names(
+                replace(against, notes=notes), ini_renames(), here=here
+            )
             runs, notes = (renamed.run, found.run), renamed.notes
         elif part is not None and other_part is not None:
-            runs = conditions(*runs, (part, other_part))
+            runs = reshaping.conditions(*runs, (part, other_part))
             positional = any(case.positional for run in runs for case in run.cases)
             if positional and runs[0].id != runs[1].id:
                 notes += (POSITIONAL,)
@@ -238,12 +234,12 @@ def _of_table(table: score_table.ScoreTable, run: Run, notes: tuple[str, ...] = 
     )
 
 
-def _split(reference: str) -> tuple[str, Selection | None]:
+def _split(reference: str) -> tuple[str, reshaping.Selection | None]:
     """Split what was typed into the name of a run and a condition of it, if one is named."""
     name, separator, test = reference.partition("::")
     if not separator or Path(reference).is_file():
         return reference, None
-    return name, parse_selection(test)
+    return name, reshaping.parse_selection(test)
 
 
 def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:

@@ -31,29 +31,17 @@ from typing import (
 
 import msgspec
 
+from pytest_llmeval import records
 from pytest_llmeval.cache.case_parameters import plain_value
 from pytest_llmeval.cache.key import parse_json
 from pytest_llmeval.errors import Failure, Lost
-from pytest_llmeval.records import (
-    Call,
-    Case,
-    CiJob,
-    Collected,
-    Outcome,
-    Parameter,
-    Run,
-    Setting,
-    Slot,
-    Trial,
-    Usage,
-)
 
 SCHEMA = 1
 RUN_ID = r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}"
 FULL_HASH = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
 LONGEST_FAULT = 160  # characters; a wrong value in it may have any length
 _NAMES = {"rules": "gate", "index": "trial"}  # what fields of records are called in the file
-_FLAT = {"usage": Usage}  # fields whose own fields stand in their place
+_FLAT = {"usage": records.Usage}  # fields whose own fields stand in their place
 _ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
@@ -76,10 +64,10 @@ _Parameter = Union[str, int, _Finite, bool, None]  # noqa: UP007 - a type with b
 _CHECKED: dict[Any, Any] = {
     int: _Count,
     float: _Finite,
-    Parameter: _Parameter,
-    Setting: Union[_Parameter, tuple[str, ...]],  # noqa: UP007
+    records.Parameter: _Parameter,
+    records.Setting: Union[_Parameter, tuple[str, ...]],  # noqa: UP007
     # int() alone would also read "-1", " 1", "1_0" and the digits of other scripts.
-    Slot: _like("(?:shared|[0-9]{1,9})/[0-9]{1,9}"),
+    records.Slot: _like("(?:shared|[0-9]{1,9})/[0-9]{1,9}"),
 }
 
 
@@ -141,7 +129,7 @@ class ModelUse:
     model: str | None
     served: tuple[str, ...]
     hosts: tuple[str, ...]
-    parameters: Mapping[str, tuple[Parameter, ...]]
+    parameters: Mapping[str, tuple[records.Parameter, ...]]
     calls: int
     made: int
 
@@ -157,7 +145,7 @@ class RunHeader:
         models: one entry for each model asked, sorted by name.
     """
 
-    run: Run
+    run: records.Run
     trials: int
     errored: int
     skipped: int
@@ -179,9 +167,9 @@ class RunHeader:
         return bool(self.models) and not any(use.made for use in self.models)
 
 
-def model_uses(trials: Iterable[Trial]) -> tuple[ModelUse, ...]:
+def model_uses(trials: Iterable[records.Trial]) -> tuple[ModelUse, ...]:
     """Sum up the calls of trials by the model that was asked."""
-    calls_of: dict[str | None, list[Call]] = {}
+    calls_of: dict[str | None, list[records.Call]] = {}
     for trial in trials:
         for call in trial.calls:
             calls_of.setdefault(call.model, []).append(call)
@@ -189,8 +177,8 @@ def model_uses(trials: Iterable[Trial]) -> tuple[ModelUse, ...]:
     return tuple(_model_use(model, calls_of[model]) for model in by_name)
 
 
-def _model_use(model: str | None, calls: list[Call]) -> ModelUse:
-    values: dict[str, dict[str, Parameter]] = {}
+def _model_use(model: str | None, calls: list[records.Call]) -> ModelUse:
+    values: dict[str, dict[str, records.Parameter]] = {}
     for call in calls:
         for name, value in call.parameters.items():
             # Told apart by their JSON: to Python, 1 and 1.0 and True are one value.
@@ -208,12 +196,12 @@ def _model_use(model: str | None, calls: list[Call]) -> ModelUse:
     )
 
 
-def collected_cases(ids: Iterable[str]) -> Collected:
+def collected_cases(ids: Iterable[str]) -> records.Collected:
     """Count and digest the ids of cases, in whatever order they come."""
     ordered = sorted(ids)
     written = json.dumps(ordered, ensure_ascii=True, separators=(",", ":"))
     digest = hashlib.sha256(written.encode("ascii")).hexdigest()
-    return Collected(cases=len(ordered), sha256=digest)
+    return records.Collected(cases=len(ordered), sha256=digest)
 
 
 def parameters_digest(parameters: Mapping[str, object]) -> str | None:
@@ -265,7 +253,7 @@ def dump_line(line: Mapping[str, object]) -> bytes:
     return f"{_ENCODER.encode(line)}\n".encode("ascii")
 
 
-def header_line(run: Run) -> bytes:
+def header_line(run: records.Run) -> bytes:
     """Write the header of a run in the order of its fields, and its trials summed up."""
     ended = Counter(trial.outcome for trial in run.trials)
     line = {"schema": SCHEMA, **sparse(run)}
@@ -280,15 +268,15 @@ def header_line(run: Run) -> bytes:
         {
             **line,
             "trials": len(run.trials),
-            "errored": ended[Outcome.ERRORED],
-            "skipped": ended[Outcome.SKIPPED],
+            "errored": ended[records.Outcome.ERRORED],
+            "skipped": ended[records.Outcome.SKIPPED],
             "models": [asdict(use) for use in model_uses(run.trials)],
             "cases": [sparse(case) for case in run.cases],
         }
     )
 
 
-def trial_line(trial: Trial, *, function: str) -> bytes:
+def trial_line(trial: records.Trial, *, function: str) -> bytes:
     """Write a trial; ``function`` is the one of its case, so that a line can be read alone."""
     line = {"case": trial.case, "function": function, "trial": trial.index, **sparse(trial)}
     if trial.calls:
@@ -296,7 +284,7 @@ def trial_line(trial: Trial, *, function: str) -> bytes:
     return dump_line(line)
 
 
-def _call_line(call: Call) -> dict[str, object]:
+def _call_line(call: records.Call) -> dict[str, object]:
     # For older readers of the format a loss is written in its earlier fields, too.
     in_words = {"failure": call.failure, "reason": call.reason} if call.lost else {}
     return sparse(call) | in_words | {"slot": str(call.slot)}
@@ -313,7 +301,7 @@ class Beginning(TypedDict):
     """The score of a trial, with its case and function."""
 
     case: str
-    outcome: Outcome
+    outcome: records.Outcome
     scores: NotRequired[dict[str, _Finite]]
 
 
@@ -323,7 +311,7 @@ class _AnyLine(TypedDict):
 
 _RunId, _FullHash = _like(RUN_ID), _like(FULL_HASH) | None
 _HEADER = _line_type(
-    Run,
+    records.Run,
     id=_RunId,
     commit=_FullHash,
     tree=_FullHash,
@@ -333,10 +321,10 @@ _HEADER = _line_type(
     skipped=NotRequired[_Count],
     models=tuple[_line_type(ModelUse, made=NotRequired[_Count]), ...],  # type: ignore[misc]
 )
-_CHECKED[Call] = _line_type(
-    Call, failure=NotRequired[Failure | None], reason=NotRequired[str | None]
+_CHECKED[records.Call] = _line_type(
+    records.Call, failure=NotRequired[Failure | None], reason=NotRequired[str | None]
 )
-_TRIAL = _line_type(Trial, function=str)
+_TRIAL = _line_type(records.Trial, function=str)
 # The beginnings of sentences by which earlier versions wrote a loss.
 _EARLIER_LOSSES = {
     "cap ": Lost.CAP,
@@ -403,15 +391,15 @@ def read_header(data: bytes) -> RunHeader:
     )
 
 
-def _run(line: dict[str, Any]) -> Run:
+def _run(line: dict[str, Any]) -> records.Run:
     offset = None
     with suppress(ValueError):
         offset = datetime.fromisoformat(line["created"]).utcoffset()
     if offset != timedelta(0):
         raise Malformed("Expected a time in UTC - at `$.created`")
     line["rules"] = line.pop("gate", {})
-    line["cases"] = tuple(Case(**case) for case in line["cases"])
-    for name, kind in (("ci", CiJob), ("collected", Collected)):
+    line["cases"] = tuple(records.Case(**case) for case in line["cases"])
+    for name, kind in (("ci", records.CiJob), ("collected", records.Collected)):
         line[name] = line.get(name) and kind(**line[name])
     repeats: dict[str, int] = {}
     for case in line["cases"]:
@@ -419,10 +407,10 @@ def _run(line: dict[str, Any]) -> Run:
     for name, looks in line.get("looks", {}).items():
         if not 1 <= looks <= repeats.get(name, 0):
             raise Malformed("Expected repeats of a function that `cases` has - at `$.looks`")
-    return Run(**line, trials=())
+    return records.Run(**line, trials=())
 
 
-def read_trial(data: bytes, *, functions: Mapping[str, str]) -> Trial:
+def read_trial(data: bytes, *, functions: Mapping[str, str]) -> records.Trial:
     """Read the line of a trial.
 
     Args:
@@ -436,15 +424,17 @@ def read_trial(data: bytes, *, functions: Mapping[str, str]) -> Trial:
     if line.pop("function") != functions.get(line["case"]):
         raise Malformed("`case` and `function` are not in the list of the first line")
     calls = tuple(map(_call, line.pop("calls", ())))
-    return Trial(index=line.pop("trial"), calls=calls, **line)
+    return records.Trial(index=line.pop("trial"), calls=calls, **line)
 
 
-def _call(line: dict[str, Any]) -> Call:
+def _call(line: dict[str, Any]) -> records.Call:
     failure, reason = line.pop("failure", None), line.pop("reason", None)
     if failure is not None and "lost" not in line:
         line["lost"], line["lost_for"] = _earlier_loss(failure, reason)
-    usage = {name: line.pop(name) for _, name, *_ in _fields(Usage) if name in line}
-    return Call(**line | {"slot": Slot.parse(line["slot"]), "usage": Usage(**usage)})
+    usage = {name: line.pop(name) for _, name, *_ in _fields(records.Usage) if name in line}
+    return records.Call(
+        **line | {"slot": records.Slot.parse(line["slot"]), "usage": records.Usage(**usage)}
+    )
 
 
 def _earlier_loss(failure: Failure, reason: str | None) -> tuple[Lost, tuple[str, ...]]:

@@ -13,19 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pytest_llmeval import records
 from pytest_llmeval.errors import TableError, did_you_mean, listed_names
-from pytest_llmeval.records import (
-    PASS_METRIC,
-    SCORE_METRIC,
-    TABLE_FUNCTION,
-    Better,
-    Case,
-    Outcome,
-    Run,
-    Trial,
-    bare_run,
-    is_usually_lower,
-)
 from pytest_llmeval.runs import table_rows as rows
 from pytest_llmeval.runs.directions import NONE_TYPED, Directions, check_directions
 from pytest_llmeval.runs.readers.choice import ENDINGS as OF_OTHERS
@@ -58,7 +47,7 @@ class ScoreTable:
     scores: Mapping[str | None, Scores]
     clusters: Mapping[str, str]
     wordings: Mapping[str, tuple[str, str]]
-    better: Mapping[str | None, Better] = field(default_factory=dict)
+    better: Mapping[str | None, records.Better] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -163,7 +152,7 @@ class _Reader:
     named: bool
     clusters: dict[str, str] = field(default_factory=dict)
     wordings: dict[str, tuple[str, str]] = field(default_factory=dict)
-    better: dict[str | None, Better] = field(default_factory=dict)
+    better: dict[str | None, records.Better] = field(default_factory=dict)
     _conditions: dict[str | None, None] = field(default_factory=dict)
     _metrics: dict[str, None] = field(default_factory=dict)
     _scores: dict[str | None, dict[str, dict[int, float | None]]] = field(default_factory=dict)
@@ -245,7 +234,7 @@ class _Reader:
 
 def runs_of(
     baseline: ScoreTable, candidate: ScoreTable, *, better: Directions = NONE_TYPED
-) -> tuple[Run, Run]:
+) -> tuple[records.Run, records.Run]:
     """Make a run of each table: one function for each metric, one case for each id.
 
     A metric without a name is ``pass`` where every score on both sides is 0 or 1, since the gate
@@ -264,9 +253,9 @@ def runs_of(
     """
     tables = (baseline, candidate)
     said = {**candidate.better, **baseline.better}
-    is_turned = "lower" in (better.get(""), better.get(SCORE_METRIC), said.get(None))
+    is_turned = "lower" in (better.get(""), better.get(records.SCORE_METRIC), said.get(None))
     passes = not is_turned and all(table.may_be_passes for table in tables)
-    unnamed = PASS_METRIC if passes else SCORE_METRIC
+    unnamed = records.PASS_METRIC if passes else records.SCORE_METRIC
     metrics = dict.fromkeys(metric or unnamed for table in tables for metric in table.scores)
     check_directions(better, metrics)
     only = {name: better[""] for name in metrics if "" in better}
@@ -291,23 +280,25 @@ def undirected(tables: Iterable[ScoreTable], better: Directions = NONE_TYPED) ->
         metric: None
         for table in tables
         for metric in table.scores
-        if metric and is_usually_lower(metric) and metric not in table.better
+        if metric and records.is_usually_lower(metric) and metric not in table.better
     }
     return [name for name in names if name not in better and "" not in better]
 
 
-def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Directions) -> Run:
-    cases: list[Case] = []
-    trials: list[Trial] = []
+def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Directions) -> records.Run:
+    cases: list[records.Case] = []
+    trials: list[records.Trial] = []
     for name, scores in table.scores.items():
         metric = name or unnamed
         known: dict[float, Mapping[str, float]] = {}  # a million trials have few scores
         for case_id, of_case in scores.items():
             topic, wording = table.wordings.get(case_id, (None, None))
-            case = Case(
+            case = records.Case(
                 # each metric has a case of its own
                 id=case_id if is_alone else f"{metric}::{case_id}",
-                function=TABLE_FUNCTION if is_alone else f"{TABLE_FUNCTION}::{metric}",
+                function=records.TABLE_FUNCTION
+                if is_alone
+                else f"{records.TABLE_FUNCTION}::{metric}",
                 repeats=len(of_case),
                 gate=(metric,),
                 better=better.get(metric, "higher"),
@@ -317,25 +308,27 @@ def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Directio
             )
             cases.append(case)
             trials += _trials(case, of_case, metric=metric, known=known)
-    run = bare_run(table.reference, created=table.created)
+    run = records.bare_run(table.reference, created=table.created)
     return replace(run, cases=tuple(cases), trials=tuple(trials))
 
 
 def _trials(
-    case: Case,
+    case: records.Case,
     scores: Mapping[int, float | None],
     *,
     metric: str,
     known: dict[float, Mapping[str, float]],
-) -> Iterator[Trial]:
+) -> Iterator[records.Trial]:
     for index, score in sorted(scores.items()):
         if score is None:
-            yield Trial(case=case.id, index=index, outcome=Outcome.ERRORED, message=NO_SCORE)
+            yield records.Trial(
+                case=case.id, index=index, outcome=records.Outcome.ERRORED, message=NO_SCORE
+            )
             continue
-        missed = metric == PASS_METRIC and not score
-        yield Trial(
+        missed = metric == records.PASS_METRIC and not score
+        yield records.Trial(
             case=case.id,
             index=index,
-            outcome=Outcome.MISSED if missed else Outcome.PASSED,
+            outcome=records.Outcome.MISSED if missed else records.Outcome.PASSED,
             scores=known.setdefault(score, {metric: score}),
         )

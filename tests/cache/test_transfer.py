@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import transfer
+from pytest_llmeval.cache import reply
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import StoredReply
@@ -207,7 +207,7 @@ def test_a_request_that_is_too_long_is_refused(
 ) -> None:
     fill(make_replies)
     export(store, path)
-    monkeypatch.setattr(transfer, "pack_object", lambda _: None)
+    monkeypatch.setattr(reply, "pack_object", lambda _: None)
     with pytest.raises(ImportRefused, match="its request is too long"):
         read_export(path)
 

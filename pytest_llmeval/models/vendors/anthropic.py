@@ -11,15 +11,7 @@ from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, RequestFacts, re
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import text_of
-from pytest_llmeval.models.vendors.vendor import (
-    Headers,
-    Transport,
-    Vendor,
-    facts_of_usage,
-    from_environment,
-    stainless_options,
-    system_apart,
-)
+from pytest_llmeval.models.vendors import vendor
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 VERSION = "2023-06-01"
@@ -64,7 +56,7 @@ def part_of_message(chunk: JsonObject) -> JsonObject:
     return {"content": [{"index": chunk["index"], **block, **said}] if block or said else []}
 
 
-def _client_options(transport: Transport) -> dict[str, Any]:
+def _client_options(transport: vendor.Transport) -> dict[str, Any]:
     """Choose what the SDK is to use: the key before the token, as it does itself.
 
     Not left to the SDK, which would look for a profile on the disk and fetch a token for
@@ -73,17 +65,21 @@ def _client_options(transport: Transport) -> dict[str, Any]:
     own = key_of_environment(KEY_VARIABLE)
     token = None if own else VENDOR.key() or None
     api_key = None if token else own or PLACEHOLDER_KEY
-    return {"api_key": api_key, "auth_token": token, **stainless_options("anthropic", transport)}
+    return {
+        "api_key": api_key,
+        "auth_token": token,
+        **vendor.stainless_options("anthropic", transport),
+    }
 
 
-def _headers(key: str) -> Headers:
+def _headers(key: str) -> vendor.Headers:
     is_token = not key_of_environment(KEY_VARIABLE)
     header = {"authorization": f"Bearer {key}"} if is_token else {"x-api-key": key}
     return {**header, "anthropic-version": VERSION}
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
-    told, asked = system_apart(messages)
+    told, asked = vendor.system_apart(messages)
     texts = [params["system"]] if "system" in params else []
     texts += [message["content"] for message in told]
     return {
@@ -101,18 +97,18 @@ def _blocks(texts: Sequence[Any]) -> list[Any]:
     return [block for blocks in lists for block in blocks]
 
 
-VENDOR = Vendor(
+VENDOR = vendor.Vendor(
     provider="anthropic",
     paths=("/v1/messages", _AT_GOOGLE),  # neither their batches nor count_tokens
     key_variable=KEY_VARIABLE,
     base_variable="ANTHROPIC_BASE_URL",
     beta_header="anthropic-beta",
-    read_facts=facts_of_usage,
+    read_facts=vendor.facts_of_usage,
     part_of=part_of_message,
     read_request=_read_request,
     answers=dict.fromkeys(("/v1/messages", ":rawPredict", ":streamRawPredict"), _has_content),
     requirement="anthropic>=0.75,<3",
-    base_url=from_environment("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+    base_url=vendor.from_environment("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
     chat_path="/v1/messages",
     headers=_headers,
     body=_body,

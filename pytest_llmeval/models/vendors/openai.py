@@ -11,14 +11,7 @@ from urllib.parse import SplitResult, unquote
 from pytest_llmeval.models.http.dialect import ANSWER_FIELDS, PLACEHOLDER_KEY, RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import objects
-from pytest_llmeval.models.vendors.vendor import (
-    Headers,
-    Transport,
-    Vendor,
-    facts_of_usage,
-    from_environment,
-    stainless_options,
-)
+from pytest_llmeval.models.vendors import vendor
 
 # Paths that a server on this machine may have for others' clients.
 _LOCAL_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings")
@@ -106,7 +99,7 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
     )
 
 
-def _headers(key: str) -> Headers:
+def _headers(key: str) -> vendor.Headers:
     headers = {"authorization": f"Bearer {key}"}
     for name, variable in (
         ("openai-organization", "OPENAI_ORG_ID"),
@@ -117,15 +110,15 @@ def _headers(key: str) -> Headers:
     return headers
 
 
-def _client_options(transport: Transport) -> dict[str, Any]:
+def _client_options(transport: vendor.Transport) -> dict[str, Any]:
     """Take a placeholder where there is no key: replays need none."""
     return {
         "api_key": VENDOR.key() or PLACEHOLDER_KEY,
-        **stainless_options("openai", transport),
+        **vendor.stainless_options("openai", transport),
     }
 
 
-def _may_be_meant(url: SplitResult, headers: Headers) -> bool:
+def _may_be_meant(url: SplitResult, headers: vendor.Headers) -> bool:
     if "x-stainless-lang" in headers:  # of this SDK, and of services that are like it
         return True
     if any(name in headers.get("user-agent", "") for name in _AGENTS):
@@ -140,14 +133,14 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-VENDOR = Vendor(
+VENDOR = vendor.Vendor(
     provider="openai",
     paths=("/completions", "/responses", "/embeddings", "/moderations"),  # chat/ as well
     uploads=_UPLOADS,
     key_variable="OPENAI_API_KEY",
     base_variable="OPENAI_BASE_URL",
     beta_header="openai-beta",
-    read_facts=facts_of_usage,
+    read_facts=vendor.facts_of_usage,
     part_of=_part_of,
     answers={
         "/completions": _has_choices,
@@ -157,7 +150,7 @@ VENDOR = Vendor(
     },
     answer_fields={**ANSWER_FIELDS, "text": str},
     requirement="openai>=2.20,<4",
-    base_url=from_environment("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+    base_url=vendor.from_environment("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     chat_path="/chat/completions",
     headers=_headers,
     body=lambda model, messages, params: {"model": model, "messages": messages, **params},

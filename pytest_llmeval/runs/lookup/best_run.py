@@ -7,20 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from pytest_llmeval import records
 from pytest_llmeval.errors import BaselineUnreadable
-from pytest_llmeval.records import (
-    Outcome,
-    Run,
-    Trial,
-    bare,
-    crashed_too_soon,
-    filters_of,
-    is_below,
-    paths_of,
-    stopped_functions,
-    too_many_errored,
-    trials_by_case,
-)
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.run_lines import RunHeader
 from pytest_llmeval.runs.store import (
@@ -71,7 +59,7 @@ class Search:
         shown = self.passed_over[:MENTIONED]
         return [*shown, f"passed over: {more} more"] if more > 0 else shown
 
-    def unlikeness(self, run: Run) -> str | None:
+    def unlikeness(self, run: records.Run) -> str | None:
         """Name the property by which a run does not fit this session; None if it fits."""
         if run.root != self.root:
             return f"it was recorded with rootdir {run.root!r}, this session has {self.root!r}"
@@ -172,34 +160,40 @@ def best_first(
 def unfitness(header: RunHeader) -> tuple[str, ...]:
     """List the reasons why a recorded run cannot stand for its commit."""
     found = shortcomings(header.run, trials=header.trials)
-    if too_many_errored(header.errored, ran=header.ran):
+    if records.too_many_errored(header.errored, ran=header.ran):
         return (*found, f"{header.errored} of {header.ran} trials errored")
     return found
 
 
-def unusable_trials(run: Run) -> tuple[str, ...]:
+def unusable_trials(run: records.Run) -> tuple[str, ...]:
     """List the reasons for which the trials of a run make it no baseline."""
     ended = Counter(trial.outcome for trial in run.trials)
-    errored, ran = ended[Outcome.ERRORED], len(run.trials) - ended[Outcome.SKIPPED]
-    lost = (f"{errored} of {ran} trials errored",) if too_many_errored(errored, ran=ran) else ()
+    errored, ran = ended[records.Outcome.ERRORED], len(run.trials) - ended[records.Outcome.SKIPPED]
+    lost = (
+        (f"{errored} of {ran} trials errored",)
+        if records.too_many_errored(errored, ran=ran)
+        else ()
+    )
     return (*lost, *crashed_functions(run))
 
 
-def crashed_functions(run: Run) -> tuple[str, ...]:
+def crashed_functions(run: records.Run) -> tuple[str, ...]:
     """Say of each function of a run that crashed too soon to be a baseline how often, and where."""
-    functions: dict[str, list[Trial]] = {}
-    for case, trials in zip(run.cases, trials_by_case(run).values(), strict=True):
+    functions: dict[str, list[records.Trial]] = {}
+    for case, trials in zip(run.cases, records.trials_by_case(run).values(), strict=True):
         functions.setdefault(case.function, []).extend(trials)
     found = []
     for function, trials in functions.items():
-        if crashed := crashed_too_soon(trials):
+        if crashed := records.crashed_too_soon(trials):
             asked = "" if any(one.asked for one in crashed) else " before they asked anything"
-            many = f"{len(crashed)} of {len(trials)} trials of {bare(function)} crashed{asked}"
+            many = (
+                f"{len(crashed)} of {len(trials)} trials of {records.bare(function)} crashed{asked}"
+            )
             found.append(f"{many} ({crashed[0].message})")
     return tuple(found)
 
 
-def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
+def shortcomings(run: records.Run, *, trials: int) -> tuple[str, ...]:
     """List what the header of a run tells against its standing for its commit."""
     found = []
     if run.unseen:
@@ -209,7 +203,7 @@ def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
         found.append(f"dirty: {files} differed from the commit")
     if not run.complete:
         wanted = sum(case.repeats for case in run.cases)
-        stopped = ", as it stopped early" if stopped_functions(run) else ""
+        stopped = ", as it stopped early" if records.stopped_functions(run) else ""
         cause = (
             f"{trials} of {wanted} trials{stopped}"
             if trials < wanted
@@ -221,7 +215,7 @@ def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def peculiarities(run: Run, *, trials: int) -> tuple[str, ...]:
+def peculiarities(run: records.Run, *, trials: int) -> tuple[str, ...]:
     """List the shortcomings of a run that was named, and the part of the tests that it covers."""
     found = shortcomings(run, trials=trials)
     typed = (f"--llm-model={run.typed_model} was typed",) if run.typed_model else ()
@@ -241,9 +235,9 @@ def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:
     Each path of the narrow selection must lie below a path of the wide one. Options only leave
     tests out, so the narrow selection must have each option of the wide one.
     """
-    if not filters_of(wide) <= filters_of(narrow):
+    if not records.filters_of(wide) <= records.filters_of(narrow):
         return False
-    outer, inner = paths_of(wide), paths_of(narrow)
+    outer, inner = records.paths_of(wide), records.paths_of(narrow)
     if not outer:
         return True
     return bool(inner) and all(any(_reaches(path, item) for path in outer) for item in inner)
@@ -251,7 +245,7 @@ def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:
 
 def _reaches(path: str, item: str) -> bool:
     if "::" in path:
-        return is_below(item, path)
+        return records.is_below(item, path)
     return PurePosixPath(item.partition("::")[0]).is_relative_to(path)
 
 

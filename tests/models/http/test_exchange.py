@@ -9,9 +9,9 @@ import pytest
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.cache.reply_facts import sensible
 from pytest_llmeval.errors import CacheError
-from pytest_llmeval.models.http.attempt import NetworkFailed, Send, Services
+from pytest_llmeval.models.http.attempt import HttpFailed, NetworkFailed, Send, Services
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, HttpRequest
-from pytest_llmeval.models.http.exchange import UNANSWERED, Exchange, HttpFailed
+from pytest_llmeval.models.http.exchange import UNANSWERED, Exchange
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.seam import json_object, reply_for_sdk
 from pytest_llmeval.models.limits.deadline import Deadline
