@@ -21,10 +21,10 @@ from pytest_llmeval.models.course import Course, OpenCall
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-# Times that a loop goes round until what awaited a reply has seen it, through layers of an SDK.
+    from asyncio import AbstractEventLoop, Future
+# Times that a loop goes round until what awaited a reply has seen it, through layers of an SDK. As
+# many when replies are recorded as in a replay, or what lies behind more layers comes first in one.
 ROUNDS = 20
-SEEN = 5  # of them, until what waits for the first of several tasks has seen that it is done
 SAMPLING_PARAMETERS = ("temperature", "seed", "top_p")
 _NO_PARAMETERS: Mapping[str, Parameter] = {}  # one for all calls that name none
 
@@ -220,15 +220,17 @@ async def _alone_in_its_round(course: Course) -> None:
     import asyncio
 
     loop = asyncio.get_running_loop()
-    while course.shows_on is loop:
-        await asyncio.sleep(0)
-    _show(course, loop, SEEN)
+    while (shown := course.shown) and shown.get_loop() is loop and not shown.done():
+        await asyncio.wait((shown,))  # it is not cancelled with this call
+    course.shown = loop.create_future()
+    _show(course.shown, loop, ROUNDS)
 
 
-def _show(course: Course, loop: AbstractEventLoop, rounds: int) -> None:
-    course.shows_on = loop if rounds else None
+def _show(shown: Future[None], loop: AbstractEventLoop, rounds: int) -> None:
     if rounds:
-        loop.call_soon(_show, course, loop, rounds - 1)
+        loop.call_soon(_show, shown, loop, rounds - 1)
+    else:
+        shown.set_result(None)
 
 
 async def _let_loop_go_round() -> None:

@@ -25,7 +25,7 @@ from pytest_llmeval.models.strands import strands_of
 from pytest_llmeval.records import Slot, Strand
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import Future
 
 T = TypeVar("T")
 Leave = Callable[[str, Lost], None]
@@ -107,7 +107,7 @@ class Course:
         has_ended: the trial has, and nobody waits for its calls any more.
         events: how many calls ended, and waits ran out.
         expired: how many waits ran out.
-        shows_on: the event loop on which the application is about to see a reply; one at a time.
+        shown: done once the application has seen a reply on that event loop; one at a time.
     """
 
     trial: str = ""
@@ -115,7 +115,7 @@ class Course:
     others: int = 0
     events: int = 0
     expired: int = 0
-    shows_on: AbstractEventLoop | None = None
+    shown: Future[None] | None = None
     has_ended: bool = False
     _had_race: bool = False  # two of its calls were open at once
     _is_plain: bool = True  # its calls came one after the other, and nothing ran out

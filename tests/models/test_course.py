@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pytest
@@ -20,7 +21,7 @@ from pytest_llmeval.errors import (
     ReplayMiss,
 )
 from pytest_llmeval.models.attribution import charging, inherited_by_threads
-from pytest_llmeval.models.calls import Request
+from pytest_llmeval.models.calls import ROUNDS, Request
 from pytest_llmeval.models.course import GRACE, PIECE, Course, OpenCall
 from pytest_llmeval.models.waits import watching_waits
 from pytest_llmeval.records import Slot
@@ -99,6 +100,19 @@ def test_replies_come_back_in_the_order_in_which_they_came(
         assert race.run(*keys) == [QUICK, SLOW]
 
 
+class TellingCourse(Course):
+    """A course that tells when a call has begun."""
+
+    def __init__(self) -> None:
+        super().__init__("trial 0")
+        self.has_begun = threading.Event()
+
+    def begin(self, *arguments: Any) -> OpenCall:
+        opened = super().begin(*arguments)
+        self.has_begun.set()
+        return opened
+
+
 @pytest.fixture
 def late(begin: Callable[..., Session], pool: ThreadPoolExecutor) -> Iterator[Callable[[], bool]]:
     """Return what runs a trial that waits for a reply with a deadline: whether it ran out."""
@@ -109,9 +123,11 @@ def late(begin: Callable[..., Session], pool: ThreadPoolExecutor) -> Iterator[Ca
         return paid_reply(b"slow")
 
     def run() -> bool:
-        session, trial = begin(), CountingTrial(0)
+        session, trial, course = begin(), CountingTrial(0), TellingCourse()
+        trial.course = course
         with charging(trial):
             work = pool.submit(session.calls(trial).call, asking(SLOW, slow))
+            assert course.has_begun.wait(300)  # or the wait runs out before there is a call
             try:
                 work.result(timeout=0.05)
             except TimeoutError:
@@ -130,19 +146,6 @@ def late(begin: Callable[..., Session], pool: ThreadPoolExecutor) -> Iterator[Ca
 
 def test_a_wait_that_ran_out_runs_out_again(late: Callable[[], bool]) -> None:
     assert [late(), late(), late()] == [True] * 3
-
-
-class TellingCourse(Course):
-    """A course that tells when a call has begun."""
-
-    def __init__(self) -> None:
-        super().__init__("trial 0")
-        self.has_begun = threading.Event()
-
-    def begin(self, *arguments: Any) -> OpenCall:
-        opened = super().begin(*arguments)
-        self.has_begun.set()
-        return opened
 
 
 @pytest.mark.parametrize(("mode", "error"), [("auto", CallAbandoned), ("replay", ReplayMiss)])
@@ -260,6 +263,66 @@ def test_replies_that_come_to_a_loop_in_one_round_come_apart(begin: Callable[...
         calls = begin().calls(trial)
         assert asyncio.run(first_of(SLOW, QUICK)) == (1, 1)
         assert asyncio.run(first_of("ef" * 32, "01" * 32)) == (1, 1)
+
+
+@pytest.mark.parametrize("rounds", [0, 6, ROUNDS - 1])
+def test_what_an_application_does_with_a_reply_comes_before_the_next_one(
+    begin: Callable[..., Session], rounds: int
+) -> None:
+    """Layers of a library, each in a task, take a loop some rounds: as many in each session."""
+
+    async def first() -> str:
+        async def ask(key: str, rounds: int = 0) -> str:
+            await calls.call_async(asking(key, lambda _: paid_reply(b"now")))
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            return key
+
+        tasks = {asyncio.create_task(ask(SLOW, rounds)), asyncio.create_task(ask(QUICK))}
+        done, late = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(late)
+        return done.pop().result()
+
+    came = []
+    for _ in ("from the cache", "as recorded", "as recorded"):
+        session, trial = begin(), CountingTrial(0)
+        calls = session.calls(trial)
+        if not came:  # another trial pays for both
+            asyncio.run(first())
+            calls = session.calls(trial := CountingTrial(0))
+        came.append(asyncio.run(first()))
+        trial.course.close()
+        session.replies.close()
+
+    assert came == [SLOW] * 3
+
+
+def test_many_replies_of_one_round_come_one_after_the_other(begin: Callable[..., Session]) -> None:
+    keys = [f"{number:064x}" for number in range(30)]
+    came = []
+
+    async def ask(key: str) -> None:
+        await calls.call_async(asking(key, lambda _: paid_reply(b"now")))
+        came.append((key, count["rounds"]))
+
+    async def all_of_them() -> None:
+        async def go_round() -> None:
+            while True:
+                count["rounds"] += 1
+                await asyncio.sleep(0)
+
+        rounds = asyncio.create_task(go_round())
+        await asyncio.gather(*map(ask, keys))
+        rounds.cancel()
+
+    for _ in ("paid", "from the cache"):
+        came.clear()
+        calls, count = begin().calls(CountingTrial(0)), {"rounds": 0}
+        asyncio.run(all_of_them())
+
+    assert [key for key, _ in came] == keys
+    at = [rounds for _, rounds in came]
+    assert all(later - earlier >= ROUNDS for earlier, later in pairwise(at))
 
 
 class Ticking(threading.Condition):
