@@ -495,6 +495,16 @@ def stopped_functions(run: Run) -> tuple[str, ...]:
     return tuple(name for name, looks in run.looks.items() if looks < planned[name])
 
 
+def as_stopped(run: Run) -> Run:
+    """Return a run in which as many repeats were planned as were made before functions stopped."""
+    if not run.looks:
+        return run
+    cases = tuple(replace(c, repeats=run.looks.get(c.function, c.repeats)) for c in run.cases)
+    repeats = {case.id: case.repeats for case in cases}
+    trials = tuple(trial for trial in run.trials if trial.index < repeats[trial.case])
+    return replace(run, cases=cases, trials=trials, looks={})
+
+
 def trials_by_case(run: Run, cases: Collection[str] | None = None) -> dict[str, list[Trial]]:
     """Look up the trials of some cases, or of all, in one pass over a run."""
     names = (case.id for case in run.cases) if cases is None else cases

@@ -14,7 +14,7 @@ from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.looks import Looked
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.gate.scoring import CostOf, measured
-from pytest_llmeval.records import Run, distinct_names, filters_of
+from pytest_llmeval.records import Run, as_stopped, distinct_names, filters_of
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.sample import CaseScores
 
@@ -146,6 +146,7 @@ def compare_halves(
         alpha: one-sided level, in (0, 0.5).
         cost_of: dollars of a call, for the metric ``cost``; None for no prices.
     """
+    run = as_stopped(run)
     halves = {case.id: case.repeats // 2 for case in run.cases}
     cases = tuple(replace(c, repeats=halves[c.id]) for c in run.cases if halves[c.id])
     repeats = {case.id: case.repeats for case in run.cases}
@@ -189,7 +190,7 @@ def compare_together(
             ),
             trials=tuple(trial for trial in one.trials if trial.case in cases),
         )
-        for one in (baseline, run)
+        for one in map(as_stopped, (baseline, run))
     )
     plain = replace(rules, accept=(), accept_gone=(), edited="compare")
     return compare(before, after, plain, cost_of=cost_of)

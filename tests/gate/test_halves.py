@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_llmeval.gate.compare import compare_halves
@@ -18,6 +20,14 @@ def test_middle_of_an_odd_number_takes_no_part() -> None:
     [found] = compare_halves(a_run(*(a_case(f"c{at}", "ppmpp") for at in range(8))), alpha=0.05)
     assert found.effect.difference == 0.0
     assert found.compared[0].scores == (1.0, 1.0)
+
+
+def test_of_a_function_that_stopped_early_what_it_ran_has_halves() -> None:
+    whole = a_run(*(a_case(f"c{at}", "ppmm") for at in range(8)))
+    planned = tuple(replace(case, repeats=10) for case in whole.cases)
+    stopped = replace(whole, cases=planned, looks={whole.cases[0].function: 4})
+
+    assert compare_halves(stopped, alpha=0.05) == compare_halves(whole, alpha=0.05)
 
 
 def test_cases_with_a_single_repeat_take_no_part() -> None:

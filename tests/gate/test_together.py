@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_llmeval.gate.compare import TOGETHER, compare, compare_together
@@ -40,6 +42,18 @@ def test_the_interval_is_the_one_of_a_function_with_all_of_these_cases() -> None
     assert together.function == TOGETHER
     assert together.effect == whole.effect
     assert together.evidence == whole.evidence
+
+
+def test_of_a_function_that_stopped_early_what_it_ran_is_compared() -> None:
+    functions = "test_f", "test_g"
+    before, after = of(BEFORE, *functions), of(AFTER, *functions, request="v2")
+    cases = {case.id for case in after.cases}
+    planned = tuple(replace(case, repeats=5) for case in after.cases)
+    stopped = replace(after, cases=planned, looks=dict.fromkeys(functions, 3))
+
+    found = compare_together(before, stopped, cases, "pass", GateRules())
+
+    assert found == compare_together(before, after, cases, "pass", GateRules())
 
 
 def test_cases_that_are_not_named_do_not_count() -> None:
