@@ -137,9 +137,10 @@ class EvalSession:
 
     def _tries(self, run: Run | None) -> int:
         """Count the tries against this baseline, if this run is one."""
-        if run is None or run.compared_with is None or run.ci is not None or not run.attempts:
+        if run is None or run.compared_with is None or not run.attempts:
             return 0
-        return len(tries_against(self._store, run.compared_with))
+        tries = tries_against(self._store, run.compared_with)
+        return len(tries) if any(one.header.run.id == run.id for one in tries) else 0
 
     def _note_on_part(self, run: Run | None) -> Iterator[Fact]:
         """Note if a job of CI judges a part of the suite, as other jobs judge the other parts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Protocol
 
@@ -207,6 +208,9 @@ class CaseRunner:
         records = [trial.record for trial in self.trials.ended]
         found = fold(records, self.spec, xfail=expected, is_ordinary=self._is_ordinary)
         self.outcome = found.outcome
+        cause = next((one.headline for one in self.trials.ended if one.headline), "")
+        if cause and found.outcome is CaseOutcome.ERRORED:  # pytest's last lines have no more
+            found = replace(found, reason=f"{found.reason}: {cause}")
         return found
 
     def _raise_if_keyless(self, found: Fold) -> None:

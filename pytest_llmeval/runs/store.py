@@ -299,7 +299,7 @@ class RunStore:
 def tries_against(store: RunStore, baseline: str) -> list[StoredRun]:
     """List the runs that were compared with a baseline and paid for calls, oldest first.
 
-    Runs of dirty trees are among them, runs of CI are not.
+    Runs of dirty trees are among them; runs of CI are not, nor those without any reply.
 
     Args:
         store: where they lie; only headers are read.
@@ -310,8 +310,9 @@ def tries_against(store: RunStore, baseline: str) -> list[StoredRun]:
         if run_id[:_DATE] >= baseline[:_DATE]:
             with suppress(BaselineUnreadable):
                 header = read_run_header(path)
-                run = header.run
-                if run.compared_with == baseline and run.ci is None and run.attempts != 0:
+                run, is_answered = header.run, header.errored < header.trials
+                is_paid = run.ci is None and run.attempts != 0 and is_answered
+                if run.compared_with == baseline and is_paid:
                     tries.append(StoredRun(path, header))
     return tries
 

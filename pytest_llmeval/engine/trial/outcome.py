@@ -191,7 +191,7 @@ def fold(
     if not scored:
         if spec.is_gated and lacks_only_a_key(trials):  # the gate says so in one line, and fails
             return Fold(CaseOutcome.SKIPPED, WITHOUT_KEY, is_keyless=True)
-        return Fold(CaseOutcome.ERRORED, "no trial got an answer to score: " + tally(trials))
+        return Fold(CaseOutcome.ERRORED, f"no answer to score ({tally(trials)})")
     if all(trial.outcome is Outcome.CRASHED for trial in scored):
         return Fold(CaseOutcome.FAILED, "every scored trial crashed: " + tally(trials))
     if xfail and any(trial.outcome is not Outcome.PASSED for trial in scored):
