@@ -112,7 +112,10 @@ class EvalProcess:
         runs_all = not kept and self._config.getoption("last_failed_no_failures", "all") != "none"
         none = _NONE_KNOWN if last is None else _NONE_MISSED
         which = "all tests" if runs_all else f"{len(kept)} of {len(items)} tests"
-        self.forecast.append(f"llm evals: {which}: {_MISSED if kept else none}")
+        told = f"{which}: {_MISSED if kept else none}"
+        self.forecast.append(f"llm evals: {told}")
+        if getattr(self._config, "workerinput", {}).get("workerid") == "gw0":  # the others agree
+            workers.send_note(self._config, told)
         if not runs_all:
             left_out = [*set(items).difference(kept)]
             self._config.hook.pytest_deselected(items=left_out)

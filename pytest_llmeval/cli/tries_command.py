@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from pytest_llmeval.judgement import pricing
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.cost import cost_of_run
-from pytest_llmeval.reports.tries import Try, tried_lines
+from pytest_llmeval.reports.tries import Try, tried_entry, tried_lines
 from pytest_llmeval.runs.reshaping import under_new_names
 from pytest_llmeval.runs.store import tries_against
 from pytest_llmeval.settings import GateRules
@@ -27,8 +28,9 @@ HOW = "Record one: pytest --llm-baseline=main"
 @click.command("tries")
 @click.argument("reference", metavar="[BASELINE]", required=False)
 @rule("alpha", "What may lie beyond each end of an interval")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON list.")
 @home_option
-def tries_command(reference: str | None, home: Home, *, alpha: float) -> None:
+def tries_command(reference: str | None, home: Home, *, alpha: float, as_json: bool) -> None:
     """Show what was tried since a baseline, and what it brought.
 
     A try is a run that was compared with that baseline and paid for calls, of a dirty tree, too;
@@ -47,6 +49,9 @@ def tries_command(reference: str | None, home: Home, *, alpha: float) -> None:
     rows = list(_rows(renamed.run, tries, rules, home))
     if not rows:
         raise click.UsageError(f"no try has a case that changed against {found.named}")
+    if as_json:
+        click.echo(json.dumps(list(map(tried_entry, rows)), indent=2))
+        return
     echo_lines(page.fitted(tried_lines(rows, found, rules, page)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
@@ -52,6 +53,25 @@ class Try:
     function: FunctionComparison
     changes: tuple[RequestChange, ...]
     cost: str
+
+
+def tried_entry(one: Try) -> dict[str, Any]:
+    """Write a try as an entry of ``--json``; docs/report-format.md tells its keys."""
+    effect, evidence = one.function.effect, one.function.evidence
+    return {
+        "run": one.run.id,
+        "created": one.run.created,
+        "function": one.function.function,
+        "metric": one.function.metric,
+        "changed": _first_words(one.changes),
+        "cases": effect.cases,
+        "baseline_mean": effect.baseline_mean,
+        "mean": effect.mean,
+        "difference": effect.difference,
+        "interval": evidence.interval,
+        "interval_level": evidence.interval_level,
+        "cost": one.cost,
+    }
 
 
 def tried_lines(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,12 @@ def test_a_try_that_changed_nothing_is_no_row(recorder: Recorder) -> None:
     result = invoke("tries")
     assert result.exit_code == 4
     assert "no try has a case that changed" in result.stderr
+
+
+def test_json_has_the_figures_of_the_table(looped: str) -> None:
+    first, second = json.loads(invoke("tries", "--json").stdout)
+
+    assert (first["changed"], second["changed"]) == ("{+Be brief.+}", "{+right+}")
+    assert first["run"] < second["run"]
+    assert (first["cases"], first["mean"], first["difference"]) == (4, 0.625, 0.25)
+    assert second["difference"] == 0.75

@@ -400,3 +400,20 @@ def test_a_score_that_is_none_shows_no_frame_of_ours(pytester: pytest.Pytester) 
 
     result.stdout.fnmatch_lines(["E *ScoreError: llm_score('high'): a score must be a finite*"])
     assert "ledger.py" not in str(result.stdout)
+
+
+def test_the_last_lines_of_pytest_say_why_no_trial_got_an_answer(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=2)
+        def test_asks(llm):
+            llm.ask("Peru?")
+        """
+    )
+    result = pytester.runpytest()
+
+    result.stdout.fnmatch_lines(
+        ["ERROR *::test_asks - no answer to score (2 errored): SettingsError: no model is named.*"]
+    )

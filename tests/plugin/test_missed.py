@@ -88,3 +88,10 @@ def test_without_a_run_all_tests_run(looped: Project) -> None:
 def test_ordinary_tests_alone_run_as_without_it(looped: Project) -> None:
     looped.write(test_evals=ORDINARY)
     looped.run("--llm-missed").assert_outcomes(passed=1)
+
+
+def test_a_worker_of_xdist_has_the_line_told_in_the_section(looped: Project) -> None:
+    result = looped.run("--llm-missed", "-n", "2")
+
+    told = "note: 1 of 7 tests: the cases that missed a trial or moved when they last ran"
+    assert sum(line.startswith(told) for line in result.outlines) == 1

@@ -75,3 +75,10 @@ def test_the_command_below_what_is_inconclusive_decides_it(looped: Project) -> N
     lines = [gzip.decompress(path.read_bytes()).splitlines() for path in looped.runs()[-2:]]
     paid = [json.loads(header)["attempts"] for header, *_ in lines]
     assert paid == [4 * (repeats - 2)] * 2  # the first two came from the cache
+
+
+def test_a_run_without_any_reply_is_no_try(looped: Project) -> None:
+    tried(looped, "Please say yes to")
+    looped.write(model="def answer(messages, **_):\n    raise OSError('down')\n")
+
+    assert tried(looped, "Do say yes to") == ""
