@@ -492,7 +492,7 @@ def stopped_functions(run: Run) -> tuple[str, ...]:
     planned: dict[str, int] = {}
     for case in run.cases:
         planned[case.function] = max(case.repeats, planned.get(case.function, 0))
-    return tuple(name for name, looks in run.looks.items() if looks < planned[name])
+    return tuple(name for name, looks in run.looks.items() if looks < planned.get(name, 0))
 
 
 def as_stopped(run: Run) -> Run:

@@ -153,7 +153,7 @@ def judge(
         is_blunt = is_blunt or penalty * least >= rules.alpha
     seen = sensitivity(pairing, method, found, alpha=at_end)
     drop = None if is_blunt else seen.smallest_drop()
-    row = _moved(pairing, adjusted, rules=rules)
+    row = _moved(pairing, adjusted, rules=rules, is_looked_at=looks is not None)
     interval = _agreeing(limits_of(pairing, method, found, alpha=beyond), row, rules=rules)
     reason = None
     if row != Row.REGRESSED:
@@ -167,10 +167,15 @@ def judge(
     return Judged(row=row, why=why, interval=interval, ruled_out_by=reason, smallest_drop=drop)
 
 
-def _moved(pairing: Pairing, adjusted: Tails, *, rules: GateRules) -> Row:
-    if adjusted.worse < rules.alpha and _beyond_margin(pairing, rules=rules):
+def _moved(pairing: Pairing, adjusted: Tails, *, rules: GateRules, is_looked_at: bool) -> Row:
+    if adjusted.worse < rules.alpha and (
+        _falls_beyond_margin(pairing, rules=rules)
+        # the test was at the margin itself; but after an early look the difference may turn
+        or (pairing.whole_units >= FEWEST_UNITS_FOR_T and not is_looked_at)
+    ):
         return Row.REGRESSED
-    return Row.IMPROVED if adjusted.better < rules.alpha else Row.RULED_OUT
+    rose = pairing.difference > pairing.zero or not is_looked_at
+    return Row.IMPROVED if adjusted.better < rules.alpha and rose else Row.RULED_OUT
 
 
 def _agreeing(limits: Limits | None, row: Row, *, rules: GateRules) -> Interval | None:
@@ -203,10 +208,7 @@ def _ruled_out_by(
     return "ends" if _cannot_fall_so_far(pairing, rules=rules) else None
 
 
-def _beyond_margin(pairing: Pairing, *, rules: GateRules) -> bool:
-    """Compare the difference with the margin where the test could not do so itself."""
-    if pairing.whole_units >= FEWEST_UNITS_FOR_T:
-        return True
+def _falls_beyond_margin(pairing: Pairing, *, rules: GateRules) -> bool:
     return pairing.difference + rules.margin < -pairing.zero
 
 

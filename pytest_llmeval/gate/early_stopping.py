@@ -213,8 +213,8 @@ def _courses_of(run: Run) -> Mapping[str, _Course]:
         whole[name] = min(missing, whole.get(name, math.inf))
         repeats[name] = max(case.repeats, repeats.get(name, 0))
     found = {}
-    for name, stop in run.looks.items():
-        planned = planned_looks(repeats[name])
+    for name in repeats.keys() & run.looks.keys():
+        planned, stop = planned_looks(repeats[name]), run.looks[name]
         if looks := tuple(one for one in planned if one <= min(stop, whole[name])):
             found[name] = _Course(planned, looks)
     return found

@@ -51,7 +51,7 @@ def session(baseline: Run, run: Run) -> Session:
     """
     repeats = run.cases[0].repeats
     planned, family = planned_looks(repeats), family_size(baseline, run, RULES)
-    seen: dict[Name, list[Pair]] = {}
+    seen: dict[Name, list[Pair]] = {}  # what each look examined
     stops: dict[str, int] = {}
     for at in planned:
         for name, tested in examined_after(baseline, run, RULES, repeats=at).items():
@@ -65,9 +65,15 @@ def session(baseline: Run, run: Run) -> Session:
     found = {
         name: looked(pairs, planned=planned, alpha=RULES.alpha) for name, pairs in seen.items()
     }
+    fell = {
+        name
+        for name, pairs in seen.items()
+        if pairs[-1].tested and pairs[-1].tested[0].difference < 0
+    }
+    red = _red({name: one.tails for name, one in found.items() if one})
     return Session(
         stops=stops,
-        red=_red({name: one.tails for name, one in found.items() if one}),
+        red=red & {name[0] for name in fell},
         red_without=_red({name: one[2].tails for name, one in last.items() if one}),
         repeats=repeats,
     )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.compare import compare, compare_halves, compare_together
 from pytest_llmeval.gate.results import FunctionComparison, Row, Verdict
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
@@ -169,6 +169,43 @@ def test_the_same_goes_for_an_improvement() -> None:
     early, late = (compared(baseline, looked_at(run, at, baseline=baseline)) for at in (2, REPEATS))
     assert early.verdict is late.verdict is Verdict.IMPROVED
     assert late.evidence.p_improved <= early.evidence.p_improved  # type: ignore[operator]
+
+
+def test_what_fell_at_first_and_rose_in_the_end_is_no_regression() -> None:
+    """Such as a function of which another metric went on; and the other way round."""
+    fell, rose = ["mmppp", "ppppp", "pmppp"], ["ppmmm", "mpmmm", "mpmmm"]
+    for before, after, verdict in (
+        ("ppppppppmm", fell, Verdict.REGRESSED),
+        ("mmmmmmmppp", rose, Verdict.IMPROVED),
+    ):
+        baseline, run = pair_of(before, after)
+        early, late = (
+            compared(baseline, looked_at(run, at, baseline=baseline)) for at in (2, REPEATS)
+        )
+        assert early.verdict is verdict
+        assert late.looks[0] == early.looks[0]
+        assert late.verdict is not verdict
+
+
+def test_cases_that_all_fell_alike_are_looked_at_too() -> None:
+    baseline, run = pair_of("pppppppppp", ["mmmmm"], size=20)
+    one = compared(baseline, looked_at(run, 2, baseline=baseline))
+    assert (one.effect.method, one.verdict) == ("same-shift", Verdict.REGRESSED)
+    assert one.looks[0].p == 0.5**20
+
+
+def test_cases_of_several_functions_are_compared_together_without_looks() -> None:
+    baseline, run = pair_of("ppppppppmm", MIXED)
+    ended = looked_at(run, 2, baseline=baseline)
+    ids = {case.id for case in run.cases}
+    (one,) = compare_together(baseline, ended, ids, "pass", GateRules()).functions
+    assert (one.looks, one.stopped_at) == ((), None)
+
+
+def test_the_halves_of_a_run_that_stopped_are_of_the_trials_that_it_has() -> None:
+    baseline, run = pair_of("ppppppppmm", MIXED)
+    (halves,) = compare_halves(looked_at(run, 4, baseline=baseline, end=5), alpha=0.05)
+    assert (halves.baseline_trials["scored"], halves.trials["scored"]) == (120, 120)
 
 
 def test_each_function_is_one_of_the_family_as_of_its_own_last_look() -> None:
