@@ -79,12 +79,14 @@ def _write_settings(here: Path) -> None:
     _, ini = root_and_ini(here)
     settings = None if ini is None else settings_of(ini)
     if ini is None or (settings is None and ini.parent != here):  # leave other projects alone
-        _write(here / "pytest.ini", f"[pytest]\npythonpath = {_FOLDER}\nllm_model = {_MODEL}\n")
+        text = f"[pytest]\npythonpath = {_FOLDER}\nllm_model = {_MODEL}\nllm_sequential = true\n"
+        _write(here / "pytest.ini", text)
         return
     folder = (here / _FOLDER).relative_to(ini.parent).as_posix()
     wanted = {"pythonpath": folder, "llm_model": _MODEL}
     if ini.suffix == ".toml":
         wanted = {"pythonpath": json.dumps([folder]), "llm_model": json.dumps(_MODEL)}
+    wanted["llm_sequential"] = "true"
     has = {name: _reaches(ini_words(name), folder) for name in ("pythonpath", "testpaths")}
     lines = [f"{name} = {value}" for name, value in wanted.items() if not has.get(name)]
     if settings is None and ini.name == "pyproject.toml":

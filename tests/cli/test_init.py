@@ -107,6 +107,7 @@ def test_a_pyproject_gets_a_table_at_its_end(repository: Project) -> None:
     written = tomllib.loads((repository.path / "pyproject.toml").read_text())
     assert written["project"] == {"name": "app"}
     assert written["tool"]["pytest"]["ini_options"]["llm_model"] == "function/example_model:answer"
+    assert written["tool"]["pytest"]["ini_options"]["llm_sequential"] is True
     assert "end of pyproject.toml" not in init().output
 
 
@@ -121,13 +122,14 @@ def test_the_lines_to_add_can_be_pasted_as_they_are(repository: Project, table: 
     lines = init().output.splitlines()
 
     at = lines.index(f"add to {Path('..', '..', 'pyproject.toml')}:")
-    assert lines[at + 3] == "  and services/shop/evals to its testpaths"
+    assert lines[at + 4] == "  and services/shop/evals to its testpaths"
     with pyproject.open("a") as file:
-        file.write("\n".join(line.strip() for line in lines[at + 1 : at + 3]))
+        file.write("\n".join(line.strip() for line in lines[at + 1 : at + 4]))
     table_of = tomllib.loads(pyproject.read_text())["tool"]["pytest"]
     known = table_of.get("ini_options", table_of)
     assert known["pythonpath"] == ["services/shop/evals"]
     assert known["llm_model"] == "function/example_model:answer"
+    assert known["llm_sequential"] is True
     assert (repository.path / GITHUB).is_file()
 
 
@@ -143,7 +145,7 @@ def test_paths_that_are_there_already_are_not_named(repository: Project, paths: 
 
     output = init().output
 
-    assert "add to tox.ini:\n  llm_model = function/example_model:answer\n" in output
+    assert "add to tox.ini:\n  llm_model = function/example_model:answer\n  llm_seq" in output
     assert "testpaths" not in output
 
 
@@ -168,7 +170,7 @@ def test_ends_of_lines_stay_as_they_are(repository: Project) -> None:
     init()
 
     content = (repository.path / "pyproject.toml").read_bytes()
-    assert content.count(b"\n") == content.count(b"\r\n") == 6
+    assert content.count(b"\n") == content.count(b"\r\n") == 7
 
 
 def test_a_file_where_the_folder_should_be_is_no_example(repository: Project) -> None:
