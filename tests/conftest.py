@@ -3,7 +3,6 @@ from __future__ import annotations
 import functools
 import gc
 import os
-import pkgutil
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-import pytest_llmeval
+from tests.imports import import_package
 from tests.platforms import obstacle
 from tests.project import Project, make_project, make_small_project
 from tests.warm_python import warm_python
@@ -80,8 +79,7 @@ def imported() -> None:
     """Import for good what each nested session would import again, which took most of its time."""
     for name in ONCE:
         import_module(name)
-    for module in pkgutil.walk_packages(pytest_llmeval.__path__, "pytest_llmeval."):
-        import_module(module.name)
+    import_package()
     for name in LATE:
         import_module(name)
 

@@ -1,4 +1,7 @@
-"""Imported by the process that sessions are forked off: it runs a session, for its imports."""
+"""Imported by the process that sessions are forked off: it imports what they import.
+
+It runs a session first, for what pytest imports, and as pytest rewrites the plugin.
+"""
 
 import gc
 import os
@@ -8,6 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+
+from tests.imports import import_package
 
 EVAL = """
 from pytest_llmeval import llm_eval
@@ -26,4 +31,5 @@ def run_a_session() -> None:
 
 
 run_a_session()
+import_package()
 gc.freeze()  # sessions look for garbage of their own alone
