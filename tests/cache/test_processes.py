@@ -233,7 +233,7 @@ def test_a_forked_child_leaves_the_connections_of_its_parent_alone(
         return reading[-1]
 
     monkeypatch.setattr(database, "open_cache", open_and_remember)
-    monkeypatch.setattr(database, "ReadConnections", read_and_remember)
+    monkeypatch.setattr(database.queries, "ReadConnections", read_and_remember)
     monkeypatch.setattr(database, "call_in_forked_children", in_child.append)
     replies = make_replies()
     paid = answered(replies, KEY, Slot(0, 0), says("Lima"))
