@@ -6,6 +6,7 @@ the place of one in each function.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +24,11 @@ from pytest_llmeval.reports.sentences import between, difference_interval, verb
 _CAUSES = ("model", *PARAMETERS)
 _OF_MODEL = {"served": "model", "fingerprint": "model"}  # facts that follow from another
 # what the request calls it where the difference of both runs tells it already
-_IN_REQUESTS = {"function": "model", "path": "model"} | dict.fromkeys(ROLES, "prompt")
+_IN_REQUESTS = {"function": "model", "path": "model", "topP": "top_p"} | dict.fromkeys(
+    ROLES, "prompt"
+)
+# what vendors put around settings
+_AROUND = frozenset(("params", "options", "generationConfig", "inferenceConfig", "toolConfig"))
 
 Functions = tuple[str, ...]
 
@@ -76,8 +81,9 @@ def _listed(values: Sequence[str], others: Sequence[str]) -> str:
 
 
 def _field(role: str) -> str:
-    """Name a part of a request, as ``differences`` name it: ``tools[0].name`` is of ``tools``."""
-    name = role.partition(".")[0].partition("[")[0]
+    """Name a part of a request, as ``differences`` do: ``params.tools[0].name`` is of ``tools``."""
+    names = re.findall(r"[^\W\d]\w*", role)
+    name = next((one for one in names if one not in _AROUND), role)
     return _IN_REQUESTS.get(name, name)
 
 

@@ -10,7 +10,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.common_causes import common_causes, other_differences
 from pytest_llmeval.reports.json_report import dumped
 from pytest_llmeval.reports.make_report import make_report
-from pytest_llmeval.reports.provenance import differences
+from pytest_llmeval.reports.provenance import Difference, differences
 from pytest_llmeval.reports.request_changes import told_changes
 from pytest_llmeval.reports.telling import lead
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -132,7 +132,13 @@ def changed(role: str, *functions: str, cases: int = 22) -> RequestChange:
 
 @pytest.mark.parametrize(
     ("role", "noun"),
-    [("tools[0].function.name", "tools"), ("system", "prompt"), ("max_tokens", "max_tokens")],
+    [
+        ("tools[0].function.name", "tools"),
+        ("params.tools[0].type", "tools"),
+        ("toolConfig.tools[0].toolSpec.name", "tools"),
+        ("system", "prompt"),
+        ("generationConfig.maxOutputTokens", "maxOutputTokens"),
+    ],
 )
 def test_a_part_of_the_requests_can_be_the_cause(role: str, noun: str) -> None:
     judgement = replace(regressed_everywhere(), request_changes=(changed(role, *EVERY),))
@@ -168,3 +174,13 @@ def test_two_changes_of_the_same_functions_are_one_cause() -> None:
     assert sentence(judgement).startswith(
         "openai/gpt-6-luna -> openai/gpt-6.1-terra, the tools changed in 3 functions"
     )
+
+
+@pytest.mark.parametrize("role", ["temperature", "params.temperature", "options.temperature"])
+def test_a_parameter_is_told_once_wherever_the_vendor_has_it(role: str) -> None:
+    judgement = replace(regressed_everywhere(), request_changes=(changed(role, *EVERY),))
+    differing = [Difference("temperature", ("0.7",), ("0.2",))]
+
+    (cause,) = common_causes(judgement, differing)
+
+    assert cause.sentence.startswith("temperature 0.7 -> 0.2 in 3 functions: over their 22 cases ")
