@@ -42,6 +42,8 @@ _USUALLY_LOWER = re.compile(
     r"hallucinations?)(?![a-z])"
 )
 
+# the first index of trials of older runs beside those of the newest run in one baseline
+POOLED = 10_000
 MOST_CRASHED_SOON = 0.2  # of the scored trials of a function that is a baseline
 MOST_ERRORED = 0.05  # of the trials that ran; a single one is never too many
 

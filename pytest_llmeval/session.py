@@ -13,14 +13,24 @@ from itertools import chain
 from pathlib import Path
 
 from pytest_llmeval.errors import BaselineNotFound, files_unknown, listed_names
+from pytest_llmeval.gate.between_runs import without_drift
 from pytest_llmeval.gate.results import MOST_NAMED, Fact, Why
 from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
-from pytest_llmeval.records import CaseResult, Run, Slowdown, distinct_names, first_failed
+from pytest_llmeval.records import (
+    POOLED,
+    CaseResult,
+    Run,
+    Slowdown,
+    bare,
+    distinct_names,
+    first_failed,
+)
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.pooled import further_trials, pooled
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
 from pytest_llmeval.runs.store import RunStore, tries_against
 from pytest_llmeval.settings import Settings
@@ -221,6 +231,9 @@ def planned_judgement(
     if baseline is not None:
         rules, loosened = stricter_rules(settings.gate, baseline.run.rules, typed=settings.typed)
         settings, notes = replace(settings, gate=rules), [*notes, *loosened]
+    if baseline is not None and baseline.older:
+        baseline, told = with_older_draws(baseline, most=settings.baseline_repeats)
+        notes += told
     recorded = baseline, anchor
     notes += idle_renames([one.run for one in recorded if one], settings.renamed)
     baseline, anchor = (one and under_new_names(one, settings.renamed) for one in recorded)
@@ -238,6 +251,27 @@ def planned_judgement(
         may_defer=may_defer,
         lost=frozenset(file for file in files if not (rootpath / file).exists()),
     )
+
+
+def with_older_draws(found: Baseline, *, most: int) -> tuple[Baseline, list[Fact]]:
+    """Count the draws of older runs beside those of the baseline.
+
+    Args:
+        found: with these runs.
+        most: draws of a case.
+
+    Returns:
+        The baseline, and what to tell of it.
+    """
+    further, drifted = without_drift(found.run, further_trials(found.run, found.older))
+    run = pooled(found.run, further, most=most)
+    counts = Counter(trial.case for trial in run.trials).values()
+    runs = {trial.index // POOLED for trial in run.trials}
+    notes = [Fact(Why.DRIFTED, (bare(name), p)) for name, p in drifted.items()]
+    if len(runs) > 1:
+        sizes = " to ".join(map(str, sorted({min(counts), max(counts)})))
+        notes.append(Fact(Why.POOLED, (found.reference, sizes, len(runs))))
+    return replace(found, run=run, older=()), notes
 
 
 def _found(

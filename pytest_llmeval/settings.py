@@ -530,6 +530,10 @@ class Settings:
     baseline_age: int = Option("llm_baseline_age", count, "7", ini="int").says(
         "after how many days a line says how old the baseline is (default: {default})"
     )
+    baseline_repeats: int = Option("llm_baseline_repeats", count, "20", ini="int").says(
+        "how many trials of a case the baseline has at most, with those of earlier runs of main "
+        "that asked the same; 0 for the newest run alone (default: {default})"
+    )
     fetch: bool | None = Option("--llm-fetch", boolean, ini="bool").says(
         "fetch history that this clone lacks for REF into the folder of the cache; the clone stays "
         "as it is (default: only in CI)"

@@ -26,7 +26,7 @@ from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.session_baseline import find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import BASELINE_OPTION, find_baseline
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run, read_run_header
 from pytest_llmeval.runs.run_lines import FULL_HASH
@@ -230,7 +230,8 @@ def _settings(run: Run, asked: Settings) -> Settings:
         for name, value in run.rules.items()
         if name in known
     }
-    own = arguments.ini_settings("baseline_age", "html_mb", "prices", "renamed", "show_texts")
+    names = ("baseline_age", "baseline_repeats", "html_mb", "prices", "renamed", "show_texts")
+    own = arguments.ini_settings(*names)
     return replace(asked, gate=GateRules(**rules), **own)
 
 
@@ -267,6 +268,7 @@ def _planned(
             excluding={run.id, *(shard.id for shard in shards)},
             age=settings.baseline_age,
             strict=settings.gate.strict,
+            pools=option == BASELINE_OPTION and settings.baseline_repeats > 0,
         )
 
     rootpath = (git.top or Path.cwd()) / run.root

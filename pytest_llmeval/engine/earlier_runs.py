@@ -17,7 +17,7 @@ from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.missed import missed_last
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.session_baseline import MakeRun, find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import BASELINE_OPTION, MakeRun, find_baseline
 from pytest_llmeval.runs.lookup.standing import draws_of_line, draws_of_run
 from pytest_llmeval.runs.own_repository import SECONDS, OwnRepository
 from pytest_llmeval.runs.sharing.shared_store import open_store
@@ -94,6 +94,7 @@ def baseline_of(
         strict=settings.gate.strict,
         make=make,
         makes_always=settings.on_missing == "rerun-always",
+        pools=option == BASELINE_OPTION and settings.baseline_repeats > 0,
     )
 
 

@@ -14,7 +14,7 @@ from typing import (
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.scoring import NO_TRIALS, PassHat, Scale, Scored, TrialCounts, pass_hat
 from pytest_llmeval.gate.units import draws_of
-from pytest_llmeval.records import Better, Call, distinct_names
+from pytest_llmeval.records import POOLED, Better, Call, distinct_names
 from pytest_llmeval.settings import AnyTest
 from pytest_llmeval.stats.sample import HITS
 
@@ -97,6 +97,8 @@ class Why(StrEnum):
     METRIC_STILL_GATED = "metric still gated"
     OTHER_DIRECTION = "another direction"
     TIED_OTHERWISE = "tied otherwise"
+    POOLED = "trials of older runs"
+    DRIFTED = "older runs that drifted"
     KNOWN_ENTRY = "an entry that the baseline had"
     FITS_EVERY_FUNCTION = "an entry for every function"
     FITS_EVERY_METRIC = "an entry for every metric"
@@ -184,7 +186,8 @@ class CaseComparison:
         if self.kind != "redrawn":
             return []
         drawn = draws_of(self.every_current.trials)
-        calls = (call for trial in self.every_baseline.trials for call in trial.calls)
+        trials = (trial for trial in self.every_baseline.trials if trial.index < POOLED)
+        calls = (call for trial in trials for call in trial.calls)
         return [call for call in calls if call.draw not in drawn and call.failure is None]
 
 

@@ -108,6 +108,9 @@ _SENTENCES: Mapping[Why, str] = {
     Why.ORDINARY_TESTS: "cases that made no call, opened no connection and missed in every trial "
     "alike: {} ({}). They fail as ordinary tests do: take their mark off, or see docs/clients.md "
     "for calls that are not seen",
+    Why.POOLED: "{}: {} trials a case from {} runs",
+    Why.DRIFTED: "{}: older runs are left out of the baseline, as they differ from the newest one "
+    "by more than chance (p {:.1g})",
     Why.NOT_ANCHORED: "no anchor: {}",
     Why.NOT_SAVED: "this run could not be recorded: {}",
     Why.NOTHING_RAN: "nothing was compared: no eval case finished in this session",

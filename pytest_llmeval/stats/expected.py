@@ -136,6 +136,32 @@ def drift_p(scores: Sequence[Sequence[float]]) -> float | None:
     return chi_square_tail(dof, dof * _variance(_means_of_repeats(scores)) / explained)
 
 
+def shift_p(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> float | None:
+    """Return the chance that two runs of a steady provider differ as much in their means.
+
+    The same check as ``drift_p``, of two runs and not of repeats, which may be unlike in number.
+
+    Args:
+        one: scores of each case in a run, at least one case with at least one score each.
+        other: of the same cases in another run, likewise.
+
+    Returns:
+        The p-value, in [0, 1], 0 where nothing varies but the means; None where nothing varies at
+        all, or where no case has two scores in a run.
+    """
+    parts, dofs = [], 0
+    for sample, another in zip(one, other, strict=True):
+        dof = len(sample) + len(another) - 2
+        spread = sum(_variance(each) * (len(each) - 1) for each in (sample, another) if each[1:])
+        parts.append(spread / max(1, dof) * (1 / len(sample) + 1 / len(another)))
+        dofs += dof
+    error, zero = math.sqrt(math.fsum(parts)), negligible(chain.from_iterable((*one, *other)))
+    shift = math.fsum(map(_mean, one)) - math.fsum(map(_mean, other))
+    if not dofs or max(error, abs(shift)) <= zero:
+        return None
+    return chi_square_tail(1, (shift / error) ** 2) if error > zero else 0.0
+
+
 def _means_of_repeats(scores: Sequence[Sequence[float]]) -> list[float]:
     return list(map(_mean, zip(*scores, strict=True)))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from pytest_llmeval.stats.expected import (
     ExpectedMean,
@@ -13,6 +14,7 @@ from pytest_llmeval.stats.expected import (
     pooled_prediction,
     repeat_prediction,
     repeats_for_width,
+    shift_p,
 )
 
 quick = settings(max_examples=40)
@@ -148,3 +150,26 @@ def test_looking_until_it_is_narrow_keeps_the_coverage(cases: int, width: float)
         low, high = found.interval
         covered += low <= scores[:, most : most + repeats].mean() <= high
     assert covered / 200 > 0.91
+
+
+def test_two_runs_that_differ_by_chance_are_called_shifted_as_rarely_as_the_level_says() -> None:
+    random, told = np.random.default_rng(6), 0
+    rates = random.choice([0.15, 0.5, 0.9], size=(40, 1))
+    for _ in range(400):
+        one, other = ((random.random((40, n)) < rates).astype(float).tolist() for n in (5, 3))
+        p = shift_p(one, other)
+        told += p is not None and p < 0.05
+    assert 8 <= told <= 34
+
+
+def test_a_shift_is_seen_and_its_p_is_that_of_a_z_test() -> None:
+    one, other = [[1.0, 0.0, 1.0], [1.0, 1.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]
+    variances = [(2 / 3 + 0.0) / 3, (2 / 3 + 0.5) / 3]
+    z = (2 / 3 + 2 / 3 - 0.5) / math.sqrt(sum(v * (1 / 3 + 1 / 2) for v in variances))
+    assert shift_p(one, other) == pytest.approx(2 * stats.norm.sf(z))
+
+
+def test_where_nothing_varies_but_the_means_there_is_no_chance() -> None:
+    assert shift_p([[1.0, 1.0]], [[0.0]]) == 0.0
+    assert shift_p([[1.0, 1.0]], [[1.0]]) is None
+    assert shift_p([[1.0], [0.0]], [[0.0], [0.0]]) is None

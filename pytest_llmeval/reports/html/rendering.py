@@ -44,6 +44,7 @@ from pytest_llmeval.reports.telling import (
     title,
 )
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
+from pytest_llmeval.runs.pooled import own_trials
 from pytest_llmeval.runs.store import RunStore
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def means_around(judgement: Judgement) -> History:
     settings, run = judgement.settings, judgement.run
     if run is None or not (judgement.descriptions or judgement.comparison):
         return {}
-    baseline = judgement.baseline.run if judgement.baseline else None
+    baseline = own_trials(judgement.baseline.run) if judgement.baseline else None
     besides = [each for each in (baseline, run) if each and each.trials]
     branch = baseline.ref if baseline else run.ref
     store = RunStore(settings.directory)

@@ -55,6 +55,7 @@ class Baseline:
         differing_files: how many are not the same in both; None where git cannot tell.
         notes: sentences to print before anything is paid for.
         chosen: see ``WantedCommit``.
+        older: runs whose draws may be counted beside those of ``run``, newest first.
     """
 
     run: Run
@@ -67,6 +68,7 @@ class Baseline:
     differing_files: int | None = None
     notes: tuple[str, ...] = ()
     chosen: str = ""
+    older: tuple[Run, ...] = ()
 
     @property
     def is_table(self) -> bool:

@@ -13,6 +13,7 @@ from pytest_llmeval.records import Outcome, bare_run, too_many_errored
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
 from pytest_llmeval.runs.lookup.history import is_certain
+from pytest_llmeval.runs.lookup.older_runs import older_runs
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step
 from pytest_llmeval.runs.lookup.refusals import Refusals
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
@@ -39,6 +40,7 @@ def find_baseline(
     strict: bool = False,
     make: MakeRun | None = None,
     makes_always: bool = False,
+    pools: bool = False,
 ) -> Baseline:
     """Find and read the run that a session is to be compared with.
 
@@ -56,6 +58,7 @@ def find_baseline(
         strict: no run of a commit with other files will do.
         make: makes the run of a commit that has none; without it an older run may do.
         makes_always: a run is made for a commit that has one, too.
+        pools: find the older runs, too, whose draws may be counted beside those of a stored run.
 
     Raises:
         BaselineError: no run will do, the one that was named is damaged or of other tests, the
@@ -73,6 +76,8 @@ def find_baseline(
     refuse = Refusals(reference, option, refs, search)
     found = _Lookup(refuse, make, age, strict, makes_always).find()
     known = {*found.notes, *search.passed_over}
+    if pools and found.wanted and found.how != "rerun":
+        found = replace(found, older=older_runs(found.run, refs))
     unsaid = (complaint for complaint in refs.store.complaints if complaint not in known)
     return replace(found, notes=(*found.notes, *unsaid))
 

@@ -9,6 +9,7 @@ from pytest_llmeval.records import Run, only_functions
 from pytest_llmeval.runs.lookup.best_run import best_first, unfitness
 from pytest_llmeval.runs.lookup.refs import Refs
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit
+from pytest_llmeval.runs.pooled import own_trials
 from pytest_llmeval.runs.store import RunStore, StoredRun
 
 
@@ -76,5 +77,6 @@ def draws_of_line(refs: Refs, *, root: str) -> frozenset[str]:
 
 
 def draws_of_run(run: Run) -> frozenset[str]:
-    """Collect the draws that a run names."""
-    return frozenset(call.draw for trial in run.trials for call in trial.calls if call.draw)
+    """Collect the draws that a run names, without those of older runs beside it."""
+    own = own_trials(run).trials
+    return frozenset(call.draw for trial in own for call in trial.calls if call.draw)
