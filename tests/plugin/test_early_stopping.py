@@ -233,7 +233,7 @@ def test_a_session_that_was_interrupted_in_a_round_goes_on_from_there(
 
     stopped, calls = last_run(project), asked(project)
     assert (stopped.looks, stopped.complete) == ({IT: 5}, False)
-    assert {trial.index for trial in stopped.trials} == {0, 1, 2}
+    assert {0, 1} <= {trial.index for trial in stopped.trials} <= {0, 1, 2}
 
     (project.path / "conftest.py").unlink()
     project.run("-q", *GATED)

@@ -69,3 +69,9 @@ def test_durations_are_no_more_exact_than_an_estimate(seconds: float, shown: str
     line = progress_line(Progress(done=0, total=9, seconds_left=seconds), width=120)
 
     assert f" · about {shown} left · " in line
+
+
+def test_a_session_that_may_stop_early_runs_at_most_so_many_trials() -> None:
+    progress = Progress(done=1, total=60, may_stop=True)
+
+    assert progress_line(progress, width=120).startswith("llm evals: 1/at most 60 trials · ")

@@ -107,8 +107,8 @@ class Rounds:
 
     def leave(self, case: CaseTrials) -> None:
         """Go on without a case that its turn has passed over."""
-        self._cases.remove(case)
         self.give_up(_PASSED_OVER)
+        self._cases.remove(case)
 
     def give_up(self, reason: str = _STUCK) -> None:
         """Let all trials run that are left, and take no more looks."""
