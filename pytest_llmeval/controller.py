@@ -18,8 +18,11 @@ from pytest_llmeval.engine.gate_reports import report_failures
 from pytest_llmeval.engine.run_header import Choice, untracked
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.eval_process import EvalProcess
-from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.gate.confirmation import confirm
+from pytest_llmeval.gate.results import Comparison
+from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.judging import EarlyJudge
+from pytest_llmeval.models.limits.journal import Journal
 from pytest_llmeval.pytest_options import PARSER, ci_of, environ_of
 from pytest_llmeval.records import CaseResult, Run
 from pytest_llmeval.refusal import ENDED_BY_PYTEST, report_refusal, usage_error
@@ -30,6 +33,7 @@ from pytest_llmeval.reports.report import Report
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.reports.terminal.section import (
+    asks_again,
     begins,
     ended,
     header,
@@ -44,7 +48,7 @@ from pytest_llmeval.session import EvalSession, planned_judgement
 from pytest_llmeval.settings import RERUNS, Settings
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.rerun.base_run import BaseRun
+    from pytest_llmeval.engine.rerun.base_run import BaseRun, Rerun
     from pytest_llmeval.engine.rerun.child import Brief
 
 # Else workers may have more to send, and reports of other plugins say that the session was stopped.
@@ -74,6 +78,9 @@ class Controller(EvalProcess):
         self._report: Report | None = None  # on the judgement
         self._refusal = ""  # why a session that was begun ends with 4
         self._session: EvalSession | None = None
+        if settings.confirm:  # whose calls count under the caps of this session
+            config.add_cleanup(Journal(settings.directory, settings.session).remove)
+        self._was_interrupted = False  # while both sides were asked again
         self._problems: list[str] = []
         self._summary_problems: list[str] = []  # nobody asked for it, so they fail nothing
         self._annotations: list[str] = []
@@ -95,10 +102,7 @@ class Controller(EvalProcess):
 
     def _make_run(self, commit: str) -> FoundRun | None:
         """Run the evals of a commit now; None if the commit has none of the chosen evals."""
-        from pytest_llmeval.engine.rerun.base_run import Rerun  # for a run that is missing
-
-        config, parser = self._config, self._config.stash.get(PARSER, None)
-        rerun = Rerun(config, self._settings, parser, environ_of(config))
+        rerun = self._rerun()
         print(begins(commit), flush=True)
         self._made = made = rerun.run(commit)
         print(ended(commit, made.found), flush=True)
@@ -108,6 +112,12 @@ class Controller(EvalProcess):
             dropped=made.dropped, dependencies=made.dependencies, submodules=made.submodules
         )
         return replace(made.found, notes=tuple(notes))
+
+    def _rerun(self) -> Rerun:
+        from pytest_llmeval.engine.rerun.base_run import Rerun  # few sessions come here
+
+        config = self._config
+        return Rerun(config, self._settings, config.stash.get(PARSER, None), environ_of(config))
 
     def earlier_runs(self) -> list[tuple[Run, Path]]:
         """List the baseline and the anchor, and their files."""
@@ -211,12 +221,51 @@ class Controller(EvalProcess):
         notes += ignored_note(self._made.ignored()) if self._made is not None else ()
         self._session.saw_collection_error = self.saw_collection_error
         is_green = session.exitstatus == pytest.ExitCode.OK
-        self._judgement = self._session.judge(seconds=seconds, ended=is_green, notes=notes)
+        confirm = self._confirmed if settings.confirm and self._brief is None else None
+        self._judgement = self._session.judge(
+            seconds=seconds, ended=is_green, notes=notes, confirm=confirm
+        )
+        if self._was_interrupted:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
         self._report = report = make_report(self._judgement)
         self._problems = for_others.write_reports(report, self._settings.reports, self._judgement)
         if self._brief is None:
             self._summary_problems = for_others.append_summary(report, environ_of(self._config))
         return self._judgement
+
+    def _confirmed(
+        self, planned: Judgement, baseline: Run, run: Run, found: Comparison
+    ) -> Comparison:
+        """Ask both sides again where something seems to have fallen."""
+        from pytest_llmeval.engine.rerun.asking_again import AskingAgain  # few sessions come here
+
+        assert planned.baseline is not None  # noqa: S101 - the run was compared with it
+        reference = planned.baseline.reference
+        old = planned.recorded[0]
+        pairs = zip(planned.baseline.run.cases, old.run.cases if old else (), strict=False)
+
+        def tell(cases: int, repeats: int) -> None:
+            print(f"\n{asks_again(reference, cases, repeats)}", flush=True)
+
+        with AskingAgain(
+            self._settings,
+            baseline=baseline,
+            run=run,
+            names={new.id: recorded.id for new, recorded in pairs},
+            rerun=self._rerun,
+            tell=tell,
+        ) as draw:
+            found = confirm(
+                baseline,
+                run,
+                found,
+                planned.settings.gate,
+                draw,
+                reference=reference,
+                cost_of=pricing(self._settings.prices),
+            )
+            self._was_interrupted = draw.was_interrupted
+        return found
 
     def _untracked(self) -> tuple[str, ...]:
         return (*untracked(self._config, self._reports.files()), *self._foreign())

@@ -95,7 +95,7 @@ class EvalProcess:
                     deselected=deselected,
                     typed=self._typed(),
                     job=ci_of(self._config).job,
-                    made=None if self._brief is None else "rerun",
+                    made=None if self._brief is None else self._brief.made,
                 )
                 self._begin(session, items, choice)
         except SettingsError as exc:
@@ -212,7 +212,7 @@ class EvalProcess:
 
     def _foreign(self) -> tuple[str, ...]:
         """Name files of another working tree, by which a run is not of its commit."""
-        if self._brief is None:
+        if self._brief is None or self._brief.is_here:
             return ()
         from pytest_llmeval.engine.rerun.child import foreign_files  # it imports ssl
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -43,15 +43,26 @@ _ALL_EXCERPTS = 200
 _LOOKED_FOR = 100  # draws of a function
 
 
-def judged(planned: Judgement, run: Run, *, not_run: Mapping[str, int] | None = None) -> Judgement:
+# Has a comparison of a baseline and a run looked at again, where something seems to have fallen.
+Confirm = Callable[[Judgement, Run, Run, Comparison], Comparison]
+
+
+def judged(
+    planned: Judgement,
+    run: Run,
+    *,
+    not_run: Mapping[str, int] | None = None,
+    confirm: Confirm | None = None,
+) -> Judgement:
     """Judge a run.
 
     Args:
         planned: the facts from before the run: the settings, the baseline, the anchor.
         run: that ended.
         not_run: how many cases of a function have no trial, where all should; such a run fails.
+        confirm: has a fall looked at again; None where the first look is the last one.
     """
-    judging = _Judging(planned, run)
+    judging = _Judging(planned, run, confirm)
     why = None
     try:
         why = judging.judge()
@@ -97,14 +108,22 @@ class EarlyJudge:
             repeats: the planned looks up to this one.
         """
         judging = _Judging(self._planned, replace(self._opening, trials=run.trials))
-        function, cost_of = {run.cases[0].function}, pricing(self._planned.settings.prices)
+        settings, function = self._planned.settings, {run.cases[0].function}
+        cost_of = pricing(settings.prices)
         found = []
         for other in judging.others:
             sides = (only_functions(side, function) for side in judging.sides(other))
             before, answered = (measured(side, cost_of=cost_of) for side in sides)
             family = self._families[other.id]
             found += [
-                is_settled(before, answered, self._rules, repeats=repeats, family=family)
+                is_settled(
+                    before,
+                    answered,
+                    self._rules,
+                    repeats=repeats,
+                    family=family,
+                    only_calm=settings.confirm,  # a second look is of as many trials at any rate
+                )
                 for _ in before.cases[:1]
             ]
         return bool(found) and all(found)
@@ -134,7 +153,8 @@ def early_judge(settings: Settings, opening: Run, paths: Iterable[Path]) -> Earl
 class _Judging:
     """The judgement on a run, as far as it is found, step by step."""
 
-    def __init__(self, planned: Judgement, run: Run) -> None:
+    def __init__(self, planned: Judgement, run: Run, confirm: Confirm | None = None) -> None:
+        self._confirm = confirm
         self.found = replace(planned, run=run)
         self._run, self._settings = run, planned.settings
         if self._settings.renamed and any(planned.recorded):
@@ -201,7 +221,7 @@ class _Judging:
         before, answered = self.sides(baseline)
         if self.found.keyless and not (before.cases or answered.cases):
             return None
-        return compare(
+        found = compare(
             before,
             answered,
             self._settings.gate,
@@ -210,6 +230,9 @@ class _Judging:
             lost=self.found.lost,
             main=main,
         )
+        if self._confirm is None or main is not None:
+            return found
+        return self._confirm(self.found, before, answered, found)
 
     def sides(self, other: Run) -> tuple[Run, Run]:
         """Return another run and this one without the cases that lack a key."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -71,7 +72,8 @@ def _watch_files(config: pytest.Config) -> None:
     from pytest_llmeval.engine.rerun.preparation import run_setup
 
     opened_files(config)
-    if is_base:
+    brief = _read_brief(config)
+    if brief is not None and not brief.is_here:
         try:
             run_setup(config)
         except BaselineError as exc:
@@ -95,6 +97,8 @@ def pytest_configure(config: pytest.Config) -> None:
         settings = pytest_options.read_settings(
             config, baseline_of=None if brief is None else brief.session
         )
+        if brief is not None:
+            settings = replace(settings, first_trial=brief.first, confirmation=brief.confirmation)
         config.stash[pytest_options.SETTINGS] = settings
         hooks = SessionHooks(config, settings, brief)
         if settings.intercept:

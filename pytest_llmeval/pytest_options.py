@@ -55,7 +55,7 @@ _QUESTIONS = {
     "help": ("--help", "-h"),
 }
 # Options of a session that is compared with an earlier run, by their fields.
-_OF_COMPARISONS = ("baseline", "anchor", "on_missing", "reports", "store")
+_OF_COMPARISONS = ("baseline", "anchor", "confirm", "on_missing", "reports", "store")
 _UNKNOWN_KEY = re.compile(r"Unknown config option: (llm_\w+)")
 _QUOTED = re.compile(r"'([^']*)'$")  # what pytest could not read ends its message
 

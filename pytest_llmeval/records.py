@@ -44,6 +44,7 @@ _USUALLY_LOWER = re.compile(
 
 # the first index of trials of older runs beside those of the newest run in one baseline
 POOLED = 10_000
+RERUN, CONFIRM = "rerun", "confirm"  # why a run was made for the comparison of another session
 MOST_CRASHED_SOON = 0.2  # of the scored trials of a function that is a baseline
 MOST_ERRORED = 0.05  # of the trials that ran; a single one is never too many
 
@@ -446,8 +447,9 @@ class Run:
             of the function and the name of the fixture; likewise.
         places: where each test function stands, ``path:line`` relative to rootpath, by its node id
             without brackets; empty if that was not noted.
-        made: ``rerun`` where a session of another commit made it for its own comparison; None
-            for a run of its own.
+        made: ``rerun`` where a session of another commit made it for its own comparison,
+            ``confirm`` for fresh trials by which a fall was looked at again; None for a run of
+            its own.
         compared_with: id of the baseline that the session had; None without one.
         typed_model: the model that was typed for this session alone (``--llm-model``).
         typed: the typed part of the selection, ``--lf`` and ``--stepwise`` too, as a person chose

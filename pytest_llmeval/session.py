@@ -18,12 +18,13 @@ from pytest_llmeval.gate.results import MOST_NAMED, Fact, Why
 from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.judging import judged
+from pytest_llmeval.judging import Confirm, judged
 from pytest_llmeval.records import (
     POOLED,
     CaseResult,
     Run,
     Slowdown,
+    Trial,
     bare,
     distinct_names,
     first_failed,
@@ -112,13 +113,21 @@ class EvalSession:
         if run is not None:
             self._store.save(run)
 
-    def judge(self, *, seconds: float, ended: bool = False, notes: Iterable[str] = ()) -> Judgement:
+    def judge(
+        self,
+        *,
+        seconds: float,
+        ended: bool = False,
+        notes: Iterable[str] = (),
+        confirm: Confirm | None = None,
+    ) -> Judgement:
         """Record the run, then compare it, so that no later failure can lose it.
 
         Args:
             seconds: wall time of the session so far.
             ended: pytest came to the end without a failure, so every case must have run.
             notes: further sentences for the section.
+            confirm: has a fall looked at again, see ``judging.judged``.
         """
         run = self._run()
         path, unsaved = None, None
@@ -143,7 +152,8 @@ class EvalSession:
         if run is None:
             nothing = Fact(Why.NOTHING_RAN) if planned.baseline is not None else None
             return replace(planned, could_not_judge=nothing)
-        return judged(planned, run, not_run=cases_not_run(run) if ended else None)
+        not_run = cases_not_run(run) if ended else None
+        return judged(planned, run, not_run=not_run, confirm=confirm)
 
     def _tries(self, run: Run | None) -> int:
         """Count the tries against this baseline, if this run is one."""
@@ -195,8 +205,13 @@ class EvalSession:
             collected=None if self.saw_collection_error else opening.collected,
             compared_with=self._baseline_id(),
             looks=looks,
-            trials=tuple(chain.from_iterable(trials)),
+            trials=self._numbered(chain.from_iterable(trials)),
         )
+
+    def _numbered(self, trials: Iterable[Trial]) -> tuple[Trial, ...]:
+        """Return trials with the indices of their draws."""
+        first = self.planned.settings.first_trial
+        return tuple(replace(one, index=first + one.index) if first else one for one in trials)
 
     def _baseline_id(self) -> str | None:
         """Return the id of the run that this one is compared with, if it was recorded."""

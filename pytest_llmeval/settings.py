@@ -478,7 +478,11 @@ class Settings:
     Attributes:
         session: id that all processes of the session share.
         typed: names of the options, those of the gate too, that were typed on the command line.
-        makes_baseline: the run is the baseline of another session, whose id this one has.
+        makes_baseline: the run is made for the comparison of another session, whose id this one
+            has.
+        first_trial: index of the first trial by which draws are numbered.
+        confirmation: name of the confirmation that the run is for, whose draws it replays; "" for
+            none.
         repeats: from the command line, None if not given there.
         default_repeats: for cases whose marker names no number.
         directory: where cache and runs live, absolute.
@@ -496,11 +500,17 @@ class Settings:
     session: str
     typed: frozenset[str] = frozenset()
     makes_baseline: bool = False
+    first_trial: int = 0
+    confirmation: str = ""
     toml: bool = False
     baseline: str | None = Option("--llm-baseline=REF", not_blank).says(
         "compare with the run of REF, and fail if a function got worse: a branch, tag or commit, "
         "a run id, a run file (./FILE), 'last', or 'auto' for the branch that you will merge into, "
         "else origin's default branch"
+    )
+    confirm: bool = Option("--llm-confirm", boolean, default=False, ini="bool").says(
+        "before a fall turns the build red, ask its cases again, in a worktree of REF's commit and "
+        "here: a fall that is not there again does not fail the build"
     )
     anchor: str | None = Option("--llm-anchor=REF", not_blank).says(
         "compare with a second, older run, too, such as the last release's, so that many small "
@@ -692,7 +702,8 @@ GROUPS = {
         "llm_accept", "llm_accept_gone", "llm_renamed", "llm_max_gone", "llm_edited",
     ),
     "CI and teams": (
-        "llm_store", "llm_fetch", "llm_keyless", "llm_anchor", "llm_strict", "llm_show_texts",
+        "llm_confirm", "llm_store", "llm_fetch", "llm_keyless", "llm_anchor", "llm_strict",
+        "llm_show_texts",
     ),
     "Statistics": (
         "llm_target", "llm_alpha", "llm_margin", "llm_sequential", "llm_test", "llm_multiplicity",

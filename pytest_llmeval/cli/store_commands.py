@@ -11,6 +11,7 @@ import click
 from pytest_llmeval.cli.arguments import Home, existing_path, home_option, run_files, store_option
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError, without_user
+from pytest_llmeval.records import CONFIRM
 from pytest_llmeval.runs.ci import CiFacts, read_ci
 from pytest_llmeval.runs.git import GitState, short_hash
 from pytest_llmeval.runs.lookup.for_commands import commits_meant
@@ -50,15 +51,21 @@ def push_command(
         where = " or ".join(map(str, places or own))
         raise SettingsError(f"no run of {short_hash(git.commit or '')} lies in {where}")
     named = without_user(named)
-    sent = [_send(path, refs, git=git, ci=ci, named=named) for path in paths]
+    told = (_send(path, refs, git=git, ci=ci, named=named) for path in paths)
+    sent = [one for one in told if one is not None]
     if not any(sent) or (places and not all(sent)):
         raise SystemExit(1)
 
 
-def _send(path: Path, refs: RefStore, *, git: GitState, ci: CiFacts, named: str) -> bool:
-    """Send a run file, or say why not; tell whether it is in the store now."""
+def _send(path: Path, refs: RefStore, *, git: GitState, ci: CiFacts, named: str) -> bool | None:
+    """Send a run file, or say why not; tell whether it is in the store now.
+
+    None for one that a session made beside its own run, to confirm a fall: it stays without a word.
+    """
     try:
         header = read_run_header(path)
+        if header.run.made == CONFIRM:
+            return None
         why = refusal(header, git=git, ci=ci)
         if why:
             warn([f"run {header.run.id} is not sent: {why}. It stays in {path}"])

@@ -86,6 +86,7 @@ class Eval:
     Attributes:
         is_gated: the session is to be held against another run, or makes it.
         fails_on_miss: it fails as soon as one trial does not pass.
+        first: what is added to the index of a trial for the slots of its calls.
         must_replay: it proves nothing without a call that was seen, as only replays are wanted.
     """
 
@@ -97,6 +98,7 @@ class Eval:
     is_gated: bool = False
     fails_on_miss: bool = False
     must_replay: bool = False
+    first: int = 0
 
 
 def is_eval(item: pytest.Item) -> bool:
@@ -229,4 +231,5 @@ def _eval_of(item: pytest.Function, arguments: Mapping[str, object], settings: S
         must_replay=intercept and settings.cache == "replay",
         is_gated=is_to_be_gated(settings) or settings.makes_baseline,
         fails_on_miss=settings.fail_on_miss,
+        first=settings.first_trial,
     )

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.records import Case, CiJob, Run, paths_of
+from pytest_llmeval.records import CONFIRM, Case, CiJob, Run, paths_of
 from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown_files
 from pytest_llmeval.runs.run_lines import collected_cases
 from pytest_llmeval.runs.store import new_run_id
@@ -87,7 +87,7 @@ def open_run(
         root=relative_root(config.rootpath, top=git.top),
         versions=_versions(),
         selection=chosen,
-        complete=not (any(_by_last(config.option)) or ids or dropped),
+        complete=not (any(_by_last(config.option)) or ids or dropped or choice.made == CONFIRM),
         partial=tuple(sorted(_in_part(config, cases, choice=choice, dropped=dropped))),
         cases=tuple(cases),
         trials=(),

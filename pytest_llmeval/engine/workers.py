@@ -91,7 +91,14 @@ class ReportHooks:
         journal = self._journal()
         if journal is not None:
             is_base = self._settings.makes_baseline
-            note_end(journal, process_name(node.gateway.id, makes_baseline=is_base))
+            note_end(
+                journal,
+                process_name(
+                    node.gateway.id,
+                    makes_baseline=is_base,
+                    confirmation=self._settings.confirmation,
+                ),
+            )
 
     def pytest_unconfigure(self) -> None:
         """Remove the file by which workers share the caps."""

@@ -246,7 +246,7 @@ class _Looking:
         base, here = self._fresh
         fresh_base = _with(self._baseline, base, instead=True)
         tested = self._tested(fresh_base, _with(self._run, here, instead=False), name)
-        of_base = self._tested(self._baseline, fresh_base, name)
+        of_base = self._tested(_without(self._baseline, base), fresh_base, name)
         if tested is None:
             return None
         pairing, _, found = tested
@@ -296,6 +296,13 @@ def _with(run: Run, fresh: Sequence[Trial], *, instead: bool) -> Run:
 
 def _margin(one: FunctionComparison, rules: GateRules) -> float:
     return math.log1p(rules.margin) if one.scale == "log" else rules.margin
+
+
+def _without(baseline: Run, fresh: Sequence[Trial]) -> Run:
+    """Return a baseline without the fresh trials, which may have joined it since."""
+    known = {call.draw for trial in fresh for call in trial.calls if call.draw}
+    kept = (one for one in baseline.trials if known.isdisjoint(call.draw for call in one.calls))
+    return replace(baseline, trials=tuple(kept))
 
 
 def _regressed(one: FunctionComparison, rules: GateRules) -> FunctionComparison:

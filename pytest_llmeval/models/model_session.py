@@ -66,7 +66,7 @@ class ModelSession:
         self.replies = Replies(
             settings.directory,
             mode=settings.cache,
-            session=settings.session,
+            session=settings.confirmation or settings.session,
             warn=self.notes.append,
             patience=settings.timeout,
         )
@@ -236,14 +236,18 @@ def _services(settings: Settings, processes: int, worker: str, clock: PaceClock)
     # A worker goes by its name, not by its number: the only one may be killed, and another
     # take its place.
     journal = Journal(directory, session)
-    # The caps hold for this run and that of a baseline which was made for it.
-    is_shared = bool(worker) or settings.makes_baseline or journal.exists
+    # The caps hold for this run and those that are made for its comparison.
+    is_shared = bool(worker) or settings.makes_baseline or settings.confirm or journal.exists
     budget = Budget(
         max_calls=settings.max_calls,
         max_cost=settings.max_cost,
         prices=Prices(settings.prices, at_least_listed="max_cost" in settings.typed),
         journal=journal if is_shared else None,
-        process=process_name(worker, makes_baseline=settings.makes_baseline),
+        process=process_name(
+            worker,
+            makes_baseline=settings.makes_baseline,
+            confirmation=settings.confirmation,
+        ),
     )
     return Services(
         throttle=throttle,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from pytest_llmeval.errors import Lost, listed_names
+from pytest_llmeval.gate.confirmation import FIRST, MORE
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Call, Case, Outcome, Run, Usage, bare
 from pytest_llmeval.reports.formats import counted, dollars
@@ -128,6 +129,7 @@ def forecast(
     if settings.cache != "replay":  # that asks for nothing
         lines += [_calls_line(opening, source, settings), _cost_line(opening, source, settings)]
         baseline = source if is_baseline else None
+        lines.append(_note_on_confirming(opening, baseline, settings))
         lines.append(_note_on_few_trials(opening, baseline, alpha=settings.gate.alpha))
     return [printable(f"llm evals: {line}") for line in lines if line]
 
@@ -137,16 +139,30 @@ def _calls_line(opening: Run, source: Run | None, settings: Settings) -> str:
         trials = sum(case.repeats for case in opening.cases)
         begin = f"{counted(trials, 'trial')} of {counted(len(opening.cases), 'case')}"
         return f"{begin} ask {settings.model}" if settings.model else f"{begin} begin"
-    asked = _asked(opening, source, settings)
-    most: dict[str, int] = {}
-    for trial in source.trials:
-        most[trial.case] = max(most.get(trial.case, 0), len(trial.calls))
+    asked, most = _asked(opening, source, settings), _most_calls(source)
     calls = sum(case.repeats * most.get(case.id, 1) for case in opening.cases)
     if not calls:
         return f"calls{asked}: not known: the last run saw no call"
     unseen = sum(not most.get(case.id, 1) for case in opening.cases)
     more = f", and not known for {counted(unseen, 'case')} of which it saw none" if unseen else ""
     return f"up to {counted(calls, 'call')}{asked}{more}"
+
+
+def _most_calls(source: Run) -> dict[str, int]:
+    """Count the calls of a trial of each case, at most."""
+    most: dict[str, int] = {}
+    for trial in source.trials:
+        most[trial.case] = max(most.get(trial.case, 0), len(trial.calls))
+    return most
+
+
+def _note_on_confirming(opening: Run, baseline: Run | None, settings: Settings) -> str:
+    """Say how many calls it may take to look at falls again."""
+    if baseline is None or not settings.confirm:
+        return ""
+    most = _most_calls(baseline)
+    calls = 2 * (FIRST + MORE) * sum(most.get(case.id, 0) for case in opening.cases)
+    return f"up to {counted(calls, 'call')} more, to confirm a fall of all cases"
 
 
 def _asked(opening: Run, source: Run, settings: Settings) -> str:

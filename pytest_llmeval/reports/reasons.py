@@ -54,7 +54,7 @@ _SENTENCES: Mapping[Why, str] = {
     Why.TRIALS_SKIPPED: "{} of {} trials of the common cases are skipped here and {} in the "
     "baseline, over 5 % more: what is skipped is not judged, so let such trials fail, or skip the "
     "whole case",
-    Why.ERRORED_AGAIN: "{} of {} trials of {} that were asked again have no score, more than 5 %{}",
+    Why.ERRORED_AGAIN: "{} of {} trials that were asked again ({}) have no score, more than 5 %{}",
     Why.NOT_ASKED_AGAIN: "{}",
     Why.NOT_COMPARED_AGAIN: "what was asked again cannot be compared",
     Why.DOES_NOT_FIT: "the test {} does not fit: {}",

@@ -103,7 +103,9 @@ def _confirmed(found: Confirmation | None) -> str:
 
 
 def _asked_again(found: Confirmation) -> str:
-    before, here = (digits(mean) for mean in (found.baseline_mean, found.mean) if mean is not None)
+    before, here = (
+        decimals(mean) for mean in (found.baseline_mean, found.mean) if mean is not None
+    )
     return f"{found.reference}, asked again just now, scored {before}; this branch {here}"
 
 

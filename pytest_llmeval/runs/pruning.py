@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pytest_llmeval.records import CONFIRM
 from pytest_llmeval.runs.store import StoredRun
 
 
@@ -31,7 +32,7 @@ def runs_to_prune(
     dirty_before: datetime,
     needed: Collection[str],
 ) -> RunPruning:
-    """Work out which runs go; the newest one stays.
+    """Work out which runs go; the newest one stays, unless it only shows some cases again.
 
     Args:
         runs: newest first.
@@ -45,7 +46,8 @@ def runs_to_prune(
         if datetime.fromisoformat(stored.header.run.created)
         < (before if is_clean(stored) else dirty_before)
     ]
-    going = [one for one in old if one not in runs[:1] and one.header.run.id not in needed]
+    newest = next((one for one in runs if one.header.run.made != CONFIRM), None)
+    going = [one for one in old if one is not newest and one.header.run.id not in needed]
     going.sort(key=lambda stored: (is_clean(stored), stored.header.run.id))
     return RunPruning(going=tuple(going), spared=len(old) - len(going), left=len(runs) - len(going))
 

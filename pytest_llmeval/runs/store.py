@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 from pytest_llmeval.errors import BaselineUnreadable, SettingsError
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import CONFIRM, Run
 from pytest_llmeval.runs.git import GitState, tracked_below
 from pytest_llmeval.runs.run_file import read_run, read_run_header, write_durably, write_run
 from pytest_llmeval.runs.run_lines import FULL_HASH, RUN_ID, RunHeader
@@ -287,7 +287,9 @@ class RunStore:
                 notes.append(f"passed over: run {run_id}, {ahead(run_id)}")
                 continue
             try:
-                return FoundRun(path, self.load(path), tuple(notes))
+                run = self.load(path)
+                if run.made != CONFIRM:  # which shows some cases alone, of a run beside it
+                    return FoundRun(path, run, tuple(notes))
             except BaselineUnreadable as exc:
                 damages.append(exc)
                 notes.append(f"passed over: {exc}")

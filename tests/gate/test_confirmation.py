@@ -336,3 +336,14 @@ def test_a_measured_metric_is_looked_at_again_by_its_ratio() -> None:
     one, found = only(confirm(baseline, run, compare(baseline, run, RULES), RULES, ask))
     assert (one.scale, found.outcome) == ("log", "confirmed")
     assert all(trial.outcome is Outcome.PASSED for trial in run.trials)
+
+
+def test_fresh_trials_that_joined_the_baseline_since_are_not_compared_with_themselves() -> None:
+    """Who judges the same again has the fresh trials of the base in the baseline, too."""
+    asked = Asked(test_f=("mp", "m"))
+    _, alone = only(judged(FINE, FELL, asked))
+    base, _ = Asked(test_f=("mp", "m"))([case.id for case in FINE.cases], 3)
+    more = [dataclasses.replace(one, index=10_000 + one.index) for one in base]
+    both = dataclasses.replace(FINE, trials=(*FINE.trials, *more))
+    _, found = only(judged(both, FELL, Asked(test_f=("mp", "m"))))
+    assert found.p_base == alone.p_base

@@ -45,7 +45,12 @@ class BaseArguments:
 
 
 def base_arguments(
-    config: pytest.Config, parser: pytest.Parser | None, relocation: Relocation, *, directory: Path
+    config: pytest.Config,
+    parser: pytest.Parser | None,
+    relocation: Relocation,
+    *,
+    directory: Path,
+    options: Sequence[str] = (),
 ) -> BaseArguments:
     """Return the arguments of this session as they are to be in the worktree.
 
@@ -58,6 +63,7 @@ def base_arguments(
         parser: of its command line; None where a conftest loaded the plugin too late for it.
         relocation: of the worktree.
         directory: ``.llmeval`` of this session.
+        options: that come on top.
     """
     tokens = list(_expanded(map(os.fspath, config.invocation_params.args), config, relocation))
     positions = _positions(tokens, config, parser)
@@ -71,7 +77,7 @@ def base_arguments(
     added = _added(config, relocation, directory)
     end = kept.index("--") if "--" in kept else len(kept)
     return BaseArguments(
-        arguments=(*kept[:end], *added, *kept[end:]),
+        arguments=(*kept[:end], *added, *options, *kept[end:]),
         dropped=tuple(tokens[at] for at, place in places.items() if place is None),
         has_tests=not places or any(place is not None for place in places.values()),
     )

@@ -15,20 +15,26 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.engine.rerun.base_arguments import base_arguments
-from pytest_llmeval.engine.rerun.child import Brief, ended_in_order, pytest_told, run_child
+from pytest_llmeval.engine.rerun.base_arguments import BaseArguments, base_arguments
+from pytest_llmeval.engine.rerun.child import (
+    Asked,
+    Brief,
+    Child,
+    ended_in_order,
+    pytest_told,
+    run_children,
+)
 from pytest_llmeval.engine.rerun.opened import opened_files
 from pytest_llmeval.engine.rerun.preparation import empty_submodules, prepare
 from pytest_llmeval.engine.rerun.relocation import (
     OF_TOOLS,
-    Install,
     Relocation,
     changed_dependencies,
     installs_from,
     moved_environment,
     python_path,
 )
-from pytest_llmeval.engine.run_header import git_state, selection
+from pytest_llmeval.engine.run_header import INSTALLED, git_state, selection
 from pytest_llmeval.errors import BaselineError, GitFailed, listed_names
 from pytest_llmeval.models.limits.journal import Journal
 from pytest_llmeval.records import Outcome, Run, paths_of, too_many_errored
@@ -113,7 +119,7 @@ class Rerun:
                 of this checkout.
         """
         try:
-            with ended_in_order(), self._worktree(commit) as relocation:
+            with ended_in_order(), self.worktree(commit) as relocation:
                 return self._run_in(relocation, commit)
         except (GitFailed, OSError) as exc:
             how = "\n       If this clone lacks it let it be fetched:  add --llm-fetch"
@@ -123,25 +129,32 @@ class Rerun:
             ) from exc
 
     @contextmanager
-    def _worktree(self, commit: str) -> Iterator[Relocation]:
+    def worktree(self, commit: str) -> Iterator[Relocation]:
+        """Check a commit out, with what git does not check out into it, as long as it is needed.
+
+        Raises:
+            BaselineError: something that the commit needs is not here.
+            GitFailed, OSError: it cannot be checked out.
+        """
         scratch = Path(os.path.realpath(tempfile.mkdtemp(prefix="llmeval-")))
         relocation = Relocation(self._checkout, scratch / self._checkout.name)
         try:
             with self._repository.worktree(commit, relocation.worktree):
+                prepare(relocation, self._copied, self._repository.filters)
                 yield relocation
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _run_in(self, relocation: Relocation, commit: str) -> BaseRun:
         root = self._config.rootpath
-        prepare(relocation, self._copied, self._repository.filters)
-        given = base_arguments(
-            self._config, self._parser, relocation, directory=self._settings.directory
-        )
+        asked = Asked(selection=self._node_ids)
+        given = self._arguments(relocation, asked)
         installs = tuple(installs_from(self._checkout))
         place, found = relocation.place(root), None
         if given.has_tests and place is not None and place.is_dir():
-            found = self._test(relocation, commit, given.arguments, installs)
+            child = self.child(relocation, asked)
+            (code,) = run_children(child)
+            found = self.found(child, code, commit)
         if found is None:
             self._check_nothing_ran(relocation, commit)
         else:
@@ -196,36 +209,72 @@ class Rerun:
             why = shortcomings(run, trials=len(run.trials))[-1]
             raise BaselineError(f"run {run.id} is no baseline, {why}; see above")
 
-    def _test(
-        self,
-        relocation: Relocation,
-        commit: str,
-        arguments: Sequence[str],
-        installs: Sequence[Install],
-    ) -> FoundRun | None:
-        """Run pytest in the worktree; return the run that it recorded, None if no eval ran."""
+    def _arguments(self, relocation: Relocation, asked: Asked) -> BaseArguments:
+        return base_arguments(
+            self._config,
+            self._parser,
+            relocation,
+            directory=self._settings.directory,
+            options=asked.options,
+        )
+
+    @property
+    def here(self) -> Relocation:
+        """The working tree of this session, for a second session in it."""
+        return Relocation(self._checkout, self._checkout)
+
+    def child(self, relocation: Relocation, asked: Asked) -> Child:
+        """Describe the pytest of a working tree, with the arguments and settings of this session.
+
+        Args:
+            relocation: of the tree, ready for it.
+            asked: what is to be run.
+        """
+        installs = () if relocation.is_here else tuple(installs_from(self._checkout))
         settings, folder = self._settings, self._config.invocation_params.dir
         brief = Brief(
             session=settings.session,
             checkout=str(self._checkout),
             worktree=str(relocation.worktree),
-            selection=self._node_ids,
+            selection=asked.selection,
             outcome=str(relocation.scratch / "outcome.json"),
+            first=asked.first,
+            confirmation=asked.confirmation,
         )
         variable = self._environ.get("PYTHONPATH", "")
+        own = [entry for entry in sys.path if not any(part in entry for part in INSTALLED)]
         path = python_path(
-            relocation, entries=sys.path, installs=installs, variable=variable, folder=folder
+            relocation, entries=own, installs=installs, variable=variable, folder=folder
         )
         moved = moved_environment(relocation, self._environ, path)
         there = relocation.place(folder) or folder
         there.mkdir(parents=True, exist_ok=True)
         self._config.add_cleanup(Journal(settings.directory, settings.session).remove)
-        command = pytest_told(brief, arguments)
-        code = run_child(command, folder=there, environ={**moved, **self._repository.filters})
-        outcome = brief.outcome_told()
+        return Child(
+            brief=brief,
+            command=pytest_told(brief, self._arguments(relocation, asked).arguments),
+            folder=there,
+            environ={**moved, **self._repository.filters},
+            output=relocation.scratch / "output.txt" if asked.confirmation else None,
+        )
+
+    def found(self, child: Child, code: int, commit: str) -> FoundRun | None:
+        """Read the run that a pytest recorded, None if no eval ran.
+
+        Args:
+            child: the pytest.
+            code: with which it ended.
+            commit: that it tested.
+
+        Raises:
+            BaselineError: it did not run to its end, or tested code of this checkout.
+        """
+        outcome = child.brief.outcome_told()
         if outcome.foreign:
             raise BaselineError(_foreign(outcome.foreign, self._checkout, commit))
         if code not in _ENDED:
+            if child.output is not None:
+                print(f"\n{child.output.read_text(errors='replace')}", flush=True)
             raise BaselineError(
                 f"the evals of {short_hash(commit)} did not run to their end: their pytest ended "
                 f"with {code}; see above"

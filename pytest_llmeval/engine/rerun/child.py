@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -25,6 +25,7 @@ from pytest_llmeval.engine.marker import is_eval
 from pytest_llmeval.engine.rerun.opened import opened_files
 from pytest_llmeval.engine.rerun.relocation import Relocation, installs_from
 from pytest_llmeval.engine.run_header import INSTALLED, files_loaded
+from pytest_llmeval.records import CONFIRM, RERUN
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.settings import BRIEF
 
@@ -44,36 +45,85 @@ class Terminated(BaseException):
     """This process was told to end."""
 
 
-def run_child(command: Sequence[str], *, folder: Path, environ: Mapping[str, str]) -> int:
-    """Run a process to its end; it writes where this one writes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a session is to run.
 
-    It is in a group of its own: Ctrl-C at the terminal comes here alone and is passed on once,
+    Attributes:
+        selection: see ``Brief``; ``first`` and ``confirmation`` likewise.
+        options: that are typed for it besides.
+    """
+
+    selection: tuple[str, ...] = ()
+    first: int = 0
+    confirmation: str = ""
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A session that is to be started.
+
+    Attributes:
+        brief: what it is told.
+        command: its command line.
+        folder: in which it is started, with the variables ``environ``.
+        output: the file that takes what it prints; None for where this process prints.
+    """
+
+    brief: Brief
+    command: Sequence[str]
+    folder: Path
+    environ: Mapping[str, str]
+    output: Path | None = None
+
+    def start(self, opened: ExitStack) -> subprocess.Popen[bytes]:
+        """Start it, in a group of its own."""
+        output = opened.enter_context(self.output.open("wb")) if self.output else None
+        return subprocess.Popen(  # noqa: S603 - this very interpreter, and no shell
+            self.command,
+            cwd=self.folder,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT if output else None,
+            start_new_session=True,
+        )
+
+
+def run_children(*children: Child) -> list[int]:
+    """Run sessions side by side to their end.
+
+    Each is in a group of its own: Ctrl-C at the terminal comes here alone and is passed on once,
     as it is where this process alone is interrupted.
 
     Returns:
-        Its exit code.
+        Their exit codes.
 
     Raises:
-        KeyboardInterrupt: this process was interrupted; the other one has ended.
+        KeyboardInterrupt: this process was interrupted; the other ones have ended.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    process = subprocess.Popen(  # noqa: S603 - this very interpreter, and no shell
-        command, cwd=folder, env=environ, stdin=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        for _ in range(PATIENCE):  # until it has recorded what it has; again at each Ctrl-C
-            _signal(process, signal.SIGINT)
-            with suppress(KeyboardInterrupt):
-                process.wait()
-                break
-        raise
-    finally:
-        if process.poll() is None:
-            _signal(process, signal.SIGKILL)
-            process.wait()
+    processes: list[subprocess.Popen[bytes]] = []
+    with ExitStack() as opened:
+        try:
+            processes.extend(child.start(opened) for child in children)
+            return [process.wait() for process in processes]
+        except KeyboardInterrupt:
+            for _ in range(PATIENCE):  # until they have recorded what they have; at each Ctrl-C
+                for process in processes:
+                    _signal(process, signal.SIGINT)
+                with suppress(KeyboardInterrupt):
+                    for process in processes:
+                        process.wait()
+                    break
+            raise
+        finally:
+            for process in processes:
+                if process.poll() is None:
+                    _signal(process, signal.SIGKILL)
+                    process.wait()
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:
@@ -115,6 +165,8 @@ class Brief:
         worktree: top of the one that is tested instead.
         selection: paths of tests and node ids, relative to rootpath; empty for all evals.
         outcome: the file in which this session tells what came of it.
+        first: index of its first trial, by which draws are numbered.
+        confirmation: name of the confirmation that it is for; "" for the run of a baseline.
     """
 
     session: str
@@ -122,6 +174,18 @@ class Brief:
     worktree: str
     selection: tuple[str, ...]
     outcome: str
+    first: int = 0
+    confirmation: str = ""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it tests the working tree of the session that started it."""
+        return self.worktree == self.checkout
+
+    @property
+    def made(self) -> str:
+        """Why its run is made, see ``records.Run``."""
+        return CONFIRM if self.confirmation else RERUN
 
     def written(self) -> str:
         """Write it as JSON."""

@@ -112,16 +112,23 @@ class Relocation:
 
     Attributes:
         checkout: top of the one that the session is in, without links.
-        worktree: top of the other one, likewise.
+        worktree: top of the other one, likewise; the same for a second session here.
+        apart: a folder for what that session writes, where that is not around the worktree.
     """
 
     checkout: Path
     worktree: Path
+    apart: Path | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is one working tree."""
+        return self.worktree == self.checkout
 
     @property
     def scratch(self) -> Path:
-        """The folder around the worktree, for what else a session there writes."""
-        return self.worktree.parent
+        """The folder for what else a session there writes."""
+        return self.apart or self.worktree.parent
 
     def place(self, path: Path) -> Path | None:
         """Return the same place in the worktree, None for what is not in the checkout.
@@ -130,7 +137,7 @@ class Relocation:
             path: absolute, as somebody wrote it, so links may lead to it.
         """
         for written in (Path(os.path.normpath(path)), Path(os.path.realpath(path))):
-            if written.is_relative_to(self.worktree):
+            if written.is_relative_to(self.worktree) and not self.is_here:
                 return None
             if written.is_relative_to(self.checkout):
                 return self.worktree / written.relative_to(self.checkout)

@@ -71,10 +71,11 @@ class RunningTrial:
         self.thread = TrialThread(
             self.run, function=spec.case.function, overlaps=overlaps, ready=ready
         )
+        drawn = spec.first + index  # of the draws; a session that asks again goes on after others
         self.ledger = Ledger(
-            index,
+            drawn,
             function=spec.case.function,
-            name=f"{spec.case.id} {index}",
+            name=f"{spec.case.id} {drawn}",
             intercepts=spec.intercept,
             wait=self.thread.wait,
             wait_async=self._wait_async,

@@ -89,14 +89,15 @@ class Journal:
             self._path.parent.rmdir()
 
 
-def process_name(worker: str, *, makes_baseline: bool) -> str:
+def process_name(worker: str, *, makes_baseline: bool, confirmation: str = "") -> str:
     """Name a process in the journal of a session, which may be that of two runs.
 
     Args:
         worker: its name among the workers; "" where there are none.
-        makes_baseline: its run is the baseline.
+        makes_baseline: its run is made for a comparison.
+        confirmation: the confirmation that the run is for, if it is for one.
     """
-    return f"{'base-' * makes_baseline}{worker or 'here'}"
+    return f"{confirmation}{'base-' * makes_baseline}{worker or 'here'}"
 
 
 def note_end(journal: Journal, process: str) -> None:

@@ -376,6 +376,14 @@ def begins(commit: str) -> str:
     )
 
 
+def asks_again(reference: str, cases: int, repeats: int) -> str:
+    """Say that something seems to have fallen, and who is asked again."""
+    return (
+        f"llm evals: something seems to have fallen: {counted(cases, 'case')} are asked "
+        f"{counted(repeats, 'time')} again, of {reference} and here"
+    )
+
+
 def ended(commit: str, found: FoundRun | None) -> str:
     """Say that the evals of another commit have ended."""
     run = "it has no such eval" if found is None else f"recorded as run {found.run.id}"

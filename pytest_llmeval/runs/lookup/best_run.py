@@ -84,7 +84,12 @@ class Search:
         eligible: list[StoredRun] = []
         for commit, listing in listings.items():
             self.passed_over += listing.notes
-            runs = tuple(r for r in listing.runs if r.header.run.id not in self.excluding)
+            headers = ((one, one.header.run) for one in listing.runs)
+            runs = tuple(
+                one
+                for one, run in headers
+                if run.id not in self.excluding and run.made != records.CONFIRM
+            )
             eligible += self._eligible(runs, commit=commit)
         for stored in best_first(eligible, models=self.models, typed=self.typed_model):
             try:

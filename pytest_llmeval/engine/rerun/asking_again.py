@@ -1,0 +1,175 @@
+"""Ask some cases again, in a worktree of the base and here, to see whether a fall is there again.
+
+Two sessions run side by side, so that what moves the provider meanwhile moves both. Each is told
+which cases to run, and how its draws are numbered: after those that there are. Their replies are
+drawn anew, but for those that were drawn for the same question: a session that was interrupted, and
+one that judges the same draws once more, goes on with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from pytest_llmeval.engine.rerun.base_run import Rerun
+from pytest_llmeval.engine.rerun.child import Asked, ended_in_order, run_children
+from pytest_llmeval.engine.rerun.relocation import Relocation
+from pytest_llmeval.errors import BaselineError, GitFailed
+from pytest_llmeval.gate.confirmation import CannotConfirm
+from pytest_llmeval.gate.results import Fact, Why
+from pytest_llmeval.records import Run, Trial, trials_by_case
+from pytest_llmeval.runs.pooled import own_trials
+from pytest_llmeval.settings import Settings
+
+_NAME = 32  # hex digits
+
+
+class AskingAgain:
+    """Draws fresh trials of both sides; a context that takes away what it made.
+
+    Args:
+        settings: of the session.
+        baseline: that the run was compared with; ``run`` is that one.
+        run: see ``baseline``.
+        names: the name that each case has in the base's commit, by its name here.
+        rerun: makes what runs the evals of a commit.
+        tell: gets the number of cases and of repeats before they are asked.
+
+    Attributes:
+        was_interrupted: somebody wanted an end.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        baseline: Run,
+        run: Run,
+        names: Mapping[str, str],
+        rerun: Callable[[], Rerun],
+        tell: Callable[[int, int], None],
+    ) -> None:
+        self.was_interrupted = False
+        # trials of older runs join and leave a baseline: no number and no name hangs on them
+        self._settings, self._sides, self._names = settings, (own_trials(baseline), run), names
+        self._make, self._tell = rerun, tell
+        self._undoing = ExitStack()
+        self._rerun: Rerun | None = None
+        self._trees: tuple[Relocation, ...] = ()
+        self._name = ""
+        self._first = [1 + max(one.index for one in side.trials) for side in self._sides]
+
+    def __enter__(self) -> AskingAgain:
+        """Begin; nothing is made before somebody is to be asked."""
+        self._undoing.enter_context(ended_in_order())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, at: TracebackType | None
+    ) -> bool | None:
+        """Take the worktree away."""
+        return self._undoing.__exit__(kind, exc, at)
+
+    def __call__(self, cases: Sequence[str], count: int) -> tuple[Sequence[Trial], Sequence[Trial]]:
+        """Ask so many repeats of some cases on both sides.
+
+        Raises:
+            CannotConfirm: nobody can be asked, or what was asked is not what was compared.
+        """
+        try:
+            base, here = self._asked(cases, count)
+        except KeyboardInterrupt:
+            self.was_interrupted = True
+            raise _refusal("it was interrupted") from None
+        except (BaselineError, GitFailed, OSError) as exc:
+            raise _refusal(str(exc)) from None
+        return base, here
+
+    def _asked(self, cases: Sequence[str], count: int) -> list[Sequence[Trial]]:
+        baseline, run = self._sides
+        rerun = self._ready(cases)
+        mode = "off" if self._settings.cache == "off" else "refresh"
+        options = (f"--llm-repeats={count}", f"--llm-cache={mode}")
+        old = tuple(self._names.get(case, case) for case in cases)
+        asked = [
+            Asked(selection=ids, first=first, confirmation=f"{self._name}-{side}", options=more)
+            for side, ids, first, more in zip(
+                ("base", "here"),
+                (old, tuple(cases)),
+                self._first,
+                ((*options, *self._model_of_base()), options),
+                strict=True,
+            )
+        ]
+        self._tell(len(cases), count)
+        children = [rerun.child(*each) for each in zip(self._trees, asked, strict=True)]
+        ended = zip(children, run_children(*children), (baseline, run), strict=True)
+        found = [rerun.found(child, code, side.commit or "") for child, code, side in ended]
+        self._first = [first + count for first in self._first]
+        base, here = (one.run if one else replace(run, trials=()) for one in found)
+        new = dict(zip(old, cases, strict=True))
+        base = replace(base, trials=tuple(replace(t, case=new[t.case]) for t in base.trials))
+        self._check(base, here, cases)
+        return [base.trials, here.trials]
+
+    def _ready(self, cases: Sequence[str]) -> Rerun:
+        """Make the worktree, once; name what is confirmed by the draws that raised the question."""
+        baseline, _ = self._sides
+        if self._rerun is not None:
+            return self._rerun
+        if self._settings.cache == "replay":
+            raise _refusal("a session that only replays asks nobody")
+        if baseline.commit is None or baseline.dirty:
+            raise _refusal(f"run {baseline.id} is of no commit that can be checked out")
+        rerun = self._make()
+        worktree = self._undoing.enter_context(rerun.worktree(baseline.commit))
+        apart = self._undoing.enter_context(tempfile.TemporaryDirectory(prefix="llmeval-"))
+        self._trees = worktree, replace(rerun.here, apart=Path(apart))
+        self._name = _digest([_draws(side, cases) for side in self._sides])
+        self._rerun = rerun
+        return rerun
+
+    def _model_of_base(self) -> Sequence[str]:
+        """Type the model of the base where another one is typed here."""
+        baseline, typed = self._sides[0], self._settings.typed_model
+        if typed is None or typed == baseline.typed_model:
+            return ()
+        models = {baseline.typed_model} - {None} or _models(baseline.trials)
+        if len(models) != 1:
+            raise _refusal(f"nobody can tell what {typed}, which was typed, replaces in the base")
+        return (f"--llm-model={models.pop()}",)
+
+    def _check(self, base: Run, here: Run, cases: Collection[str]) -> None:
+        """See that both sides are still what was compared."""
+        baseline, run = self._sides
+        asked = [trial for trial in baseline.trials if trial.case in cases]
+        then, now = _models(asked), _models(base.trials)
+        if then and now and then != now:
+            told = " and ".join(sorted(map(str, now)))
+            raise _refusal(f"the base asked {told} now, and {' and '.join(sorted(then))} before")
+        if here.commit != run.commit or any(
+            digest != run.tests.get(name) for name, digest in here.tests.items()
+        ):
+            raise _refusal("the files here were changed while the tests ran")
+
+
+def _refusal(why: str) -> CannotConfirm:
+    return CannotConfirm(Fact(Why.NOT_ASKED_AGAIN, (why.partition("\n")[0],)))
+
+
+def _models(trials: Sequence[Trial]) -> set[str]:
+    return {call.model for trial in trials for call in trial.calls if call.model}
+
+
+def _draws(run: Run, cases: Collection[str]) -> list[str]:
+    trials = (trial for of_case in trials_by_case(run, cases).values() for trial in of_case)
+    return sorted(call.draw for trial in trials for call in trial.calls if call.draw)
+
+
+def _digest(draws: Sequence[Sequence[str]]) -> str:
+    return hashlib.sha256(repr(draws).encode()).hexdigest()[:_NAME]
