@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
 
-from tests.browser.test_page import AXE, Browser, Opened
+from tests.browser.test_page import AXE, Opened
 from tests.docs.test_site import PAGES, Elements, site
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 __all__ = ["site"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -12,9 +13,10 @@ from pytest_llmeval.cli import main
 from tests.reports.judgements import FORMS
 from tests.reports.planted import page_of, recorded
 
-axe = pytest.importorskip("axe_playwright_python")
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
-from playwright.sync_api import Browser, Page  # noqa: E402
+axe = pytest.importorskip("axe_playwright_python")
 
 AXE = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
 
