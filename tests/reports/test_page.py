@@ -289,7 +289,7 @@ def test_a_baseline_above_what_the_run_before_it_predicts_may_be_lucky(tmp_path:
     lucky = page_of(recorded(tmp_path / "lucky", earlier=["mmpmm", "mpmmm"]))
 
     assert "a lucky baseline" not in usual
-    assert "test_label: the baseline&#39;s mean of 1.000 lies beyond" in lucky
+    assert "test_label: the baseline&#39;s mean of 1.000 lies outside" in lucky
 
 
 def test_a_baseline_is_held_against_no_other_trials_and_no_other_branch(tmp_path: Path) -> None:
