@@ -224,7 +224,8 @@ class Scheduler:
 
     def _wait_for_one(self) -> TrialThread | None:
         """Wait until a trial is ready; what is shown meanwhile keeps up with the time."""
-        if self._ahead and len(self._flight) < self._limit:  # nothing is left to start
+        # nothing is left to start; or a look comes soon, at which nobody should wait for imports
+        if self._ahead and (self._rounds or len(self._flight) < self._limit):
             self.turns.put_back()
             self._ahead.pop(0)()
         if self._ready.pump is not None:

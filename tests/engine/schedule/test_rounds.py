@@ -272,3 +272,19 @@ def test_starts_cost_the_same_however_many_cases_wait() -> None:
 
     assert trials(cases) == [3] * 300
     assert looked_at < 10 * 900
+
+
+def test_libraries_are_loaded_before_the_first_look_though_all_places_are_filled() -> None:
+    log: Log = []
+    cases = cases_of("test_a", log)
+    loaded = threading.Event()
+    for case in cases:
+        case.bodies = tuple(
+            lambda thread: thread.wait(lambda: loaded.wait(PATIENCE)) for _ in "12345"
+        )
+    looks = Looks(lambda *_: loaded.is_set())
+    scheduler, _ = in_rounds(cases, looks, limit=12)
+    scheduler._ahead = [loaded.set]
+    run(scheduler, *cases)
+
+    assert trials(cases) == [2] * 6
