@@ -117,7 +117,7 @@ def _why_not_confirmed(comparison: FunctionComparison) -> str:
     main = found.reference
     return (
         f", and {main} fell as well: {_asked_again(found)}. The provider moved, or {main} was "
-        f"recorded on a lucky day: record {main} anew"
+        f"recorded on a lucky day: record {main} again, there, by  pytest --llm-cache=refresh"
     )
 
 

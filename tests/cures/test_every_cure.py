@@ -38,6 +38,9 @@ EARLY = (
 )
 # By a part of the message: the test that takes it out of what was printed, and types it.
 TYPES = {
+    "there, by  pytest --llm-cache=refresh": (
+        "plugin/test_confirm.py::test_main_is_recorded_again_as_the_line_says"
+    ),
     "pytest --llm-repeats={repeats}": DOCTOR,
     "llmeval plan {run} --function=": DOCTOR,
     "pytest --llm-repeats=5": DOCTOR,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -175,6 +176,23 @@ def test_a_provider_that_moved_is_to_blame_and_no_build_fails(
     assert strict.ret == pytest.ExitCode.TESTS_FAILED
     alone, report = project.gate("--llm-baseline=main")
     assert (alone.ret, report["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "regressed")
+
+
+def test_main_is_recorded_again_as_the_line_says(project: Project, provider: Provider) -> None:
+    provider.lose(0.5)
+    project.write(app=OTHER)
+    project.commit("harmless")
+    result, _ = project.gate(*GATE)
+    (line,) = re.findall(r"there, by  pytest (\S+)", " ".join(result.outlines))[:1]
+    project.git("switch", "-q", "main")
+    project.run(line)
+    project.git("switch", "-q", "feature")
+    provider.taken()
+
+    result, report = project.gate("--llm-baseline=main")
+
+    assert (result.ret, provider.taken()) == (pytest.ExitCode.OK, [])
+    assert report["verdict"] != "regressed"
 
 
 def test_nobody_is_asked_again_where_nothing_fell(project: Project, provider: Provider) -> None:

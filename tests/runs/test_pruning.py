@@ -26,6 +26,7 @@ def test_those_that_can_be_no_baseline_go_first_and_sooner(project: Project) -> 
     clean, needed, young = record(50), record(50), record(20)
     dirty, part = record(20, dirty=True), record(20, complete=False)
     newest = record(50, dirty=True)
+    again = record(20, complete=False, made="confirm")  # later than the newest run, beside it
 
     planned = runs_to_prune(
         project.store.every().runs,
@@ -34,7 +35,7 @@ def test_those_that_can_be_no_baseline_go_first_and_sooner(project: Project) -> 
         needed={needed},
     )
 
-    assert [one.header.run.id for one in planned.going] == [dirty, part, clean]
+    assert [one.header.run.id for one in planned.going] == [dirty, part, again, clean]
     assert (planned.spared, planned.left) == (2, 3)
     assert {needed, young, newest}.isdisjoint(one.header.run.id for one in planned.going)
 

@@ -183,6 +183,14 @@ def test_the_newest_run_but_this_one(store):
     assert found.run.id == EARLY
 
 
+def test_trials_that_were_asked_again_are_not_the_newest_run(store):
+    store.save(make_run(id=EARLY))
+    store.save(make_run(id=LATE, made="confirm"))
+    found = store.newest()
+    assert found is not None
+    assert found.run.id == EARLY
+
+
 def test_the_newest_run_is_read_alone(store, monkeypatch):
     for second in range(5):
         store.save(make_run(id=f"20261121T08410{second}-1a2b3c"))
