@@ -133,6 +133,28 @@ def test_a_merged_run_is_a_baseline(project: Project) -> None:
     assert json.loads(result.stdout)["run"]["id"] == merged.id
 
 
+def test_shards_that_stopped_early_lack_nothing_and_are_judged(project: Project) -> None:
+    function = "test_evals.py::test_says_yes"
+
+    def stopped(run: Run) -> Run:
+        repeats = max(case.repeats for case in run.cases if case.function == function) - 1
+        trials = (
+            one for one in run.trials if one.index < repeats or not one.case.startswith(function)
+        )
+        return replace(run, trials=tuple(trials), looks={function: repeats}, complete=False)
+
+    rewritten(project, stopped)
+    result = llmeval("merge", "shards", "--baseline=main", "--report=out/r.json")
+
+    assert result.exit_code == 1, result.output
+    assert "could not judge" not in result.stdout
+    assert "as 1 function stopped early" in result.stdout
+    assert "not usable as a baseline: the run is incomplete, as it stopped early" in result.stdout
+    document = json.loads((project.path / "out" / "r.json").read_text())
+    assert document["verdict"] == "regressed"
+    assert not document["run"]["complete"]
+
+
 def test_what_a_missing_shard_has_is_not_judged_and_not_called_gone(project: Project) -> None:
     for file in (project.path / "shards").rglob("*.jsonl.gz"):
         run = read_run(file)
