@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from pytest_llmeval.errors import BaselineUnreadable
-from pytest_llmeval.records import Run, too_many_errored
+from pytest_llmeval.records import CONFIRM, Run, too_many_errored
 from pytest_llmeval.runs.git import first_parents
 from pytest_llmeval.runs.lookup.best_run import unfitness
 from pytest_llmeval.runs.lookup.refs import Refs
@@ -13,7 +13,6 @@ from pytest_llmeval.runs.run_lines import RunHeader
 from pytest_llmeval.runs.store import newest_first
 
 _MOST_READ = 10  # runs; a refresh has all draws of a case
-CONFIRMED = "confirm"  # how a run was made that has fresh trials of a base alone
 
 
 def older_runs(run: Run, refs: Refs) -> tuple[Run, ...]:
@@ -45,7 +44,7 @@ def _fits(header: RunHeader, run: Run) -> bool:
     same = (one.root, one.typed_model) == (run.root, run.typed_model)
     if not same or header.only_replayed:
         return False
-    if one.made == CONFIRMED:  # complete by itself, if not of its suite
+    if one.made == CONFIRM:  # complete by itself, if not of its suite
         lost = too_many_errored(header.errored, ran=header.ran)
         return not (lost or one.dirty or one.unseen)
     return not unfitness(header)
