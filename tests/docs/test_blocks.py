@@ -316,7 +316,7 @@ FILLED = {
 # commands that a sentence names without what they need
 _INCOMPLETE = re.compile(
     r"llmeval until\b|llmeval (compare --test|cache import|cache export)$|\.\.\."
-    r"|llmeval diff( CASE| FUNCTION| --full)?$"  # they need a run that was compared with another
+    r"|llmeval (diff( CASE| FUNCTION| --full)?|tries --json)$"  # of a run with a baseline
 )
 
 
