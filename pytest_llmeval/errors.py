@@ -33,6 +33,7 @@ import re
 import traceback
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from types import UnionType
 from typing import Literal
 
@@ -290,9 +291,8 @@ def did_you_mean(typed: str, names: Sequence[str], *, most: int, others: Sequenc
     return f"Did you mean {', '.join(near)}?" if near else f"It has {listed_names(names, most)}"
 
 
-def without_user(text: str) -> str:
-    """Mask users and passwords of addresses: a token of CI is mostly one."""
-    return USER_IN_URL.sub("***", text)
+# Masks users and passwords of addresses: a token of CI is mostly one.
+without_user = partial(USER_IN_URL.sub, "***")
 
 
 def files_unknown(error: Exception) -> str:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from pytest_llmeval.cache.key import value_at
@@ -183,9 +184,8 @@ def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def as_json(value: object) -> str:
-    """Write any value that JSON has as a text of it."""
-    return json.dumps(value, ensure_ascii=False)
+# Writes any value that JSON has as a text of it.
+as_json = partial(json.dumps, ensure_ascii=False)
 
 
 def objects(value: object) -> list[dict[str, Any]]:

@@ -19,18 +19,15 @@ from pathlib import Path
 from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
-# Set by git for the hooks that it runs. These variables would tie us to the hook's index.
-_HOOK_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
-# Set by some editors and scripts. These variables would change what our names mean.
-_PATHSPEC_VARIABLES = tuple(
-    f"GIT_{how}_PATHSPECS" for how in ("LITERAL", "GLOB", "NOGLOB", "ICASE")
-)
-# Set for some hooks, too. These variables would put objects, or cut history, elsewhere.
-_OBJECT_VARIABLES = (
+_UNWANTED = frozenset((
+    # Set by git for the hooks that it runs. These variables would tie us to the hook's index.
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX",
+    # Set by some editors and scripts. These variables would change what our names mean.
+    *(f"GIT_{how}_PATHSPECS" for how in ("LITERAL", "GLOB", "NOGLOB", "ICASE")),
+    # Set for some hooks, too. These variables would put objects, or cut history, elsewhere.
     "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_SHALLOW_FILE",
     "GIT_GRAFT_FILE",
-)  # fmt: skip
-_UNWANTED = frozenset((*_HOOK_VARIABLES, *_PATHSPEC_VARIABLES, *_OBJECT_VARIABLES))
+))  # fmt: skip
 # In a partial clone a question about what is not there would ask origin. Old gits do not know it.
 _HERE_ALONE = {"GIT_NO_LAZY_FETCH": "1"}
 # A commit means itself, whatever refs/replace says here: our own repository has no such refs.

@@ -92,7 +92,7 @@ class Expected:
         return reply, is_stream
 
 
-def settled(reply: HttpReply, expected: Expected) -> HttpReply:
+def with_facts(reply: HttpReply, expected: Expected) -> HttpReply:
     """Add to a success the facts of its call, or make of it the failure that it is.
 
     Args:

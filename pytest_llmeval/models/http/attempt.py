@@ -21,7 +21,7 @@ from pytest_llmeval.cache.reply import SUCCESS
 from pytest_llmeval.cache.reply_facts import sensible, usage_of
 from pytest_llmeval.errors import CallAbandoned, Lost, ProviderFailed
 from pytest_llmeval.models.http import http_reply
-from pytest_llmeval.models.http.answers import Expected, settled
+from pytest_llmeval.models.http.answers import Expected, with_facts
 from pytest_llmeval.models.http.dialect import HttpRequest
 from pytest_llmeval.models.limits.budget import Bill, Budget, HighestCost, Reservation
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit, Watched
@@ -176,7 +176,7 @@ class Attempt:
         try:
             if self.most is None:
                 services.budget.count_sent()
-                reply = settled(self.send(self.deadline), self.expected)
+                reply = with_facts(self.send(self.deadline), self.expected)
             else:
                 reply = self._made_under_caps(self.most)
             if reply.status in SUCCESS:
@@ -199,7 +199,7 @@ class Attempt:
 
         def run() -> http_reply.HttpReply:
             reservation.take()
-            reply = settled(self.send(Watched()), self.expected)
+            reply = with_facts(self.send(Watched()), self.expected)
             reservation.settle(_bill(reply))
             return reply
 

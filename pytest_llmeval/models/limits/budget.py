@@ -76,8 +76,6 @@ class Budget:
         process: str = "",
     ) -> None:
         self.is_limited = max_calls is not None or max_cost is not None
-        self._max_calls = max_calls
-        self._max_cost = max_cost
         self._prices = prices or Prices({})
         self._journal = journal
         self._process = process or str(os.getpid())
@@ -103,7 +101,7 @@ class Budget:
         """
         if not self.is_limited:
             return None
-        if self._max_cost is None:
+        if self._spending.max_cost is None:
             return HighestCost(model)
         tariff = self._prices.tariff(model)
         if tariff is None:
@@ -188,7 +186,7 @@ class Budget:
 
     def _refusal(self, model: str | None, most: Decimal) -> BudgetExceeded:
         if not self._spending.has_calls_left:
-            option = f"--llm-max-calls={self._max_calls}"
+            option = f"--llm-max-calls={self._spending.max_calls}"
             return BudgetExceeded(
                 f"{model or 'the model'} was not asked: {option} is reached. Raise it, or replay "
                 "what is stored with --llm-cache=replay",
@@ -202,7 +200,7 @@ class Budget:
         )
 
     def _cost_refusal(self, model: str | None, why: str) -> BudgetExceeded:
-        option = f"--llm-max-cost={self._max_cost}"
+        option = f"--llm-max-cost={self._spending.max_cost}"
         return BudgetExceeded(
             f"{model or 'the model'} was not asked under {option}: {why}",
             cap=option,

@@ -130,22 +130,22 @@ class Spending:
     def __init__(self, *, max_calls: int | None, max_cost: Decimal | None) -> None:
         self.calls = 0
         self.spent = Decimal(0)
-        self._max_calls = max_calls
-        self._max_cost = max_cost
+        self.max_calls = max_calls
+        self.max_cost = max_cost
         self._open: dict[str, Decimal] = {}  # what calls under way may cost
 
     @property
     def has_calls_left(self) -> bool:
         """Whether one more call may be made, as far as their number goes."""
-        return self._max_calls is None or self.calls < self._max_calls
+        return self.max_calls is None or self.calls < self.max_calls
 
     def room(self, cost: Decimal) -> Room:
         """Tell whether a call that may cost as much may be made."""
         if not self.has_calls_left:
             return "never"
-        if self._max_cost is None or self.spent + sum(self._open.values()) + cost <= self._max_cost:
+        if self.max_cost is None or self.spent + sum(self._open.values()) + cost <= self.max_cost:
             return "now"
-        return "later" if self.spent + cost <= self._max_cost else "never"
+        return "later" if self.spent + cost <= self.max_cost else "never"
 
     def holds(self, name: str) -> bool:
         """Whether a call was granted and has not ended."""

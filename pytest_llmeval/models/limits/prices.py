@@ -130,15 +130,14 @@ def _part(price: Decimal, tokens: int | None) -> Decimal | None:
 def _listed(model: str) -> Tariff | None:
     """Look a model up in the tables that genai-prices brings along; no network is used."""
     try:
-        from genai_prices import Usage as Priced
-        from genai_prices import calc_price
+        import genai_prices
     except ImportError:
         return None
     provider, _, name = model.partition("/")
 
     def calculate(input_tokens: int, output_tokens: int) -> Any:
-        usage = Priced(input_tokens=input_tokens, output_tokens=output_tokens)
-        return calc_price(usage, model_ref=name, provider_id=provider)
+        usage = genai_prices.Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+        return genai_prices.calc_price(usage, model_ref=name, provider_id=provider)
 
     try:
         found = calculate(0, 0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.cache.reply_facts import sensible
 from pytest_llmeval.models.http.answers import Expected, NoAnswer, read_stream
-from pytest_llmeval.models.http.answers import settled as settle
+from pytest_llmeval.models.http.answers import with_facts as settle
 from pytest_llmeval.models.http.dialect import AnswerCheck
 from pytest_llmeval.models.http.http_reply import HttpReply, Reading
 from pytest_llmeval.models.http.stream import MOST_OPEN
@@ -62,7 +62,7 @@ COMPLETE = {
 SPOKEN = {"messages": anthropic.VENDOR, "lines": ollama.VENDOR}
 
 
-def settled(
+def with_facts(
     sent: HttpReply, *, was_asked_for: bool, answers: AnswerCheck | None = None
 ) -> HttpReply:
     """Settle a reply whose facts are all that it says."""
@@ -232,7 +232,7 @@ def test_a_plain_response_that_failed_is_the_failure_that_its_stream_is(
 ) -> None:
     sent = HttpReply(status=200, body=json.dumps({**FAILED, "error": error}).encode())
 
-    reply = settled(sent, was_asked_for=False)
+    reply = with_facts(sent, was_asked_for=False)
 
     assert reply.status == status
     assert (
@@ -244,7 +244,7 @@ def test_a_plain_response_that_failed_is_the_failure_that_its_stream_is(
 def test_a_response_that_failed_and_does_not_say_what_it_is_has_failed() -> None:
     failed = {"status": "failed", "error": {"code": "server_error"}, "output": [{"type": "m"}]}
 
-    reply = settled(HttpReply(status=200, body=json.dumps(failed).encode()), was_asked_for=False)
+    reply = with_facts(HttpReply(status=200, body=json.dumps(failed).encode()), was_asked_for=False)
 
     assert reply.status == 500
 
@@ -261,7 +261,7 @@ def test_a_response_that_failed_and_does_not_say_what_it_is_has_failed() -> None
 def test_a_response_that_did_not_fail_is_left_alone(body: object) -> None:
     sent = HttpReply(status=200, body=json.dumps(body).encode())
 
-    reply = settled(sent, was_asked_for=False)
+    reply = with_facts(sent, was_asked_for=False)
 
     assert says(reply) == body
     assert replace(reply, facts=None) == sent
@@ -269,7 +269,7 @@ def test_a_response_that_did_not_fail_is_left_alone(body: object) -> None:
 
 @pytest.mark.parametrize("body", [b'{"status": "failed"', b"", b"<html>", b"\xff", b"[" * 100_000])
 def test_what_is_no_json_is_a_failure(body: bytes) -> None:
-    reply = settled(HttpReply(status=200, body=body), was_asked_for=False)
+    reply = with_facts(HttpReply(status=200, body=body), was_asked_for=False)
 
     assert reply.status == 502
     assert json.loads(reply.body)["error"]["code"] == "llmeval_not_json"
@@ -289,7 +289,7 @@ def test_what_is_no_json_is_a_failure(body: bytes) -> None:
     ],
 )
 def test_a_reply_that_is_only_an_error_is_a_failure(body: object, status: int, told: str) -> None:
-    reply = settled(HttpReply(status=200, body=json.dumps(body).encode()), was_asked_for=False)
+    reply = with_facts(HttpReply(status=200, body=json.dumps(body).encode()), was_asked_for=False)
 
     assert reply.status == status
     assert json.loads(reply.body)["error"]["message"] == f"{told} (an error in place of a reply)"
@@ -310,7 +310,7 @@ def test_a_reply_that_is_only_an_error_is_a_failure(body: object, status: int, t
 def test_a_reply_that_answers_is_left_alone_whatever_error_it_names(body: object) -> None:
     sent = HttpReply(status=200, body=json.dumps(body).encode())
 
-    reply = settled(sent, was_asked_for=False)
+    reply = with_facts(sent, was_asked_for=False)
 
     assert says(reply) == body
     assert replace(reply, facts=None) == sent
@@ -330,7 +330,7 @@ def test_a_reply_that_answers_is_left_alone_whatever_error_it_names(body: object
     ],
 )
 def test_a_reply_without_an_answer_is_a_failure(body: object) -> None:
-    reply = settled(HttpReply(status=200, body=json.dumps(body).encode()), was_asked_for=False)
+    reply = with_facts(HttpReply(status=200, body=json.dumps(body).encode()), was_asked_for=False)
 
     assert reply.status == 502
     assert json.loads(reply.body)["error"]["code"] == "llmeval_no_answer"
@@ -338,7 +338,7 @@ def test_a_reply_without_an_answer_is_a_failure(body: object) -> None:
 
 @pytest.mark.parametrize("body", [b"[]", b" null", b'"error"', b"7", b'["failed"]'])
 def test_a_reply_that_is_no_object_is_a_failure(body: bytes) -> None:
-    reply = settled(HttpReply(status=200, body=body), was_asked_for=False)
+    reply = with_facts(HttpReply(status=200, body=body), was_asked_for=False)
 
     assert reply.status == 502
     assert json.loads(reply.body)["error"]["code"] == "llmeval_no_object"
@@ -368,7 +368,7 @@ def test_where_chunks_are_cut_makes_no_difference(kind: str, data: st.DataObject
     edges = zip([0, *places], [*places, len(whole)], strict=True)
 
     body = Reading(0.0).add_all(whole[start:end] for start, end in edges)
-    reply = settled(HttpReply(status=200, body=body), was_asked_for=True)
+    reply = with_facts(HttpReply(status=200, body=body), was_asked_for=True)
 
     assert reply.body == whole
     assert says(reply) == read_stream(whole, VENDOR)
@@ -392,7 +392,7 @@ def test_line_ends_and_comments_make_no_difference(
 
 @given(st.binary())
 def test_whatever_comes_is_a_reply_or_a_failure(noise: bytes) -> None:
-    reply = settled(HttpReply(status=200, body=noise), was_asked_for=True)
+    reply = with_facts(HttpReply(status=200, body=noise), was_asked_for=True)
 
     assert reply.status in (200, 502)
 
@@ -404,7 +404,7 @@ def test_whatever_comes_is_a_reply_or_a_failure(noise: bytes) -> None:
 def test_a_stream_that_nobody_asked_for_is_one_all_the_same(content_type: str) -> None:
     sent = HttpReply(status=200, headers={"content-type": content_type}, body=b"data: {}\n\n")
 
-    assert settled(sent, was_asked_for=False).status == 502
+    assert with_facts(sent, was_asked_for=False).status == 502
 
 
 @pytest.mark.parametrize(
@@ -415,14 +415,14 @@ def test_a_stream_that_nobody_asked_for_is_one_all_the_same(content_type: str) -
     ],
 )
 def test_other_replies_are_left_alone(sent: HttpReply, was_asked_for: bool) -> None:
-    assert settled(sent, was_asked_for=was_asked_for) is sent
+    assert with_facts(sent, was_asked_for=was_asked_for) is sent
 
 
 def test_a_failure_is_worded_as_a_vendor_does_and_keeps_the_headers() -> None:
     body = event({"error": {"message": "m", "code": "server_error", "param": "p"}})
     headers = {"content-type": "text/event-stream", "x-request-id": "req_1"}
 
-    reply = settled(HttpReply(status=200, headers=headers, body=body), was_asked_for=True)
+    reply = with_facts(HttpReply(status=200, headers=headers, body=body), was_asked_for=True)
 
     assert reply.headers == {"content-type": "application/json", "x-request-id": "req_1"}
     assert json.loads(reply.body) == {
@@ -437,10 +437,10 @@ def test_a_failure_is_worded_as_a_vendor_does_and_keeps_the_headers() -> None:
 def test_a_reply_that_a_model_is_to_answer_is_shown_to_the_check() -> None:
     sent = HttpReply(status=200, body=b'{"choices": [{}]}')
 
-    refused = settled(sent, was_asked_for=False, answers=lambda says: says != {"choices": [{}]})
+    refused = with_facts(sent, was_asked_for=False, answers=lambda says: says != {"choices": [{}]})
 
     assert refused.status == 502
-    assert settled(sent, was_asked_for=False, answers=lambda _says: True).status == 200
+    assert with_facts(sent, was_asked_for=False, answers=lambda _says: True).status == 200
 
 
 def test_pieces_of_a_choice_are_put_together() -> None:
@@ -462,7 +462,7 @@ def test_pieces_of_a_choice_are_put_together() -> None:
 @pytest.mark.parametrize("depth", [10, 200, 400, 600, 800, 950, 5000])
 def test_a_stream_nested_however_deep_is_a_reply_or_a_failure(depth: int) -> None:
     chunk = b'data: {"a":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}\n\n"
-    reply = settled(HttpReply(status=200, body=chunk + DONE), was_asked_for=True)
+    reply = with_facts(HttpReply(status=200, body=chunk + DONE), was_asked_for=True)
 
     assert (reply.facts is None) == (reply.status == 502)
 
@@ -502,7 +502,7 @@ def test_nothing_has_no_first_chunk() -> None:
 def test_only_a_stream_has_a_first_chunk_to_tell_of(body: bytes, times: dict[str, float]) -> None:
     sent = HttpReply(status=200, body=body, seconds=2.0, first_chunk_seconds=0.5)
 
-    facts = settled(sent, was_asked_for=body.startswith(b"data")).facts
+    facts = with_facts(sent, was_asked_for=body.startswith(b"data")).facts
 
     assert facts is not None
     assert {name: value for name, value in facts.items() if name != "says"} == times

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pytest_llmeval.models.http.answers import Expected, settled
+from pytest_llmeval.models.http.answers import Expected, with_facts
 from pytest_llmeval.models.http.http_reply import HttpReply, is_throttled, read_error, status_of
 from pytest_llmeval.models.vendors.openai import VENDOR
 
@@ -149,7 +149,7 @@ def test_an_error_of_the_account_told_with_status_200_is_infrastructure(
     body = json.dumps({"type": "error", "error": error}).encode()
     sent = HttpReply(status=200, body=b"data: " + body + b"\n\n" if is_stream else body)
 
-    reply = settled(sent, Expected(dialect=VENDOR, is_stream=is_stream))
+    reply = with_facts(sent, Expected(dialect=VENDOR, is_stream=is_stream))
 
     assert reply.failure == "infrastructure"
 
@@ -159,7 +159,7 @@ def test_a_numeric_code_in_a_stream_is_its_status_as_text_or_number(code: object
     error = {"message": "litellm.ContentPolicyViolationError: m", "type": "None", "code": code}
     event = b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
 
-    reply = settled(HttpReply(status=200, body=event), Expected(dialect=VENDOR, is_stream=True))
+    reply = with_facts(HttpReply(status=200, body=event), Expected(dialect=VENDOR, is_stream=True))
 
     assert (reply.status, reply.failure) == (400, "content")
     assert reply.error.code == ""
