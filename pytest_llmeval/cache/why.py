@@ -11,18 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_llmeval.cache import requests
 from pytest_llmeval.cache.key import Canonical, value_at
 from pytest_llmeval.cache.queries import RowReader
 from pytest_llmeval.cache.reply import decode_or_none
-from pytest_llmeval.cache.requests import (
-    PREFIX,
-    Parts,
-    StoredRequest,
-    flat_fields,
-    parts_to_keep,
-    row_name,
-    stored_requests,
-)
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Call
 
@@ -39,11 +31,11 @@ LEAD = 20  # of these before the place where it differs
 def explain_miss(store: Store, key: str, request: Canonical) -> str:
     """Name the stored request most like one without a reply; "" if there is none."""
     try:
-        if store.get(row_name(key)) is not None:
+        if store.get(requests.row_name(key)) is not None:
             return "; the request is stored, but not for this call"
-        newest = islice(store.rows(f"{PREFIX}*"), LOOKED_THROUGH)
-        others = [stored.parts for stored in stored_requests(newest)]
-        difference = Nearest(parts_to_keep(request)).difference(others)
+        newest = islice(store.rows(f"{requests.PREFIX}*"), LOOKED_THROUGH)
+        others = [stored.parts for stored in requests.stored_requests(newest)]
+        difference = Nearest(requests.parts_to_keep(request)).difference(others)
     except (CacheError, RecursionError):  # the miss must be reported all the same
         return ""
     return "" if difference is None else f"; the nearest stored one differs in {difference}"
@@ -52,7 +44,7 @@ def explain_miss(store: Store, key: str, request: Canonical) -> str:
 def origins_asked(database: Path) -> Iterator[tuple[str, str]]:
     """Read provider and origin of each stored request, the newest first."""
     with closing(RowReader(database)) as rows:
-        for stored in stored_requests(rows.below(PREFIX)):
+        for stored in requests.stored_requests(rows.below(requests.PREFIX)):
             yield str(stored.parts.get("provider")), str(stored.parts.get("origin"))
 
 
@@ -62,7 +54,7 @@ def explain_calls(store: Store, calls: Iterable[Call]) -> Iterator[tuple[Call, s
     Raises:
         CacheUnusable: the cache cannot be read.
     """
-    requests = list(stored_requests(store.rows(f"{PREFIX}*")))
+    stored = list(requests.stored_requests(store.rows(f"{requests.PREFIX}*")))
     causes: dict[str, str] = {}
     for call in calls:
         if call.replayed:
@@ -71,26 +63,26 @@ def explain_calls(store: Store, calls: Iterable[Call]) -> Iterator[tuple[Call, s
             yield call, f"got no reply ({call.reason}); such a request is not kept"
         else:
             if call.key not in causes:
-                causes[call.key] = _cause(call, store, requests)
+                causes[call.key] = _cause(call, store, stored)
             yield call, f"asked again: {causes[call.key]}"
 
 
-def _cause(call: Call, store: Store, requests: Sequence[StoredRequest]) -> str:
+def _cause(call: Call, store: Store, stored: Sequence[requests.StoredRequest]) -> str:
     """Say why a call was asked again.
 
     Args:
         call: with a draw.
         store: where its draw lies.
-        requests: all that are stored, the newest first.
+        stored: all requests that are, the newest first.
     """
-    keys = [request.key for request in requests]
+    keys = [request.key for request in stored]
     if call.key not in keys:
         return "nothing is kept of this request (pruned, or stored by an older version)"
     place = keys.index(call.key)
-    asked = requests[place]
+    asked = stored[place]
     if _session_of(call, store) != asked.session:
         return "the same request was stored before, but not for this call, or it was refreshed"
-    older = [request for request in requests[place + 1 :] if request.session != asked.session]
+    older = [request for request in stored[place + 1 :] if request.session != asked.session]
     difference = Nearest(asked.parts).difference(request.parts for request in older)
     return difference or "no older request is stored"
 
@@ -121,12 +113,12 @@ class Nearest:
         parts: of the request.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: requests.Parts) -> None:
         self._model = _model(parts)
         self._fields = dict(_fields(parts))
         self._words = {field: _words(text) for field, text in self._fields.items()}
 
-    def difference(self, others: Iterable[Parts]) -> str | None:
+    def difference(self, others: Iterable[requests.Parts]) -> str | None:
         """Say in one line where the request differs from the nearest; None if there is no other.
 
         Args:
@@ -135,12 +127,12 @@ class Nearest:
         nearest = min(others, key=self._distance, default=None)
         return None if nearest is None else _sentence(self._differences(nearest))
 
-    def _distance(self, other: Parts) -> tuple[bool, int]:
+    def _distance(self, other: requests.Parts) -> tuple[bool, int]:
         """Requests of the same model and path are nearer, then requests of more common words."""
         differing = self._differences(other)
         return _model(other) != self._model, sum(self._weight(each) for each in differing)
 
-    def _differences(self, other: Parts) -> list[_Difference]:
+    def _differences(self, other: requests.Parts) -> list[_Difference]:
         """List the fields that differ, in the order of the request."""
         stored = dict(_fields(other))
         fields = [*self._fields, *(field for field in stored if field not in self._fields)]
@@ -153,14 +145,14 @@ class Nearest:
         return 1 + (asked - stored).total() + (stored - asked).total()
 
 
-def _model(parts: Parts) -> tuple[object, object, object]:
+def _model(parts: requests.Parts) -> tuple[object, object, object]:
     return parts["provider"], parts["path"], value_at(parts["body"], "model")
 
 
-def _fields(parts: Parts) -> Iterator[tuple[str, str]]:
+def _fields(parts: requests.Parts) -> Iterator[tuple[str, str]]:
     for part, value in parts.items():
         if part == "body":
-            yield from flat_fields("", value)
+            yield from requests.flat_fields("", value)
         elif value:
             yield {"source": "code of the model"}.get(part, part), json.dumps(value)
 
