@@ -211,22 +211,20 @@ class ClientLate(ProviderFailed):
 class ReplayMiss(ModelError):
     """Replay was asked for and the reply is not stored."""
 
+    lost, lost_for = Lost.MISS, ()
+
 
 class ProgramRefused(ReplayMiss, PermissionError):
     """A program was not started; libraries go on without a program that fails to start."""
 
 
 class BudgetExceeded(ModelError):
-    """The call was not made: a cap of the session leaves no room for it.
-
-    Attributes:
-        cap: the option, or why its room is not known; a run file may have this text.
-    """
+    """The call was not made: a cap of the session leaves no room for it."""
 
     def __init__(self, message: str, *, cap: str) -> None:
-        """Keep the message and the cap."""
+        """Keep the message and the cap: the option, or why its room is not known."""
         super().__init__(message)
-        self.cap = cap
+        self.lost, self.lost_for = Lost.CAP, (cap,)  # a run file may have this text
 
 
 class CacheError(LLMEvalError):

@@ -279,13 +279,8 @@ def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
 
 def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
     # Only what errors of this room keep for the record is known to be short and free of secrets.
-    match exc:
-        case errors.ProviderFailed():
-            return _lost_call(request, slot, exc.lost, exc.lost_for)
-        case errors.BudgetExceeded():
-            return _lost_call(request, slot, errors.Lost.CAP, (exc.cap,))
-        case errors.ReplayMiss():
-            return _lost_call(request, slot, errors.Lost.MISS)
+    if isinstance(exc, errors.ProviderFailed | errors.BudgetExceeded | errors.ReplayMiss):
+        return _lost_call(request, slot, exc.lost, exc.lost_for)
     name = type(exc).__name__
     if name == "CancelledError":  # of asyncio, or of a pool
         return _lost_call(request, slot, errors.Lost.CANCELLED)

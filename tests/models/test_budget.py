@@ -60,7 +60,7 @@ def asked_until_refused(asked: Budget, tokens: int | None = 100) -> tuple[int, s
         try:
             ask(asked, tokens)
         except BudgetExceeded as exc:
-            return number, exc.cap
+            return number, exc.lost_for[0]
     raise AssertionError("the cap does not hold")
 
 
