@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import why
+from pytest_llmeval.cache import requests, why
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.queries import DATABASE
 from pytest_llmeval.cache.replies import EXPLAINED, Replies
@@ -173,7 +173,7 @@ def test_a_cache_that_cannot_be_looked_through_explains_nothing(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(why, "stored_requests", fail)
+    monkeypatch.setattr(requests, "stored_requests", fail)
     assert "no reply is stored" in missed(make_replies("replay"), "Chad?")
 
 

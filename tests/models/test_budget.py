@@ -195,7 +195,7 @@ def test_who_waits_is_sent_away_at_the_end_of_the_session() -> None:
     capped.take(MODEL, D("0.01"))
     with ThreadPoolExecutor() as threads:
         waiting = threads.submit(ask, capped)
-        capped.close()
+        capped.closed.set()
 
         with pytest.raises(BudgetExceeded):
             waiting.result(30)
