@@ -377,7 +377,8 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     """Point at cases that fell beyond chance where the suite as a whole did not."""
     p, looks = comparison.evidence.p_within_case, comparison.looks
     level = normal_tail(looks[-1].limit) if looks else rules.alpha
-    if p is None or p >= level or comparison.verdict is Verdict.REGRESSED:
+    told = (Verdict.REGRESSED, Verdict.NOT_CONFIRMED)
+    if p is None or p >= level or comparison.verdict in told:
         return ""
     if scored_otherwise(comparison):
         return ""

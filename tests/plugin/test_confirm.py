@@ -172,6 +172,7 @@ def test_a_provider_that_moved_is_to_blame_and_no_build_fails(
     assert (result.ret, report["verdict"]) == (pytest.ExitCode.OK, "not_confirmed")
     assert only(report)["confirmation"]["outcome"] == "base_fell"
     result.stdout.fnmatch_lines(["*not confirmed: it fell by 0.*, and main fell as well: main, *"])
+    assert "beyond chance" not in str(result.stdout)
     strict, _ = project.gate(*GATE, "--llm-strict")
     assert strict.ret == pytest.ExitCode.TESTS_FAILED
     alone, report = project.gate("--llm-baseline=main")

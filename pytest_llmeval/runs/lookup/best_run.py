@@ -214,6 +214,8 @@ def shortcomings(run: records.Run, *, trials: int) -> tuple[str, ...]:
             if trials < wanted
             else "not everything was collected"
         )
+        if run.made == records.CONFIRM:
+            cause = "some cases, asked again to confirm a fall"
         found.append(f"incomplete: {cause}")
     if is_run_id(run.id) and dated_ahead(run.id):  # the name of a score table has no time
         found.append(ahead(run.id))

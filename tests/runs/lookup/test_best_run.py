@@ -90,6 +90,11 @@ def test_a_run_of_a_part_of_the_cases_is_incomplete_with_all_trials():
     assert incomplete == "incomplete: not everything was collected"
 
 
+def test_a_run_that_was_made_to_confirm_a_fall_says_so():
+    (incomplete,) = shortcomings(make_run(complete=False, made="confirm"), trials=4)
+    assert incomplete == "incomplete: some cases, asked again to confirm a fall"
+
+
 def test_one_trial_or_a_twentieth_of_them_may_be_errored_and_no_more():
     assert not any(too_many_errored(1, ran=n) for n in range(1, 20))
     assert not any(too_many_errored(n, ran=20 * n) for n in range(2000))
