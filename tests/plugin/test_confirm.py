@@ -300,3 +300,17 @@ def test_a_baseline_of_no_commit_cannot_be_asked_again(project: Project) -> None
     assert last.commit is not None
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert only(report)["confirmation"]["outcome"] in ("confirmed", "impossible")
+
+
+def test_fresh_trials_of_main_join_its_baseline(project: Project) -> None:
+    project.write(app=WORSE)
+    project.commit("worse")
+    project.gate(*GATE)
+    project.git("switch", "-qc", "next", "main")
+    project.write(app=OTHER)
+    project.commit("other words")
+
+    result, report = project.gate("--llm-baseline=main")
+
+    assert "main: 8 trials a case from 2 runs" in str(result.stdout)
+    assert only(report)["baseline_trials"]["scored"] == 8 * CASES
