@@ -290,6 +290,37 @@ def test_ctrl_c_ends_the_session_with_what_the_first_look_found(
     assert only(report)["confirmation"]["why"] == "it was interrupted"
 
 
+def test_a_main_without_evals_fails_nothing(
+    pytester: pytest.Pytester, provider: Provider, scratch: Path
+) -> None:
+    project = make_project(pytester)
+    project.write(model=MODEL, app=FINE)
+    (project.path / "test_evals.py").unlink()
+    project.commit("no evals yet")
+    project.git("switch", "-qc", "feature")
+    project.write(test_evals=EVALS)
+    project.commit("evals")
+
+    result, report = project.gate(*GATE, "--llm-on-missing=rerun")
+
+    assert (result.ret, report["verdict"]) == (pytest.ExitCode.OK, "new")
+
+
+def test_the_base_is_asked_with_its_own_model_or_not_at_all(
+    project: Project, provider: Provider
+) -> None:
+    """What is typed for the branch is not typed for the base."""
+    other = MODEL.replace("float(messages", "0.3 + 0 * float(messages")
+    project.write(worse=other)
+    project.commit("another model")
+
+    result, report = project.gate(*GATE, "--llm-model=function/worse:answer")
+
+    found = only(report)["confirmation"]
+    assert (result.ret, found["outcome"]) == (pytest.ExitCode.TESTS_FAILED, "confirmed")
+    assert found["baseline_mean"] > 0.7
+
+
 def test_a_baseline_of_no_commit_cannot_be_asked_again(project: Project) -> None:
     project.write(app=WORSE)
     project.write(model=MODEL + "# changed\n")

@@ -62,7 +62,8 @@ class AskingAgain:
         self._rerun: Rerun | None = None
         self._trees: tuple[Relocation, ...] = ()
         self._name = ""
-        self._first = [1 + max(one.index for one in side.trials) for side in self._sides]
+        indices = ([one.index for one in side.trials] for side in self._sides)
+        self._first = [1 + max(of_side, default=-1) for of_side in indices]
 
     def __enter__(self) -> AskingAgain:
         """Begin; nothing is made before somebody is to be asked."""
@@ -82,15 +83,14 @@ class AskingAgain:
             CannotConfirm: nobody can be asked, or what was asked is not what was compared.
         """
         try:
-            base, here = self._asked(cases, count)
+            return self._asked(cases, count)
         except KeyboardInterrupt:
             self.was_interrupted = True
             raise _refusal("it was interrupted") from None
         except (BaselineError, GitFailed, OSError) as exc:
             raise _refusal(str(exc)) from None
-        return base, here
 
-    def _asked(self, cases: Sequence[str], count: int) -> list[Sequence[Trial]]:
+    def _asked(self, cases: Sequence[str], count: int) -> tuple[Sequence[Trial], Sequence[Trial]]:
         baseline, run = self._sides
         rerun = self._ready(cases)
         mode = "off" if self._settings.cache == "off" else "refresh"
@@ -115,7 +115,7 @@ class AskingAgain:
         new = dict(zip(old, cases, strict=True))
         base = replace(base, trials=tuple(replace(t, case=new[t.case]) for t in base.trials))
         self._check(base, here, cases)
-        return [base.trials, here.trials]
+        return base.trials, here.trials
 
     def _ready(self, cases: Sequence[str]) -> Rerun:
         """Make the worktree, once; name what is confirmed by the draws that raised the question."""
