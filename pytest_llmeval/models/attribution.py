@@ -120,16 +120,19 @@ def inherited_by_threads() -> Iterator[None]:
         if trial is not None:
             trial.course.others += 1
             thread.run = partial(_run, thread, thread.run, trial, ASKED.get())  # type: ignore[method-assign]
-        start(thread)
+        with setting(_TRIAL, None):  # it waits for its beginning, which is no wait of the trial
+            start(thread)
 
     def submit_owned(
         pool: ThreadPoolExecutor, function: Callable[..., T], /, *args: Any, **kwargs: Any
     ) -> Future[T]:
         trial = trial_to_charge()
-        future = submit(pool, _work, trial, ASKED.get(), function, *args, **kwargs)
-        if trial is not None:
-            trial.course.others += 1
-            future.add_done_callback(partial(_leave, trial))
+        if trial is None:
+            return submit(pool, function, *args, **kwargs)
+        trial.course.others += 1  # first: the work may ask at once
+        with setting(_TRIAL, None):  # a pool that has no thread for it yet waits for one in vain
+            future = submit(pool, _work, trial, ASKED.get(), function, *args, **kwargs)
+        future.add_done_callback(partial(_leave, trial))
         return future
 
     threads = replaced(threading.Thread, "start", start_owned)

@@ -234,7 +234,10 @@ class Course:
     def is_held(self, call: OpenCall, draw: str | None) -> bool:
         """Whether a replay is to wait; ``draw`` is that of the stored reply, if there is one."""
         with self._lock:
-            return self._pause(call, draw) > 0
+            is_held = self._pause(call, draw) > 0
+            if not is_held and self.others:
+                self._last = self._now()  # who else asks meanwhile waits from now on
+            return is_held
 
     def wait(self, call: OpenCall, draw: str | None) -> None:
         """Wait until a reply may be handed over; see ``is_held``.

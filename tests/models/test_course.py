@@ -231,6 +231,28 @@ def test_replies_that_come_together_to_threads_come_apart(
     assert other - one >= PIECE
 
 
+def test_of_two_threads_that_look_at_once_the_second_waits(begin: Callable[..., Session]) -> None:
+    replies, course = begin().replies, Course("trial 0", others=2)
+    calls = [course.begin(key, Slot(0, 0), replies, lambda *_: None) for key in (SLOW, QUICK)]
+
+    assert [course.is_held(call, "a draw") for call in calls] == [False, True]
+
+
+def test_a_pool_that_needs_another_thread_is_no_wait_that_ran_out(
+    pool: ThreadPoolExecutor,
+) -> None:
+    trial, are_here = CountingTrial(0), threading.Barrier(3)
+
+    with charging(trial):
+        works = [pool.submit(are_here.wait, 300) for _ in range(2)]
+        counted = trial.course.others
+        are_here.wait(300)
+        wait(works)
+
+    assert counted == 2  # not the threads of the pool, which may outlive the trial
+    assert trial.course.expired == 0
+
+
 class TogetherTrial(CountingTrial):
     """The replies of its two calls come to the loop in one round."""
 
