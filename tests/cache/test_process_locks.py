@@ -72,7 +72,7 @@ def test_who_has_waited_too_long_for_somebody_unknown_goes_on_without(
         pass
     own.close()
 
-    assert [line.partition(" has")[0] for line in warned] == ["another process"]
+    assert [line.partition(" waits")[0] for line in warned] == ["another process"]
 
 
 def test_a_file_that_another_thread_has_opened_or_replaced_is_not_opened_again(

@@ -161,7 +161,7 @@ def test_a_miss_in_replay_says_what_was_looked_for_and_what_to_type(
 ) -> None:
     with pytest.raises(ReplayMiss) as caught:
         answered(make_replies("replay"), KEY, Slot(3, 1), never)
-    for part in ("draw 3/1", KEY[:12], str(home), "pytest --llm-cache=auto"):
+    for part in ("call 3/1", KEY[:12], str(home), "pytest --llm-cache=auto"):
         assert part in str(caught.value)
 
 
