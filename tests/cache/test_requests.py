@@ -13,8 +13,13 @@ from pytest_llmeval.cache import reply as reply_module
 from pytest_llmeval.cache import requests as module
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.cache.reply import pack_object
-from pytest_llmeval.cache.requests import parts_to_keep, stored_requests, unpack_request
+from pytest_llmeval.cache.reply import StoredRow, pack_object
+from pytest_llmeval.cache.requests import (
+    parts_to_keep,
+    request_rows,
+    stored_requests,
+    unpack_request,
+)
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, asks, never, says, wanted
@@ -137,3 +142,9 @@ def test_a_request_that_is_too_long_is_not_kept(
     assert pack_object(LINE) is None
     paid(make_replies(), "Peru?")
     assert requests(sql) == []
+    request = asks("Peru?")
+    assert list(request_rows(request.key(), request, session="s")) == []
+
+
+def test_rows_of_others_hold_no_request() -> None:
+    assert list(stored_requests([StoredRow(1, "reply/x", b"")])) == []
