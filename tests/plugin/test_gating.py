@@ -387,7 +387,9 @@ def test_the_draws_of_a_refresh_are_new_and_kept(main: Project) -> None:
     assert function["changed_kinds"] == {"redrawn": 10}
     # The simulator gives the same text to the same draw, yet these are new draws.
     assert function["verdict"] == "no_significant_change"
-    told = "10 cases sent the same requests but got new replies (--llm-cache=refresh draws"
+    told = (
+        "10 cases sent the same requests but got new replies (--llm-cache=refresh makes every call"
+    )
     assert told in str(result.stdout)
 
 
