@@ -23,7 +23,7 @@ from tests.ci.origin import WORSE, Origin
 from tests.ci.other_hosts import Built, MakeJob, azure, bitbucket, buildkite, circleci, jenkins
 from tests.ci.runner import CacheEntries, Shell
 from tests.ci.situation import HARMLESS
-from tests.ci.test_recipes import CALLS, NOTES_CALLS
+from tests.ci.test_recipes import AGAIN, CALLS, NOTES_CALLS
 from tests.ci.tools import run_tool
 
 PAGE = Path(__file__).parents[2] / "docs" / "ci.md"
@@ -288,7 +288,7 @@ def test_a_worse_prompt_is_stopped_and_its_repair_passes(ci: Ci) -> None:
 
     worse = ci.origin.commit(WORSE, on=base)
     *broken, output = ci.job(worse)
-    assert broken == [1, "regressed", CALLS, base], output
+    assert broken == [1, "regressed", CALLS + AGAIN, base], output
 
     *repaired, output = ci.job(ci.origin.revert(worse, on=worse))
     assert repaired == [0, "unchanged", 0, base], output
@@ -310,7 +310,7 @@ def test_a_harmless_request_is_not_blamed_for_what_main_became(ci: Ci) -> None:
     ci.job()
     red = ci.origin.advance(WORSE)
     *main, output = ci.job()
-    assert main == [1, "regressed", CALLS, before], output
+    assert main == [1, "regressed", CALLS + AGAIN, before], output
 
     # One that began before, and one from the new main.
     paid = 0 if ci.system.keeps_red else CALLS
