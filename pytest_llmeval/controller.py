@@ -35,6 +35,7 @@ from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.reports.terminal.section import (
     asks_again,
     begins,
+    confirmed_by,
     ended,
     header,
     ignored_note,
@@ -80,7 +81,8 @@ class Controller(EvalProcess):
         self._session: EvalSession | None = None
         if settings.confirm:  # whose calls count under the caps of this session
             config.add_cleanup(Journal(settings.directory, settings.session).remove)
-        self._was_interrupted = False  # while both sides were asked again
+        # While both sides were asked again: somebody wanted an end; so many calls were paid for.
+        self._was_interrupted, self._further_calls = False, 0
         self._problems: list[str] = []
         self._summary_problems: list[str] = []  # nobody asked for it, so they fail nothing
         self._annotations: list[str] = []
@@ -225,6 +227,8 @@ class Controller(EvalProcess):
         self._judgement = self._session.judge(
             seconds=seconds, ended=is_green, notes=notes, confirm=confirm
         )
+        told = (*self._judgement.notes, *confirmed_by(self._further_calls))
+        self._judgement = replace(self._judgement, notes=told)
         if self._was_interrupted:
             session.exitstatus = pytest.ExitCode.INTERRUPTED
         self._report = report = make_report(self._judgement)
@@ -264,7 +268,7 @@ class Controller(EvalProcess):
                 reference=reference,
                 cost_of=pricing(self._settings.prices),
             )
-            self._was_interrupted = draw.was_interrupted
+            self._was_interrupted, self._further_calls = draw.was_interrupted, draw.calls
         return found
 
     def _untracked(self) -> tuple[str, ...]:

@@ -141,6 +141,7 @@ def test_a_worse_branch_is_red_and_says_what_main_scored_now(
         [
             "llm evals: something seems to have fallen: 20 cases are asked 3 times again, of main*",
             "*(confirmed: main, asked again just now, scored 0.*; this branch 0.*)*",
+            "note: further calls, to see whether the fall is there again: 120",
         ]
     )
 
@@ -158,6 +159,7 @@ def test_the_same_question_is_answered_by_the_same_draws(
     assert provider.taken() == []
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert only(report)["confirmation"] == only(first)["confirmation"]
+    result.stdout.no_fnmatch_line("*further calls*")
 
 
 def test_a_provider_that_moved_is_to_blame_and_no_build_fails(

@@ -42,6 +42,7 @@ class AskingAgain:
 
     Attributes:
         was_interrupted: somebody wanted an end.
+        calls: how many were paid for, on both sides.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class AskingAgain:
         tell: Callable[[int, int], None],
     ) -> None:
         self.was_interrupted = False
+        self.calls = 0
         # trials of older runs join and leave a baseline: no number and no name hangs on them
         self._settings, self._sides, self._names = settings, (own_trials(baseline), run), names
         self._make, self._tell = rerun, tell
@@ -114,6 +116,8 @@ class AskingAgain:
         base, here = (one.run if one else replace(run, trials=()) for one in found)
         new = dict(zip(old, cases, strict=True))
         base = replace(base, trials=tuple(replace(t, case=new[t.case]) for t in base.trials))
+        asked_calls = (call for one in (base, here) for t in one.trials for call in t.calls)
+        self.calls += sum(call.was_paid for call in asked_calls)
         self._check(base, here, cases)
         return base.trials, here.trials
 

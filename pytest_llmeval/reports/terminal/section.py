@@ -384,6 +384,12 @@ def asks_again(reference: str, cases: int, repeats: int) -> str:
     )
 
 
+def confirmed_by(calls: int) -> Iterator[str]:
+    """Say what it took to ask again."""
+    if calls:
+        yield f"further calls, to see whether the fall is there again: {calls}"
+
+
 def ended(commit: str, found: FoundRun | None) -> str:
     """Say that the evals of another commit have ended."""
     run = "it has no such eval" if found is None else f"recorded as run {found.run.id}"
