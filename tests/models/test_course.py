@@ -80,9 +80,10 @@ def race(begin: Callable[..., Session], pool: ThreadPoolExecutor) -> Race:
 def test_replies_come_back_in_the_order_in_which_they_came(
     begin: Callable[..., Session], pool: ThreadPoolExecutor, race: Race
 ) -> None:
-    quick_is_here = threading.Event()
+    slow_is_asked, quick_is_here = threading.Event(), threading.Event()
 
     def slow(_slot: Slot) -> StoredReply:
+        slow_is_asked.set()
         assert quick_is_here.wait(300)
         return paid_reply(b"slow")
 
@@ -90,6 +91,7 @@ def test_replies_come_back_in_the_order_in_which_they_came(
     calls = session.calls(trial)
     with charging(trial):
         late = pool.submit(calls.call, asking(SLOW, slow))
+        assert slow_is_asked.wait(300)  # or the quick one is over before it begins
         pool.submit(calls.call, asking(QUICK, lambda _: paid_reply(b"quick"))).result()
     quick_is_here.set()
     late.result()
