@@ -82,15 +82,6 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provider:
 
 
 @pytest.fixture
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of temporary folders."""
-    folder = tmp_path / "tmp"
-    folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    return folder
-
-
-@pytest.fixture
 def project(pytester: pytest.Pytester, provider: Provider, scratch: Path) -> Project:
     """A main that was recorded, and a branch off it."""
     project = make_project(pytester)

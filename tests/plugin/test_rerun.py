@@ -43,15 +43,6 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of temporary folders."""
-    folder = tmp_path / "tmp"
-    folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    return folder
-
-
-@pytest.fixture
 def project(pytester: pytest.Pytester, asked: Path, scratch: Path) -> Project:
     """A branch off main, none of whose runs is stored."""
     project = make_project(pytester)
