@@ -114,18 +114,17 @@ class EarlyJudge:
         for other in judging.others:
             sides = (only_functions(side, function) for side in judging.sides(other))
             before, answered = (measured(side, cost_of=cost_of) for side in sides)
-            family = self._families[other.id]
-            found += [
-                is_settled(
-                    before,
-                    answered,
-                    self._rules,
-                    repeats=repeats,
-                    family=family,
-                    only_calm=settings.confirm,  # a second look is of as many trials at any rate
-                )
-                for _ in before.cases[:1]
-            ]
+            if not before.cases:  # it has no such function, so it has no say
+                continue
+            is_decided = is_settled(
+                before,
+                answered,
+                self._rules,
+                repeats=repeats,
+                family=self._families[other.id],
+                only_calm=settings.confirm,  # a second look is of as many trials at any rate
+            )
+            found.append(is_decided)
         return bool(found) and all(found)
 
 

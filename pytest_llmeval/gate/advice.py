@@ -163,7 +163,7 @@ def _false_alarms(
 def _unexpected(
     scores: FunctionScores, old: FunctionScores | None, *, level: float
 ) -> Finding | None:
-    """Compare the mean of what was asked the same again with what the earlier run let expect."""
+    """Look whether the mean lies in the range that an earlier run of the same requests predicts."""
     if old is None:
         return None
     here, before = scores.of_case, old.of_case

@@ -30,7 +30,7 @@ _NAME = 32  # hex digits
 
 
 class AskingAgain:
-    """Draws fresh trials of both sides; a context that takes away what it made.
+    """Draws fresh trials of both sides; as a context, it removes its worktree at the end.
 
     Args:
         settings: of the session.
