@@ -424,8 +424,8 @@ class GateRules:
         "ignore drops up to D (default: {default})"
     )
     target: float = Option("--llm-target=D", positive, "0.10", ini="float").says(
-        "the smallest drop that you care about: if one of D may be there and cannot be seen, the "
-        "verdict is inconclusive (default: {default})"
+        "the smallest drop that you care about: the verdict is inconclusive if a drop of D may be "
+        "there unseen (default: {default})"
     )
     max_gone: float = Option("--llm-max-gone=SHARE", share, "0.10", ini="float").says(
         "which share of a function's baseline cases may be gone (default: {default})"
@@ -466,8 +466,8 @@ class GateRules:
         "{default})"
     )
     sequential: bool = Option("--llm-sequential", boolean, default=False, ini="bool").says(
-        "look at each function after two and three fifths of its repeats, and ask for no more "
-        "where it is decided: as many false alarms, up to half of the calls saved"
+        "look at each function after two and three fifths of its repeats, and stop it if its "
+        "verdict is clear: saves up to half of the calls, and adds no false alarms"
     )
 
 
@@ -509,8 +509,8 @@ class Settings:
         "else origin's default branch"
     )
     confirm: bool = Option("--llm-confirm", boolean, default=False, ini="bool").says(
-        "before a fall turns the build red, ask its cases again, in a worktree of REF's commit and "
-        "here: a fall that is not there again does not fail the build"
+        "before the build turns red, run the cases that fell again, on REF's commit and here: if "
+        "they do not fall again, the build does not fail"
     )
     anchor: str | None = Option("--llm-anchor=REF", not_blank).says(
         "compare with a second, older run, too, such as the last release's, so that many small "
@@ -541,12 +541,12 @@ class Settings:
         "after how many days a line says how old the baseline is (default: {default})"
     )
     baseline_repeats: int = Option("llm_baseline_repeats", count, "20", ini="int").says(
-        "how many trials of a case the baseline has at most, with those of earlier runs of main "
-        "that asked the same; 0 for the newest run alone (default: {default})"
+        "how many trials of a case the baseline may have: earlier runs of main count, too, if they "
+        "sent the same requests; 0 for the newest run alone (default: {default})"
     )
     fetch: bool | None = Option("--llm-fetch", boolean, ini="bool").says(
-        "fetch history that this clone lacks for REF into the folder of the cache; the clone stays "
-        "as it is (default: only in CI)"
+        "fetch commits before REF that this clone lacks, into the folder of the cache; the clone "
+        "itself does not change (default: only in CI)"
     )
     store: str | None = Option("--llm-store=git+refs://REMOTE", team_store, ini="string").says(
         "also read the runs of your team, which llmeval push keeps in refs of a git remote: "
@@ -575,7 +575,7 @@ class Settings:
         "{default})"
     )
     serial_fixtures: tuple[str, ...] = Option("llm_serial_fixtures", tuple, (), ini="args").says(
-        "names of fixtures: cases that use one run one after the other, with nothing beside them"
+        "names of fixtures: a case that uses one of them runs alone, one trial after the other"
     )
     gate: GateRules = field(default_factory=GateRules)
     cache: CacheMode = Option("--llm-cache=MODE", choice_of(CacheMode), "auto", ini="string").says(
