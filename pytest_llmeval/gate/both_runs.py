@@ -6,15 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_llmeval.gate.changes import CallsOfBoth
-from pytest_llmeval.gate.conclusion import conclude_gone, conclude_new, describe_ungated, examine
+from pytest_llmeval.gate.conclusion import conclude_new, describe_ungated, examine
 from pytest_llmeval.gate.edited import find_edits
 from pytest_llmeval.gate.family import Name
-from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, FunctionComparison, Why
 from pytest_llmeval.gate.scoring import Side, gated_metrics, records, sides_of, ungated_metrics
 from pytest_llmeval.gate.significance import Tested
-from pytest_llmeval.records import MEASURED_METRICS, Run
+from pytest_llmeval.records import MEASURED_METRICS, Better, Run
 from pytest_llmeval.settings import AnyTest, GateRules
 from pytest_llmeval.vendors import MODEL_FIXTURES
 
@@ -26,13 +25,15 @@ class BothRuns:
 
     Attributes:
         sides: the functions of the baseline; ``current`` those of this run.
-        baseline: the run that is compared with.
+        of_main: where the baseline is an anchor, the functions of the baseline proper; else None.
+        baseline: the run that is compared with; ``run`` the run that is judged.
+        rules: of the gate.
     """
 
     def __init__(self, baseline: Run, run: Run, rules: GateRules, *, main: Run | None) -> None:
         self.sides, self.current = sides_of(baseline), sides_of(run)
-        self.baseline = baseline
-        self._rules = rules
+        self.of_main = None if main is None else sides_of(main)
+        self.baseline, self.run, self.rules = baseline, run, rules
         self._tests = baseline.tests, run.tests
         self._fixtures = baseline.fixtures, run.fixtures
         self._calls = {
@@ -40,7 +41,7 @@ class BothRuns:
             for name, side in self.current.items()
             if name in self.sides
         }
-        of_main = {} if main is None else sides_of(main)
+        of_main = self.of_main or {}
         self._edits = {
             name: find_edits(
                 self.sides[name], self.current[name], rule=rules.edited, main=of_main.get(name)
@@ -75,47 +76,38 @@ class BothRuns:
                 kept = metric in main_gates
                 if baseline is None or not (kept or records(baseline.every_trial(), metric)):
                     partial = not (in_full and side.ran_in_full)
-                    yield conclude_new(side, metric, partial=partial, rules=self._rules)
+                    yield conclude_new(side, metric, partial=partial, rules=self.rules)
                     continue
-                pairing = Pairing(
-                    baseline,
-                    side,
-                    metric,
-                    calls=self._calls[function],
-                    better=(baseline if kept else side).better(metric),
-                    test=_test_of(metric, self._rules.test),
-                    in_full=in_full,
-                    edits=self._edits[function],
-                    replaced=self._replaced(function),
-                )
-                found = examine(pairing, self._rules)
+                better = (baseline if kept else side).better(metric)
+                pairing = self._pairing(function, metric, better, self.rules.test, in_full=in_full)
+                found = examine(pairing, self.rules)
                 yield found if isinstance(found, FunctionComparison) else (pairing, *found)
 
-    def gone(self, missing: Missing) -> Iterator[FunctionComparison]:
-        """Write down the functions that only the baseline has."""
-        for function in missing.functions:
-            for metric in gated_metrics(self.sides[function]):
-                yield conclude_gone(self.sides[function], metric, why=missing.why(function))
+    def _pairing(
+        self, function: str, metric: str, better: Better, test: AnyTest, *, in_full: bool = True
+    ) -> Pairing:
+        return Pairing(
+            self.sides[function],
+            self.current[function],
+            metric,
+            calls=self._calls[function],
+            better=better,
+            test="log-ratio" if metric in MEASURED_METRICS else test,
+            in_full=in_full,
+            edits=self._edits[function],
+            replaced=self._replaced(function),
+        )
 
     def ungated(self, functions: Sequence[FunctionComparison]) -> Iterator[FunctionComparison]:
         """Describe whatever else the functions of both runs have."""
-        for function, calls in self._calls.items():
-            baseline, side = self.sides[function], self.current[function]
+        for function in self._calls:
+            side = self.current[function]
             gated = [one.metric for one in functions if one.function == function]
-            trials = [*baseline.every_trial(), *side.every_trial()]
+            trials = [*self.sides[function].every_trial(), *side.every_trial()]
             for metric in ungated_metrics(trials, gated):
-                better, test = side.better(metric), _test_of(metric, "paired-t")
-                pairing = Pairing(
-                    baseline,
-                    side,
-                    metric,
-                    calls=calls,
-                    better=better,
-                    test=test,
-                    edits=self._edits[function],
-                )
+                pairing = self._pairing(function, metric, side.better(metric), "paired-t")
                 if pairing.pairs:
-                    yield describe_ungated(pairing, alpha=self._rules.alpha)
+                    yield describe_ungated(pairing, alpha=self.rules.alpha)
 
     def with_changes_of_test(self, one: FunctionComparison) -> FunctionComparison:
         """Note whether the code of the test, or of one of its fixtures, has changed."""
@@ -155,10 +147,6 @@ class BothRuns:
         for side, other in both:
             if _tied_otherwise(side, other):
                 yield Fact(Why.TIED_OTHERWISE, (side.function,))
-
-
-def _test_of(metric: str, chosen: AnyTest) -> AnyTest:
-    return "log-ratio" if metric in MEASURED_METRICS else chosen
 
 
 def _tied_otherwise(baseline: Side, current: Side) -> bool:

@@ -50,18 +50,9 @@ def compare(
     before, after = measured(baseline, cost_of=cost_of), measured(run, cost_of=cost_of)
     looks = LooksAtRun(before, after, rules, main=main)
     both = BothRuns(before, looks.run, rules, main=main)
-    missing = Missing(
-        both.sides,
-        both.current,
-        baseline=baseline,
-        run=run,
-        typed=typed,
-        lost=lost,
-        entries=rules.accept_gone,
-        main=main,
-    )
+    missing = Missing(both, typed=typed, lost=lost)
     in_part = _in_part(baseline, run, typed=typed)
-    entries = [*both.collected(missing.given_up, in_part), *both.gone(missing)]
+    entries = [*both.collected(missing.given_up, in_part), *missing.concluded()]
     concluded = [
         replace(one, stopped_at=looks.stop_of(one.function))
         for one in _concluded(entries, looks.at(entries, in_part=in_part), rules)

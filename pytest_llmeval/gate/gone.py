@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from pytest_llmeval.gate.results import Fact, Why
-from pytest_llmeval.gate.scoring import Side, gated_metrics, sides_of
-from pytest_llmeval.records import Run, bare, filters_of, is_below, paths_of
+from pytest_llmeval.gate.both_runs import BothRuns
+from pytest_llmeval.gate.conclusion import conclude_gone
+from pytest_llmeval.gate.results import Fact, FunctionComparison, Why
+from pytest_llmeval.gate.scoring import Side, gated_metrics
+from pytest_llmeval.records import bare, filters_of, is_below, paths_of
 
 _ENTRY = re.compile(r"(?P<function>.*[^:]):(?P<metric>[^:]+)")
 _BY_NAME = ("-k ", "-m ", "--deselect=")
@@ -20,55 +22,57 @@ Sides = Mapping[str, Side]
 class Missing:
     """What the baseline gates and this run does not, although nobody left it out by hand.
 
+    Against an anchor, what is gone from the baseline proper as well was given up before.
+
     Attributes:
         not_judged: the functions that the user left out, or that were not reached.
-        functions: those that were not collected, in the order of the baseline.
         given_up: functions and metrics that are not missed, functions with the metric "".
 
     Args:
-        sides: the functions of the baseline.
-        current: the functions of this run.
-        baseline: the run that is compared with.
-        run: the run that is judged.
-        typed: what the user typed of its selection; None if all of it was meant.
+        both: the baseline, and the run that is judged. Its rules have the functions, or
+            ``function:metric``, that are given up; or patterns of them.
+        typed: what the user typed of the selection of the run; None if all of it was meant.
         lost: files of the baseline that exist no more: nobody leaves those out.
-        entries: functions, or ``function:metric``, that are given up; or patterns of them.
-        main: where the baseline is an anchor, the baseline proper: a function that is gone from
-            this one as well was given up before.
     """
 
     def __init__(
-        self,
-        sides: Sides,
-        current: Sides,
-        *,
-        baseline: Run,
-        run: Run,
-        typed: Sequence[str] | None,
-        lost: Collection[str],
-        entries: Sequence[str],
-        main: Run | None,
+        self, both: BothRuns, *, typed: Sequence[str] | None, lost: Collection[str]
     ) -> None:
-        self.not_judged = tuple(
-            _left_out(sides, current, baseline=baseline, run=run, typed=typed, lost=lost)
-        )
+        self._both, self._sides, self._current = both, both.sides, both.current
+        self.not_judged = tuple(self._left_out(typed, lost))
         unknown = {one.figures[0] for one in self.not_judged}
-        self.functions = tuple(name for name in sides if name not in {*current, *unknown})
-        self._metrics = _metrics_gone(sides, current)
-        gone = {*self._metrics, *((name, "") for name in self.functions)}
-        settled = gone - _gated(sides_of(main)) if main else set()
-        recorded = baseline.rules.get("accept_gone")
+        self._functions = [name for name in both.sides if name not in {*both.current, *unknown}]
+        self._metrics = _metrics_gone(both.sides, both.current)
+        gone = {*self._metrics, *((name, "") for name in self._functions)}
+        settled = set() if both.of_main is None else gone - _gated(both.of_main)
+        recorded = both.baseline.rules.get("accept_gone")
         self._known = recorded if isinstance(recorded, tuple) else ()
-        self._sides, self._current, self._entries = sides, current, entries
-        self._reasons = {entry: self._why_void(entry) for entry in entries}
-        valid = [entry for entry in entries if not self._reasons[entry]]
+        self._entries = both.rules.accept_gone
+        self._reasons = {entry: self._why_void(entry) for entry in self._entries}
+        valid = [entry for entry in self._entries if not self._reasons[entry]]
         given_up = {one for one in gone if any(_names(entry, *one) for entry in valid)}
         self.given_up = frozenset(settled | given_up)
         self._missed = gone - self.given_up
         # a function that did not run may be gone or not
-        self._maybe = gone | {one for one in _gated(sides) if one[0] in unknown}
+        self._maybe = gone | {one for one in _gated(both.sides) if one[0] in unknown}
 
-    def why(self, function: str) -> Fact | None:
+    def _left_out(self, typed: Sequence[str] | None, lost: Collection[str]) -> Iterator[Fact]:
+        for function, side in self._sides.items():
+            if function not in self._current:
+                is_lost = function.partition("::")[0] in lost
+                if not is_lost and _was_meant(function, self._both, typed):
+                    yield Fact(Why.DESELECTED, (function, len(side.cases)))
+            elif not self._current[function].every_trial():
+                yield Fact(Why.NOT_RUN, (function, len(side.cases)))
+
+    def concluded(self) -> Iterator[FunctionComparison]:
+        """Write down the functions that were not collected, in the order of the baseline."""
+        for function in self._functions:
+            side = self._sides[function]
+            for metric in gated_metrics(side):
+                yield conclude_gone(side, metric, why=self._why(function))
+
+    def _why(self, function: str) -> Fact | None:
         """Say that a function is gone, and both ways to accept that."""
         if (function, "") in self.given_up:
             return None
@@ -115,25 +119,6 @@ class Missing:
         return next((one for one in forms if one not in self._known), forms[0])
 
 
-def _left_out(
-    sides: Sides,
-    current: Sides,
-    *,
-    baseline: Run,
-    run: Run,
-    typed: Sequence[str] | None,
-    lost: Collection[str],
-) -> Iterator[Fact]:
-    """Name the functions of the baseline that the user left out, or that were not reached."""
-    for function, side in sides.items():
-        if function not in current:
-            is_lost = function.partition("::")[0] in lost
-            if not is_lost and _was_meant(function, baseline=baseline, run=run, typed=typed):
-                yield Fact(Why.DESELECTED, (function, len(side.cases)))
-        elif not current[function].every_trial():
-            yield Fact(Why.NOT_RUN, (function, len(side.cases)))
-
-
 def _metrics_gone(sides: Sides, current: Sides) -> list[tuple[str, str]]:
     """Return the gated metrics of common functions that this run does not gate."""
     return [
@@ -150,8 +135,9 @@ def _gated(sides: Sides) -> set[tuple[str, str]]:
     return {(name, metric) for name, side in sides.items() for metric in ("", *gated_metrics(side))}
 
 
-def _was_meant(function: str, *, baseline: Run, run: Run, typed: Sequence[str] | None) -> bool:
+def _was_meant(function: str, both: BothRuns, typed: Sequence[str] | None) -> bool:
     """Tell whether a function of the baseline is missing because the user asked for others."""
+    run = both.run
     if typed is None:
         if not run.complete:
             return True
@@ -163,7 +149,7 @@ def _was_meant(function: str, *, baseline: Run, run: Run, typed: Sequence[str] |
     was_collected = function in run.partial
     return any(
         was_collected if option.startswith(_BY_NAME) else _ignores(option, function)
-        for option in filters_of(typed) - filters_of(baseline.selection)
+        for option in filters_of(typed) - filters_of(both.baseline.selection)
     )
 
 
