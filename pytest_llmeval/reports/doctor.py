@@ -110,7 +110,7 @@ def _worded(piece: Advice, patient: Patient) -> tuple[str, str]:
     if repeats is not None:
         words["or_repeats"] = f" or {repeats} repeats on both sides"
     if "first" in words:
-        words["case"] = case_name(words["first"], scores.function, short(scores))
+        words["case"] = case_name(words["first"], scores)
         words["tied"] = f" with {cases - 1} tied to it" if cases > 1 else ""
     text = f"{label(scores)}: {_SENTENCES[piece.trouble].format(**words)}"
     if piece.others:

@@ -53,7 +53,7 @@ def edited_entries(judgement: Judgement, function: FunctionComparison) -> Iterat
 
 def _told(judgement: Judgement, case: EditedCase, of: FunctionComparison) -> str:
     """Write a case: ``test_c[c3] expects 'sales', was 'legal' (1.000 -> 0.000)``."""
-    name, was = (case_name(one, of.function, short(of)) for one in (case.case, case.was))
+    name, was = (case_name(one, of) for one in (case.case, case.was))
     name += f", was {was}," if was != name else ""
     changes = _changes(judgement, case)
     told = [

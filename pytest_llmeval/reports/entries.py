@@ -15,25 +15,11 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Trial, first_failed, trials_by_case
+from pytest_llmeval.reports import report
 from pytest_llmeval.reports.edits import edited_entries
 from pytest_llmeval.reports.formats import in_form, label, short
 from pytest_llmeval.reports.reasons import unjudgeable, worded
 from pytest_llmeval.reports.remarks import accepting_line, remarks
-from pytest_llmeval.reports.report import (
-    C,
-    CaseEntry,
-    ComparedFunction,
-    ConfirmationEntry,
-    DescribedFunction,
-    Excerpt,
-    MovedCase,
-    Place,
-    Replies,
-    RequestDraws,
-    Requests,
-    UngatedFunction,
-    taken_from,
-)
 from pytest_llmeval.reports.sentences import most_moved, sentence
 
 MOST = 10  # cases of a function whose replies can be found
@@ -45,7 +31,7 @@ Trials = dict[str, list[Trial]]  # by case
 
 def compared_functions(
     judgement: Judgement, comparison: Comparison
-) -> tuple[ComparedFunction, ...]:
+) -> tuple[report.ComparedFunction, ...]:
     """Describe a comparison in words and figures, with the cases that moved most."""
     moved = [_most_moved_both_ways(one) for one in comparison.functions]
     trials = trials_of_both(judgement, {case.case for cases in moved for case in cases})
@@ -60,12 +46,13 @@ def _compared_function(
     one: FunctionComparison,
     moved: Iterable[CaseComparison],
     trials: tuple[Trials, Trials],
-) -> ComparedFunction:
+) -> report.ComparedFunction:
     said, place = partial(in_form, toml=judgement.settings.toml), place_of(judgement, one.function)
     cases = {
-        case.case: taken_from(CaseEntry, case, unchanged=case.kind is None) for case in one.compared
+        case.case: report.taken_from(report.CaseEntry, case, unchanged=case.kind is None)
+        for case in one.compared
     }
-    return ComparedFunction(
+    return report.ComparedFunction(
         of=one,
         name=short(one),
         label=label(one),
@@ -82,13 +69,13 @@ def _compared_function(
     )
 
 
-def _confirmation(found: Confirmation | None) -> ConfirmationEntry | None:
+def _confirmation(found: Confirmation | None) -> report.ConfirmationEntry | None:
     if found is None:
         return None
-    return taken_from(ConfirmationEntry, found, why=worded(found.why))
+    return report.taken_from(report.ConfirmationEntry, found, why=worded(found.why))
 
 
-def described_functions(judgement: Judgement) -> tuple[DescribedFunction, ...]:
+def described_functions(judgement: Judgement) -> tuple[report.DescribedFunction, ...]:
     """Describe the functions of a run that is compared with nothing."""
     descriptions, said = judgement.descriptions, partial(in_form, toml=judgement.settings.toml)
     names = {case.case for one in descriptions for case in one.worst[:MOST]}
@@ -96,7 +83,7 @@ def described_functions(judgement: Judgement) -> tuple[DescribedFunction, ...]:
     for one in descriptions:
         place = place_of(judgement, one.function)
         found.append(
-            DescribedFunction(
+            report.DescribedFunction(
                 of=one,
                 name=short(one),
                 label=label(one),
@@ -109,9 +96,9 @@ def described_functions(judgement: Judgement) -> tuple[DescribedFunction, ...]:
     return tuple(found)
 
 
-def ungated_function(one: FunctionComparison) -> UngatedFunction:
+def ungated_function(one: FunctionComparison) -> report.UngatedFunction:
     """Give the figures of a metric that decides nothing."""
-    return taken_from(UngatedFunction, one, one.effect, one.evidence, name=short(one))
+    return report.taken_from(report.UngatedFunction, one, one.effect, one.evidence, name=short(one))
 
 
 def _most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison]:
@@ -124,15 +111,15 @@ def _most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison
     return [*others, *leading] if improved else [*leading, *others]
 
 
-def place_of(judgement: Judgement, function: str) -> Place:
+def place_of(judgement: Judgement, function: str) -> report.Place:
     """Find the place of a test function; for a function that is gone its last place."""
     runs = [run for run in reversed(judgement.runs) if run]
     file, separator, _ = function.partition("::")
     if not separator or judgement.is_of_tables:
-        return Place()
+        return report.Place()
     places = (run.places[function] for run in runs if function in run.places)
     file, _, line = next(places, f"{file}:").rpartition(":")
-    return Place(normpath(f"{runs[0].root}/{file}"), int(line) if line else None)
+    return report.Place(normpath(f"{runs[0].root}/{file}"), int(line) if line else None)
 
 
 def first_failure(judgement: Judgement, case: str, trials: Iterable[Trial]) -> str:
@@ -152,27 +139,27 @@ def trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials
 
 
 def _moved(
-    judgement: Judgement, case: C, place: Place, trials: tuple[Trials, Trials]
-) -> MovedCase[C]:
+    judgement: Judgement, case: report.C, place: report.Place, trials: tuple[Trials, Trials]
+) -> report.MovedCase[report.C]:
     """Say where a case stands, why it failed and where its replies are found."""
     before, after = (of_side[case.case] for of_side in trials)
     rose = getattr(case, "difference", 0.0) > 0  # such an excerpt shows a good trial
     excerpt = judgement.excerpts.get(case.case)
-    return MovedCase(
+    return report.MovedCase(
         of=case,
         place=place,
         failure="" if rose else first_failure(judgement, case.case, after),
-        replies=Replies(_requests(before), _requests(after)),
-        excerpt=None if excerpt is None else Excerpt(*excerpt),
+        replies=report.Replies(_requests(before), _requests(after)),
+        excerpt=None if excerpt is None else report.Excerpt(*excerpt),
     )
 
 
-def _requests(trials: Iterable[Trial]) -> Requests:
+def _requests(trials: Iterable[Trial]) -> report.Requests:
     """List the requests of a case, each once, with its draws in the order of the trials."""
     draws: dict[str, dict[str, None]] = {}
     for call in (call for trial in trials for call in trial.calls):
         of_request = draws.setdefault(call.key, {})
         if call.draw is not None:
             of_request[call.draw] = None
-    listed = [RequestDraws(key, tuple(of_request)) for key, of_request in draws.items()]
-    return Requests(len(listed), tuple(listed[:_MOST_REQUESTS]))
+    listed = [report.RequestDraws(key, tuple(of_request)) for key, of_request in draws.items()]
+    return report.Requests(len(listed), tuple(listed[:_MOST_REQUESTS]))

@@ -152,17 +152,10 @@ def label(one: Named) -> str:
     return name if one.metric == name else name_of(name, one.metric)
 
 
-def case_name(case: str, function: str, name: str) -> str:
-    """Name a case as its function is named: ``test_x[Peru]``.
-
-    Args:
-        case: its id.
-        function: the node id of its function.
-        name: what the function is called.
-    """
-    is_of_it = case == function or case.startswith(f"{function}[")
-    if is_of_it:
-        return name + case.removeprefix(function)
+def case_name(case: str, of: Named) -> str:
+    """Name a case, by its id, as its function is named: ``test_x[Peru]``."""
+    if case == of.function or case.startswith(f"{of.function}["):
+        return short(of) + case.removeprefix(of.function)
     # the id of a table's case is any text, such as a whole prompt
     return case if len(case) <= _LONGEST_ID else f"{case[: _LONGEST_ID - 1]}\N{HORIZONTAL ELLIPSIS}"
 

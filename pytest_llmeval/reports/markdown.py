@@ -12,21 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from pytest_llmeval.gate.results import Verdict
+from pytest_llmeval.reports import formats, telling
 from pytest_llmeval.reports.common_causes import other_differences
-from pytest_llmeval.reports.formats import (
-    case_name,
-    counted,
-    counted_comparisons,
-    dollars,
-    ends_of,
-    figure,
-    functions_of,
-    hits,
-    is_own_hash,
-    kind_of,
-    percent,
-    recorded_by,
-)
 from pytest_llmeval.reports.report import (
     BaselineEntry,
     CaseEntry,
@@ -46,28 +33,6 @@ from pytest_llmeval.reports.sentences import (
     MANY_CASES,
     scores_of_both,
     verdict_words,
-)
-from pytest_llmeval.reports.telling import (
-    AnyFunction,
-    AnyMoved,
-    are_hits,
-    consequence,
-    failing_side,
-    figures,
-    has_moved,
-    is_unchanged,
-    lead,
-    moved_counts,
-    moved_functions,
-    moved_ungated,
-    not_seen,
-    part_judged,
-    pass_hat_words,
-    telling_cases,
-    title,
-    undetected_drops,
-    worst_cases,
-    worst_first,
 )
 from pytest_llmeval.safe_text import code_span, html_code, prose
 
@@ -90,7 +55,7 @@ def render(report: Report) -> str:
     Returns:
         At most ``MOST`` characters, a newline at the end. The report names what it leaves out.
     """
-    if is_unchanged(report):
+    if telling.is_unchanged(report):
         return f"**LLM evals: unchanged** · {_extent(report, report.side)}\n"
     parts = ["\n".join([*_head(report), ""])]
     if facts := [f"- {line}" for line in _facts(report)]:
@@ -104,18 +69,18 @@ def render(report: Report) -> str:
         else:
             left_out += 1
     if left_out:
-        blocks = counted(left_out, "block of details", "blocks of details")
+        blocks = formats.counted(left_out, "block of details", "blocks of details")
         parts.append(f"Left out, as there is no more room: {blocks}. The JSON report has all.\n")
     return "\n".join(parts)
 
 
 def _head(report: Report) -> Iterator[str]:
     """Write the lines that answer the five questions."""
-    side = failing_side(report)
-    functions = moved_functions(side)
-    yield f"## LLM evals: {title(report, side, _name)}"
+    side = telling.failing_side(report)
+    functions = telling.moved_functions(side)
+    yield f"## LLM evals: {telling.title(report, side, _name)}"
     yield ""
-    yield f"{_lead(report, functions)} {consequence(report)}"
+    yield f"{_lead(report, functions)} {telling.consequence(report)}"
     if report.to_decide:
         yield from ("", f"{_told(report.to_decide[0].upper() + report.to_decide[1:])}.")
     if not side.functions:
@@ -126,7 +91,7 @@ def _head(report: Report) -> Iterator[str]:
         yield from ("", " · ".join(map(_told, report.notes[:_MOST_NOTES])))
     yield ""
     if side.baseline is None:
-        if worst := worst_cases(side.described):
+        if worst := telling.worst_cases(side.described):
             yield from ("", "**Worst cases:**", "")
             yield from _cases_table("", worst[:_MOST_CASES])
         yield ""
@@ -150,42 +115,42 @@ def _request_changes(report: Report) -> Iterator[str]:
         yield from ("", f"**{_told(heading[0].upper() + heading[1:])}:** {' · '.join(parts)}")
 
 
-def _more(functions: Sequence[AnyFunction], *, order: str = "") -> Iterator[str]:
+def _more(functions: Sequence[telling.AnyFunction], *, order: str = "") -> Iterator[str]:
     """Count the functions that have no row in the head."""
     if functions:
-        count = counted_comparisons([one.of.function for one in functions], more="more ")
+        count = formats.counted_comparisons([one.of.function for one in functions], more="more ")
         yield from ("", f"{count} below{order}.")
 
 
 def _lead(report: Report, functions: Sequence[ComparedFunction]) -> str:
     """Say the worst in a sentence."""
-    told_first, *more = [*map(_told, lead(report, functions)), ""]
+    told_first, *more = [*map(_told, telling.lead(report, functions)), ""]
     return f"**{told_first}.**{''.join(f' {each}.' for each in more if each)}" if told_first else ""
 
 
 def _extent(report: Report, side: Side) -> str:
     """Say how many functions were compared, with which baseline, and whether in part alone."""
     names = [one.of.function for one in side.functions]
-    is_table, functions = kind_of(names) == "metric", len(functions_of(names))
+    is_table, functions = formats.kind_of(names) == "metric", len(formats.functions_of(names))
     keyless = report.keyless.cases if report.keyless else ()
     cases = report.run.cases - len(keyless) if report.run else 0
-    text = counted(cases, "case")
+    text = formats.counted(cases, "case")
     if not is_table:
-        text = f"{counted(functions, 'function')} with {text}"
+        text = f"{formats.counted(functions, 'function')} with {text}"
     if is_table or functions < len(names):
-        text += f" in {counted_comparisons(names)}"
+        text += f" in {formats.counted_comparisons(names)}"
     if side.baseline is None:
         text += ", compared with nothing."
     else:
         verdicts = ", ".join(_verdicts(side)) or "nothing was judged"
         text += f" against {_reference_of(side.baseline)}: {verdicts}."
-    parts = part_judged(report)
+    parts = telling.part_judged(report)
     return f"{text} Only a part was judged: {_told(parts)}." if parts else text
 
 
 def _verdicts(side: Side) -> Iterator[str]:
     """Count the functions by verdict, the worst first and the unchanged ones last."""
-    functions = [one.of for one in worst_first(side.compared)]
+    functions = [one.of for one in telling.worst_first(side.compared)]
     counts = Counter(verdict_words(one.verdict, accepted=one.accepted) for one in functions)
     yield from (f"{count} {word}" for word, count in counts.items() if word != "unchanged")
     if counts["unchanged"]:
@@ -195,7 +160,9 @@ def _verdicts(side: Side) -> Iterator[str]:
 
 def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[str]:
     """Say which drops could not have been seen."""
-    missed = [f"in {_name(label)} {drop}" for label, drop in undetected_drops(side, target=target)]
+    missed = [
+        f"in {_name(label)} {drop}" for label, drop in telling.undetected_drops(side, target=target)
+    ]
     if missed:
         yield ""
         text = f"**What this run cannot see:** {'; '.join(missed)}. "
@@ -205,7 +172,7 @@ def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[s
         unchanged = [one for one in side.compared if one.of.verdict is Verdict.UNCHANGED]
         if same := [one.of.function for one in unchanged]:
             text += (
-                f" The {counted_comparisons(same, more='unchanged ')} asked what "
+                f" The {formats.counted_comparisons(same, more='unchanged ')} asked what "
                 f"{_name(baseline.reference)} had asked, so nothing new was measured."
             )
         yield text
@@ -213,10 +180,10 @@ def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[s
 
 def _cases(baseline: BaselineEntry, functions: Sequence[ComparedFunction]) -> Iterator[str]:
     """Name the cases that moved most, over some functions."""
-    moved = telling_cases(functions)
+    moved = telling.telling_cases(functions)
     if not moved:
         return
-    counts = [_told(moved_counts(one)) for one in functions]
+    counts = [_told(telling.moved_counts(one)) for one in functions]
     if len(functions) > 1:
         names = [_name(one.label) for one in functions]
         counts = [f"in {label} {told}" for label, told in zip(names, counts, strict=True)]
@@ -226,18 +193,18 @@ def _cases(baseline: BaselineEntry, functions: Sequence[ComparedFunction]) -> It
 
 def _functions(report: Report) -> Iterator[str]:
     """Write a block for each function that moved, worst first; then for the other side."""
-    side = failing_side(report)
+    side = telling.failing_side(report)
     if side.baseline is None:
         yield from (_folded(*_described(one)) for one in side.described if one.moved)
     else:
-        for one in moved_functions(side):
+        for one in telling.moved_functions(side):
             yield _folded(*_compared(report, side.baseline, one))
     for other in (report.side, report.anchor):
         if other is not None and other is not side and other.baseline is not None:
             title = f"Against {html_code(other.baseline.reference)}"
             rows = _functions_table(report, other.baseline, other.compared[:_MOST_LINES])
             yield _folded(title, [f"{_reference_of(other.baseline)}:", "", *rows])
-    moved = [one for one in report.ungated if one.changed and has_moved(one)]
+    moved = [one for one in report.ungated if one.changed and telling.has_moved(one)]
     if moved:
         yield _folded("Not gated", map(_ungated, moved[:_MOST_LINES]))
 
@@ -247,7 +214,7 @@ def _folded(title: str, lines: Iterable[str]) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>\n"
 
 
-def _where(one: AnyFunction) -> list[str]:
+def _where(one: telling.AnyFunction) -> list[str]:
     file, line = one.place
     return [f"At {_name(f'{file}:{line}' if line else file)}."] if file else []
 
@@ -255,7 +222,7 @@ def _where(one: AnyFunction) -> list[str]:
 def _described(one: DescribedFunction) -> tuple[str, list[str]]:
     """Return the title and the lines of the block of a function that is compared with nothing."""
     cases = _cases_table("", [(one, case) for case in one.moved])
-    title = f"{html_code(one.label[:_LONGEST_NAME])}: {counted(len(one.of.worst), 'case')}"
+    title = f"{html_code(one.label[:_LONGEST_NAME])}: {formats.counted(len(one.of.worst), 'case')}"
     return f"{title} fell short", [*_where(one), "", *_means_table([one]), "", *cases]
 
 
@@ -269,19 +236,19 @@ def _compared(
         typed = shlex.join(["llmeval", "diff", one.moved[0].of.case, *ids])
         where.append(f"Read a case where its runs are: {code_span(typed)}")
     lines = [_told(one.sentence), "", *_functions_table(report, baseline, [one]), ""]
-    remarks = [*pass_hat_words(one), *one.remarks[:_MOST_LINES]]
+    remarks = [*telling.pass_hat_words(one), *one.remarks[:_MOST_LINES]]
     lines += [f"- {_told(remark)}" for remark in remarks]
     if one.accepting_line:
         lines.append(f"- To accept this drop, add to the ini file {_name(one.accepting_line)}")
     lines += [f"- {each}" for each in where]
     if one.moved:
         lines += ["", *_cases_table(baseline.reference, [(one, case) for case in one.moved])]
-    moved = _told(moved_counts(one)) if one.compared else verdict_words(one.of.verdict)
+    moved = _told(telling.moved_counts(one)) if one.compared else verdict_words(one.of.verdict)
     return f"{html_code(one.label[:_LONGEST_NAME])}: {moved}", lines
 
 
 def _ungated(one: UngatedFunction) -> str:
-    moved = moved_ungated(one).replace(" -> ", " → ")
+    moved = telling.moved_ungated(one).replace(" -> ", " → ")
     return f"- {_name(one.name)} {_name(one.metric)}: {moved}"
 
 
@@ -291,15 +258,15 @@ def _facts(report: Report) -> Iterator[str]:
     if baseline is not None:
         yield f"Baseline: {told(baseline.recorded)}"
     if run is not None:
-        yield f"Here: {told(run)}{not_seen(report)}"
+        yield f"Here: {told(run)}{telling.not_seen(report)}"
     if baseline is not None:
         yield from map(_told, baseline.notes[:_MOST_LINES])
     for one in other_differences(report)[:_MOST_LINES]:
-        of = f" (of {counted(len(one.functions), 'function')})" if one.functions else ""
+        of = f" (of {formats.counted(len(one.functions), 'function')})" if one.functions else ""
         before, now = (_name(", ".join(values)) for values in (one.baseline, one.here))
         yield f"Differs from the baseline: {_name(one.fact)} {before}, now {now}{of}"
     for missing in report.not_judged[:_MOST_LINES]:
-        cases = counted(missing.cases, "case")
+        cases = formats.counted(missing.cases, "case")
         yield f"Not judged: {_name(missing.function)} ({cases}, {missing.why})"
     yield from map(_told, report.scope[:_MOST_LINES])
     yield from map(_told, report.notes[:_MOST_LINES])
@@ -313,7 +280,7 @@ def _run(run: RunEntry) -> str:
     parts += [_name(model) for model in run.models[:_MOST_LINES]]
     parts.append(f"{run.calls.made} calls made, {run.calls.replayed} replayed")
     if run.cost.spent:
-        parts.append(dollars(Decimal(repr(run.cost.spent))))
+        parts.append(formats.dollars(Decimal(repr(run.cost.spent))))
     if run.ci and run.ci.url:
         parts.append(f"recorded by {_name(run.ci.url)}")
     return ", ".join(parts)
@@ -322,7 +289,7 @@ def _run(run: RunEntry) -> str:
 def _table_file(run: RunEntry) -> str:
     """Name a score table, which has no calls."""
     written = _name(run.created[:16].replace("T", " "))
-    return f"score table {_name(run.id)}, written {written}, {counted(run.trials, 'trial')}"
+    return f"score table {_name(run.id)}, written {written}, {formats.counted(run.trials, 'trial')}"
 
 
 def _cut(text: str, most: int = _LONGEST_NAME) -> str:
@@ -357,11 +324,11 @@ def _functions_table(
     report: Report, baseline: BaselineEntry, functions: Sequence[ComparedFunction]
 ) -> list[str]:
     """Put functions of a comparison in a table; the report has the level of their intervals."""
-    interval = f"{percent(1 - 2 * report.settings.alpha)} interval"
+    interval = f"{formats.percent(1 - 2 * report.settings.alpha)} interval"
     sides = _name(baseline.reference), "here"
-    noun = kind_of(one.of.function for one in functions).removeprefix("test ")
+    noun = formats.kind_of(one.of.function for one in functions).removeprefix("test ")
     heading = ("", noun, "changed", *sides, "difference", interval, "p")
-    shown = [(one, figures(one.of, target=report.settings.target)) for one in functions]
+    shown = [(one, telling.figures(one.of, target=report.settings.target)) for one in functions]
     rows = [[f"**{found.verdict}**", _name(one.label), *found[1:]] for one, found in shown]
     return _table(heading, rows)
 
@@ -372,16 +339,18 @@ def _means_table(functions: Sequence[DescribedFunction]) -> list[str]:
         [
             _name(one.label),
             str(one.of.cases),
-            "" if one.of.mean is None else figure(one.of.mean, one.of.metric),
-            ends_of(one.of.interval, one.of.metric),
+            "" if one.of.mean is None else formats.figure(one.of.mean, one.of.metric),
+            formats.ends_of(one.of.interval, one.of.metric),
         ]
         for one in functions
     ]
-    noun = kind_of(one.of.function for one in functions).removeprefix("test ")
+    noun = formats.kind_of(one.of.function for one in functions).removeprefix("test ")
     return _table([noun, "cases", "mean", "interval"], rows)
 
 
-def _cases_table(reference: str, cases: Sequence[tuple[AnyFunction, AnyMoved]]) -> list[str]:
+def _cases_table(
+    reference: str, cases: Sequence[tuple[telling.AnyFunction, telling.AnyMoved]]
+) -> list[str]:
     """Put cases that moved in a table: pairs of a function, and a case of it."""
     reference = _name(reference) or "baseline"
     replies = f"reply on {reference}", "reply here"
@@ -392,22 +361,22 @@ def _cases_table(reference: str, cases: Sequence[tuple[AnyFunction, AnyMoved]]) 
 def _reference_of(baseline: BaselineEntry) -> str:
     """Name the baseline, and the commit of its run if there is one."""
     commit, shown = baseline.recorded.commit, _name(baseline.reference)
-    if commit and not is_own_hash(baseline.reference, commit):
+    if commit and not formats.is_own_hash(baseline.reference, commit):
         shown += f" at {_name(commit[:_SHOWN_OF_HASH])}"
     if baseline.substitute and baseline.wanted:
         shown += f", used instead of {_name(baseline.wanted[:_SHOWN_OF_HASH])}"
-    by = recorded_by(baseline.how, baseline.recorded.ci)
+    by = formats.recorded_by(baseline.how, baseline.recorded.ci)
     return f"{shown}, recorded {_told(by)}" if by else shown
 
 
-def _case_cells(case: AnyMoved, function: AnyFunction) -> list[str]:
+def _case_cells(case: telling.AnyMoved, function: telling.AnyFunction) -> list[str]:
     """Write the row of a case of a function that moved."""
-    metric, of, shown = function.of.metric, case.of, are_hits(function)
-    sides: tuple[str, ...] = ("", hits(of.scores, metric, are_hits=shown))
+    metric, of, shown = function.of.metric, case.of, telling.are_hits(function)
+    sides: tuple[str, ...] = ("", formats.hits(of.scores, metric, are_hits=shown))
     if isinstance(of, CaseEntry):
         sides = scores_of_both(of, metric, are_hits=shown)
     return [
-        _name(case_name(case.of.case, function.of.function, function.name)),
+        _name(formats.case_name(case.of.case, function.of)),
         *sides,
         *(_name(reply or "") for reply in case.excerpt or (None, None)),
         _name(case.failure),

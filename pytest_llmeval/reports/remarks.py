@@ -260,7 +260,7 @@ def _changes_of_test(judgement: Judgement, function: FunctionComparison) -> Iter
         several = "s" * (len(function.fixtures_changed) > 1)
         yield f"{name}: its fixture{several} {', '.join(function.fixtures_changed)} changed"
     if changed:
-        named = [case_name(case, function.function, name) for case in changed]
+        named = [case_name(case, function) for case in changed]
         yield compared_remark(judgement, function, listed_names(named, _LISTED_CASES))
 
 
@@ -368,5 +368,5 @@ def first_errored(
         if functions[trial.case] == one.function and trial.outcome is Outcome.ERRORED:
             reasons = [call.reason for call in trial.calls if call.reason]
             seen = judgement.headlines.get(trial.case) or ", ".join(reasons) or trial.message
-            yield f"first of them  {case_name(trial.case, one.function, short(one))}  {seen}"
+            yield f"first of them  {case_name(trial.case, one)}  {seen}"
             return

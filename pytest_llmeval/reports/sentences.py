@@ -20,24 +20,7 @@ from pytest_llmeval.gate.results import (
     ratio_of,
 )
 from pytest_llmeval.records import Better
-from pytest_llmeval.reports.formats import (
-    case_name,
-    counted,
-    decimals,
-    digits,
-    ends,
-    factor,
-    hits,
-    label,
-    limit,
-    mean_with_ends,
-    number,
-    p_value,
-    percent,
-    places_beside,
-    short,
-    too_few_clusters,
-)
+from pytest_llmeval.reports import formats
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.report import CaseEntry
 from pytest_llmeval.settings import GateRules
@@ -65,7 +48,7 @@ _OF_ALL_TRIALS: tuple[Method, ...] = ("chi-square", "chi-square-plain", "two-pro
 
 def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
     """Write the meaning of the verdict on one function."""
-    verdict, name = comparison.verdict, label(comparison)
+    verdict, name = comparison.verdict, formats.label(comparison)
     if comparison.accepted:
         return f"{sentence(replace(comparison, accepted=False), rules)} (accepted by llm_accept)"
     if scored_otherwise(comparison) and verdict is not Verdict.NOT_COMPARABLE:
@@ -104,7 +87,7 @@ def _confirmed(found: Confirmation | None) -> str:
 
 def _asked_again(found: Confirmation) -> str:
     before, here = (
-        decimals(mean) for mean in (found.baseline_mean, found.mean) if mean is not None
+        formats.decimals(mean) for mean in (found.baseline_mean, found.mean) if mean is not None
     )
     return f"{found.reference}, asked again just now, scored {before}; this branch {here}"
 
@@ -143,8 +126,8 @@ def _of_same_replies(comparison: FunctionComparison, rules: GateRules) -> str:
     change = _moved(comparison) if comparison.effect.difference else "no change on the whole"
     text = f"{verdict_words(verdict)}: {change}"
     if verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
-        text = f"{label(comparison)} {change}{_beyond(comparison, rules)}"
-    cases = counted(comparison.effect.changed, "case")
+        text = f"{formats.label(comparison)} {change}{_beyond(comparison, rules)}"
+    cases = formats.counted(comparison.effect.changed, "case")
     return f"{text}; the same replies are scored otherwise ({cases}): {NOT_THE_MODEL}"
 
 
@@ -152,9 +135,9 @@ def _moved(comparison: FunctionComparison) -> str:
     effect, ratio = comparison.effect, comparison.evidence.ratio
     assert effect.difference is not None  # noqa: S101 - every judged function has one
     direction = verb(comparison.better, improved=effect.difference >= 0)
-    distance, write = decimals(abs(effect.difference)), decimals
+    distance, write = formats.decimals(abs(effect.difference)), formats.decimals
     if ratio is not None:
-        distance, write = f"a factor of {digits(ratio)}", partial(digits, count=3)
+        distance, write = f"a factor of {formats.digits(ratio)}", partial(formats.digits, count=3)
     means = [write(mean) for mean in (effect.baseline_mean, effect.mean) if mean is not None]
     return f"{direction} by {distance} ({' -> '.join(means)})"
 
@@ -184,11 +167,11 @@ def count_moved(differences: Sequence[float], better: Better) -> str:
     fell = sorted(each for each in differences if each < 0)
     rose = sum(each > 0 for each in differences)
     down, up = (verb(better, improved=way) for way in (False, True))
-    text = f"of {counted(len(differences), 'case')} {len(fell)} {down}, {rose} {up}"
+    text = f"of {formats.counted(len(differences), 'case')} {len(fell)} {down}, {rose} {up}"
     far = [each for each in fell if 2 * each <= fell[0]]
     if not 1 < len(far) <= len(fell) / 2:
         return text
-    share = number(sum(far) / len(differences), signed=True)
+    share = formats.number(sum(far) / len(differences), signed=True)
     return f"{text}; the {len(far)} that {down} furthest make {share} of the difference"
 
 
@@ -218,8 +201,10 @@ def _uncompared(comparison: FunctionComparison) -> str:
     added, gone = len(comparison.only_here), len(comparison.only_in_baseline)
     if not added and not gone:
         return ""
-    parts = [f"{counted(added, 'case')} only here{mean_of_new(comparison)}"] if added else []
-    parts += [f"{counted(gone, 'case')} only in the baseline"] if gone else []
+    parts = (
+        [f"{formats.counted(added, 'case')} only here{mean_of_new(comparison)}"] if added else []
+    )
+    parts += [f"{formats.counted(gone, 'case')} only in the baseline"] if gone else []
     return f", with {' and '.join(parts)}: not compared"
 
 
@@ -229,7 +214,7 @@ def mean_of_new(comparison: FunctionComparison) -> str:
 
 
 def _mean(comparison: FunctionComparison, mean: float | None, interval: Interval | None) -> str:
-    text = mean_with_ends(mean, interval, log=comparison.scale == "log")
+    text = formats.mean_with_ends(mean, interval, log=comparison.scale == "log")
     return f" (mean {text})" if text else ""
 
 
@@ -247,7 +232,7 @@ def stopped_words(comparison: FunctionComparison, rules: GateRules, *, repeats: 
         shown = f"p {p:.2g}" if p >= 0.0001 else "p <0.0001"  # noqa: PLR2004
         return f"regressed {after} ({shown}, limit {normal_tail(z):.2g})"
     if comparison.verdict is Verdict.NO_SIGNIFICANT_CHANGE:
-        drop = f"a fall of {limit(rules.target)}"
+        drop = f"a fall of {formats.limit(rules.target)}"
         if comparison.scale == "log":
             drop = f"a change for the worse by a factor of {1 + rules.target:g}"
         return f"stopped {after}: {drop} is ruled out"
@@ -255,18 +240,18 @@ def stopped_words(comparison: FunctionComparison, rules: GateRules, *, repeats: 
 
 
 def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
-    drop = f"a drop of {limit(rules.target)}"
+    drop = f"a drop of {formats.limit(rules.target)}"
     if comparison.scale == "log":
         drop = f"a change for the worse by a factor of {1 + rules.target:g}"
-    ruled_out = f"{drop} or more is ruled out ({percent(1 - rules.alpha)})"
+    ruled_out = f"{drop} or more is ruled out ({formats.percent(1 - rules.alpha)})"
     if comparison.evidence.interval and comparison.evidence.ruled_out_by == "interval":
         worst = max(0.0, -comparison.evidence.interval[0])
         if not worst:
             return f"{ruled_out}: the interval has no drop in it"
         if comparison.scale == "log":
-            return f"{ruled_out}: at most by a factor of {digits(ratio_of(worst))}"
+            return f"{ruled_out}: at most by a factor of {formats.digits(ratio_of(worst))}"
         fell = verb(comparison.better, improved=False)
-        at_most = decimals(worst, places_beside(worst, rules.target))
+        at_most = formats.decimals(worst, formats.places_beside(worst, rules.target))
         return f"{ruled_out}: it {fell} by {at_most} at most"
     if comparison.evidence.ruled_out_by == "ends":
         return f"{ruled_out}: too little was right in the baseline, or is wrong here"
@@ -283,10 +268,10 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
         text = worded(comparison.why) or _why_open(comparison)
     else:
         worst = max(0.0, -evidence.interval[0])
-        drop = decimals(worst, places_beside(worst, rules.target, 2))
+        drop = formats.decimals(worst, formats.places_beside(worst, rules.target, 2))
         text = f"{_few_that_fell(comparison)}the drop may be as large as {drop}"
         if comparison.scale == "log":
-            text = f"it may be worse by a factor of up to {digits(ratio_of(worst))}"
+            text = f"it may be worse by a factor of up to {formats.digits(ratio_of(worst))}"
     needed = [f"{evidence.settle_cases} more cases"] if evidence.settle_cases else []
     needed += [f"{evidence.settle_repeats} repeats"] if evidence.settle_repeats else []
     if needed:
@@ -305,7 +290,9 @@ def _few_that_fell(comparison: FunctionComparison) -> str:
         return ""
     down, up = (verb(comparison.better, improved=way) for way in (False, True))
     others = f"{rose or 'none'} {up}"
-    return f"{counted(fell, 'case')} {down}, {others}: chance alone does this in {one_of(p)}; "
+    return (
+        f"{formats.counted(fell, 'case')} {down}, {others}: chance alone does this in {one_of(p)}; "
+    )
 
 
 def _why_open(comparison: FunctionComparison) -> str:
@@ -318,11 +305,11 @@ def _why_open(comparison: FunctionComparison) -> str:
         why = "cases share replies, and too few repeats were made to tell"
     elif 0 < effect.units < effect.changed:
         noun = "topic" if comparison.evidence.wordings else "cluster"
-        why = f"{too_few_clusters(effect.units, effect.effective_units, noun)} to tell"
+        why = f"{formats.too_few_clusters(effect.units, effect.effective_units, noun)} to tell"
     smallest = comparison.evidence.smallest_detectable_drop
     if smallest is None:
         return why
-    drop = f"a drop of {decimals(smallest, 2)}"
+    drop = f"a drop of {formats.decimals(smallest, 2)}"
     if comparison.scale == "log":
         drop = f"a change by a factor of {drop_as_factor(smallest, comparison.better)[1:]}"
     caught = how_often_caught(comparison.effect.changed)
@@ -343,7 +330,7 @@ def how_often_caught(changed: int) -> str:
 
 def drop_as_factor(drop: float, better: Better) -> str:
     """Write a drop of logarithms as the factor that it means."""
-    return factor(ratio_of(drop if better == "lower" else -drop))
+    return formats.factor(ratio_of(drop if better == "lower" else -drop))
 
 
 def difference_interval(
@@ -356,9 +343,9 @@ def difference_interval(
         ratios: its ends as ratios.
         target: the drop; no other lower end may read like it.
     """
-    places = places_beside(interval[0], -target)
-    write = partial(decimals, places=places, signed=True)
-    return ends(ratios, factor) if ratios else ends(interval, write)
+    places = formats.places_beside(interval[0], -target)
+    write = partial(formats.decimals, places=places, signed=True)
+    return formats.ends(ratios, formats.factor) if ratios else formats.ends(interval, write)
 
 
 def between(interval: str) -> str:
@@ -370,7 +357,7 @@ def between(interval: str) -> str:
 def partial_words(comparison: FunctionComparison) -> str:
     """Say how many cases of a function were judged, where that are not all."""
     cases = f"{comparison.effect.cases} of {comparison.effect.baseline_cases}"
-    return f"partial: {cases} cases of {label(comparison)}"
+    return f"partial: {cases} cases of {formats.label(comparison)}"
 
 
 def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
@@ -385,7 +372,7 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     worst = most_moved(comparison, len(comparison.compared))
     furthest = [case for case in worst if case.difference == worst[0].difference]
     mostly = f", mostly {moved_case(furthest[0], comparison)}" if len(furthest) == 1 else ""
-    shown = f"these very cases fell beyond chance ({p_value(p, after='p')}){mostly}"
+    shown = f"these very cases fell beyond chance ({formats.p_value(p, after='p')}){mostly}"
     alone = comparison.evidence.p
     if alone is not None and alone < rules.alpha:  # a remark names the shared level
         return shown
@@ -426,7 +413,7 @@ def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
 def moved_case(case: CaseComparison | CaseEntry, of: FunctionComparison) -> str:
     """Write how the scores of a case changed: ``test_x[Peru]  5/5 -> 1/5``."""
     moved = " -> ".join(scores_of_both(case, of.metric, are_hits=of.are_hits))
-    return f"{case_name(case.case, of.function, short(of))}  {moved}"
+    return f"{formats.case_name(case.case, of)}  {moved}"
 
 
 def scores_of_both(
@@ -441,7 +428,7 @@ def scores_of_both(
         is_brief: of percentages leave out the counts.
     """
     sides = case.baseline_scores, case.scores
-    old, new = (hits(one, metric, are_hits=are_hits) for one in sides)
+    old, new = (formats.hits(one, metric, are_hits=are_hits) for one in sides)
     if are_hits and len(sides[0]) != len(sides[1]) and all(sides):
         shares = (f"{100 * sum(one) / len(one):.0f}%" for one in sides)
         counts = zip(shares, (old, new), strict=True)

@@ -109,7 +109,7 @@ def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunc
     known = {case.case for case in cases}
     others = (case for case in errored if case not in known)
     shown += [
-        ShownCase(case=case, name=_name(case, function), move="errored", is_errored=True)
+        ShownCase(case=case, name=case_name(case, function.of), move="errored", is_errored=True)
         for case in others
     ]
     if isinstance(function, ComparedFunction):
@@ -118,7 +118,7 @@ def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunc
             ("gone", function.of.only_in_baseline),
         )
         shown += [
-            ShownCase(case=case, name=_name(case, function), move=move, is_errored=False)
+            ShownCase(case=case, name=case_name(case, function.of), move=move, is_errored=False)
             for move, ids in ways
             for case in ids
             if case not in errored
@@ -152,7 +152,7 @@ def _shown(
     sign = 1 if function.of.better == "higher" else -1
     return ShownCase(
         case=case.case,
-        name=_name(case.case, function),
+        name=case_name(case.case, function.of),
         move=_move(case),
         is_errored=is_errored,
         before=sides[0],
@@ -160,10 +160,6 @@ def _shown(
         lost=case.difference if isinstance(case, CaseEntry) else sign * case.mean,
         plot=case_plot(case, axis, better=function.of.better) if case.scores else None,
     )
-
-
-def _name(case: str, function: AnyFunction) -> str:
-    return case_name(case, function.of.function, function.name)
 
 
 def _move(case: AnyCase) -> Move:

@@ -247,7 +247,7 @@ def _others(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) ->
 
 def _in_brief(case: CaseEntry, function: ComparedFunction) -> str:
     """Write how a case moved behind the name of its function: ``[Peru] 10/10 -> 1/5``."""
-    name = case_name(case.case, function.of.function, function.name)
+    name = case_name(case.case, function.of)
     sides = scores_of_both(case, function.of.metric, are_hits=function.of.are_hits, is_brief=True)
     return f"{name.removeprefix(function.name).removeprefix('::')} {' -> '.join(sides)}"
 
@@ -293,7 +293,7 @@ def command(functions: Sequence[ComparedFunction], page: Page, *, runs: Sequence
         return ""
     function, case = worst[0], worst[1].of.case
     names = [each.case for one in functions for each in one.compared]
-    name = case_name(case, function.of.function, function.name)
+    name = case_name(case, function.of)
     if len({other for other in names if name in other}) > 1:
         name = case
     return f"read both replies:  llmeval diff {' '.join(map(shlex.quote, (name, *runs)))}"

@@ -9,19 +9,7 @@ from dataclasses import dataclass
 from pytest_llmeval.gate.results import FunctionComparison, Verdict, ratio_of
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.formats import (
-    aligned,
-    counted,
-    decimals,
-    digits,
-    ends,
-    factor,
-    figure,
-    kind_of,
-    label,
-    p_value,
-    percent,
-)
+from pytest_llmeval.reports import formats
 from pytest_llmeval.reports.terminal.tables import odd_trials
 from pytest_llmeval.stats.expected import ExpectedMean, repeats_for_width
 from pytest_llmeval.stats.selfcheck import SelfCheck
@@ -77,19 +65,20 @@ class PlannedFunction:
     def _now(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design
         worse, share = f"a drop of {plan.drop:g}", "loses the same share of its score"
-        means = [decimals(mean) for mean in (self.mean, self.mean + self.sign * plan.drop)]
+        means = [formats.decimals(mean) for mean in (self.mean, self.mean + self.sign * plan.drop)]
         if self.log:
             ratio, share = ratio_of(plan.drop), "rises by one factor"
-            worse = f"a rise by a factor of {digits(ratio)}"
-            means = [digits(mean) for mean in (self.mean, self.mean * ratio)]
+            worse = f"a rise by a factor of {formats.digits(ratio)}"
+            means = [formats.digits(mean) for mean in (self.mean, self.mean * ratio)]
+        cases = formats.counted(int(design.cases), "case")
         yield (
-            f"{self.name}: {counted(int(design.cases), 'case')} x {_repeats(design.current)}, "
+            f"{self.name}: {cases} x {_repeats(design.current)}, "
             f"baseline {_repeats(design.baseline)}, mean {means[0]}"
         )
         if self.alike:
             yield f"  if every case changes, and each {share}:"
         else:
-            spread = f"standard deviation {decimals(math.sqrt(design.components.between))}"
+            spread = f"standard deviation {formats.decimals(math.sqrt(design.components.between))}"
             spread += " of logarithms" if self.log else ""
             yield (f"  if every case changes, and falls as unlike others as --like did ({spread}):")
         yield f"  {worse} ({' -> '.join(means)}) is found in {_percent(plan.power)} of builds"
@@ -112,7 +101,7 @@ class PlannedFunction:
 
     def _needed(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design
-        repeats, cases = _repeats(design.current), counted(int(design.cases), "case")
+        repeats, cases = _repeats(design.current), formats.counted(int(design.cases), "case")
         yield f"  to find it in {_percent(plan.wanted)} of builds:"
         if plan.power >= plan.wanted:
             yield "    this is enough"
@@ -142,7 +131,7 @@ class PlannedFunction:
             rows = [[heading, unit, "found", f"smallest {self._unit}", ""]]
             rows += [self._row(point, int(getattr(point, heading)), now=now) for point in points]
             yield ""
-            yield from (f"  {line}" for line in aligned(rows, left=()))
+            yield from (f"  {line}" for line in formats.aligned(rows, left=()))
 
     def _row(self, point: Point, number: int, *, now: float) -> list[str]:
         bar = "#" * round(BAR * point.power)
@@ -159,16 +148,16 @@ class PlannedFunction:
         return "factor" if self.log else "drop"
 
     def _drop(self, drop: float) -> str:
-        return factor(ratio_of(drop)) if self.log else decimals(drop)
+        return formats.factor(ratio_of(drop)) if self.log else formats.decimals(drop)
 
     def _paid(self, trials: float) -> str:
         """Say the cost of a run: in calls, or in trials if the calls of a trial are not known."""
         number = round(trials * (self.calls or 1))
-        return counted(number, "call" if self.calls else "trial") + " a run"
+        return formats.counted(number, "call" if self.calls else "trial") + " a run"
 
 
 def _repeats(number: float) -> str:
-    return counted(int(number), "repeat")
+    return formats.counted(int(number), "repeat")
 
 
 def _percent(chance: float) -> str:
@@ -179,7 +168,7 @@ def _percent(chance: float) -> str:
 
 def look_heading(confidence: float) -> str:
     """Name the columns of the looks of `llmeval until`."""
-    interval = f"{percent(confidence)} next run"
+    interval = f"{formats.percent(confidence)} next run"
     return LOOK.format(
         "repeats", "calls paid", "mean", interval, "width", "by repeats alone", "test function"
     )
@@ -196,21 +185,23 @@ def look_lines(repeats: int, run: Run, found: Found) -> Iterator[str]:
     paid = sum(call.was_paid for trial in run.trials for call in trial.calls)
     for row, (function, expected) in enumerate(found):
         first = ("", "") if row else (str(repeats), str(paid))
-        name = label(function)
+        name = formats.label(function)
         if expected is None:
             yield LOOK.format(*first, "", "", "", "", f"{name}: no trial has a score")
             continue
         note = ": its repeats drift, so by them alone" if expected.drifts else ""
         intervals = (expected.interval, expected.by_repeats)
-        known, by_repeats = (ends(each) if each else "unknown" for each in intervals)
-        width = "" if expected.width is None else decimals(expected.width)
-        yield LOOK.format(*first, decimals(expected.mean), known, width, by_repeats, name + note)
+        known, by_repeats = (formats.ends(each) if each else "unknown" for each in intervals)
+        width = "" if expected.width is None else formats.decimals(expected.width)
+        yield LOOK.format(
+            *first, formats.decimals(expected.mean), known, width, by_repeats, name + note
+        )
 
 
 def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[str]:
     """Say whether the last look is enough, and what would be enough."""
     for function, expected in found:
-        name = label(function)
+        name = formats.label(function)
         if expected is None:
             yield f"{name}: no trial has a score, so no number of repeats would do"
         elif expected.width is None:
@@ -219,14 +210,15 @@ def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[s
             yield f"{name}: {_not_narrow(expected, width=width, most=most)}"
         else:
             enough = f"narrow enough with {_repeats(repeats)}"
-            yield f"{name}: {enough}: {decimals(expected.width)} of {width:g} allowed"
+            yield f"{name}: {enough}: {formats.decimals(expected.width)} of {width:g} allowed"
     yield "looking again from 3 repeats on leaves an interval its confidence (docs/statistics.md)"
 
 
 def _not_narrow(expected: ExpectedMean, *, width: float, most: int) -> str:
     needed = repeats_for_width(expected, width=width, limit=MANY_REPEATS)
     hint = f" About {needed} would do: --max-repeats={needed}" if needed else ""
-    return f"{decimals(expected.width or 0.0)} wide, not {width:g}, at --max-repeats={most}.{hint}"
+    wide = formats.decimals(expected.width or 0.0)
+    return f"{wide} wide, not {width:g}, at --max-repeats={most}.{hint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,15 +246,15 @@ class Checked:
     def row(self) -> list[str]:
         """Write the cells of its row in the table."""
         check, function = self.check, self.function
-        cells = [label(function), str(len(function.side.cases)), str(function.repeats)]
+        cells = [formats.label(function), str(len(function.side.cases)), str(function.repeats)]
         if check is None:
             return [*cells, "", "", "", "", "no case has two scored trials"]
         return [
             *cells,
             str(check.deals),
             f"{check.rate:.1%}",
-            ends(check.interval, "{:.1%}".format),
-            "" if check.drift_p is None else p_value(check.drift_p),
+            formats.ends(check.interval, "{:.1%}".format),
+            "" if check.drift_p is None else formats.p_value(check.drift_p),
             _halves(self.halves),
         ]
 
@@ -283,7 +275,7 @@ class Checked:
         if odd := odd_trials(function.counts()):
             yield f"of its trials {odd}"
         if check.left_out:
-            yield f"{counted(check.left_out, 'case')} with a single scored trial left out"
+            yield f"{formats.counted(check.left_out, 'case')} with a single scored trial left out"
         if function.independent < len(function.samples):
             yield f"{len(function.samples)} cases, {function.independent} independent"
         if halves is not None and halves.effect.method == "crossed":
@@ -297,16 +289,16 @@ def selfcheck_lines(checks: Sequence[Checked], *, alpha: float) -> Iterator[str]
         checks: one for each function and metric.
         alpha: the level that the test promises.
     """
-    noun = kind_of(checked.function.function for checked in checks)
+    noun = formats.kind_of(checked.function.function for checked in checks)
     heading = [noun, "cases", "repeats", "deals", "alarms", "95% error bar"]
     heading += ["drift p", "first half -> second half"]
-    yield from aligned([heading, *(checked.row() for checked in checks)])
+    yield from formats.aligned([heading, *(checked.row() for checked in checks)])
     yield (
         f"alarms: how often one of two runs, dealt at random from these trials, was called worse "
         f"than the other; a level of {alpha:g} promises at most {alpha:.1%}"
     )
     for checked in checks:
-        name = label(checked.function)
+        name = formats.label(checked.function)
         yield from (f"{name}: {remark}" for remark in checked.remarks(alpha))
 
 
@@ -314,8 +306,8 @@ def _halves(halves: FunctionComparison | None) -> str:
     if halves is None or halves.effect.baseline_mean is None or halves.effect.mean is None:
         return ""
     means = (halves.effect.baseline_mean, halves.effect.mean)
-    text = " -> ".join(figure(mean, halves.metric) for mean in means)
+    text = " -> ".join(formats.figure(mean, halves.metric) for mean in means)
     p, p_improved = halves.evidence.p, halves.evidence.p_improved
     if p is None or p_improved is None:
         return text
-    return f"{text} (p {p_value(min(1.0, 2 * min(p, p_improved)))})"
+    return f"{text} (p {formats.p_value(min(1.0, 2 * min(p, p_improved)))})"

@@ -292,7 +292,7 @@ def _described(
         case, metric = short_of.of, function.of.metric
         shown = hits(case.scores, metric, are_hits=case.interval is not None)
         scores = f"{shown} {ends_of(case.interval, metric) if page.verbose else ''}"
-        name = case_name(case.case, function.of.function, function.name)
+        name = case_name(case.case, function.of)
         yield from in_a_line(f"worst  {name}  {scores}".rstrip(), short_of.failure, page)
     lost = [one for one in judgement.descriptions if one.trials["errored"]]
     for one in lost:

@@ -16,23 +16,7 @@ from pytest_llmeval.gate.results import (
     Verdict,
 )
 from pytest_llmeval.gate.scoring import Counted, TrialCounts
-from pytest_llmeval.reports.formats import (
-    BOLD,
-    GREEN,
-    RED,
-    YELLOW,
-    Line,
-    columns,
-    counted_comparisons,
-    decimals,
-    ends_of,
-    figure,
-    kind_of,
-    label,
-    limit,
-    number,
-    percent,
-)
+from pytest_llmeval.reports import formats
 from pytest_llmeval.reports.report import DescribedFunction, Side
 from pytest_llmeval.reports.sentences import SMALLEST_DROP, drop_as_factor, scored_otherwise
 from pytest_llmeval.reports.telling import figures, tells_drop, worst_first
@@ -58,19 +42,19 @@ _NARROWEST, _WIDEST = 15, 41  # columns of a bar
 _LINE, _TARGET, _ZERO, _POINT = "━┊│●"
 _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped", "without_value")
 _STYLES: Mapping[Verdict, Mapping[str, bool]] = {
-    Verdict.REGRESSED: RED,
-    Verdict.NOT_COMPARABLE: RED,
-    Verdict.NOT_CONFIRMED: YELLOW,
-    Verdict.INCONCLUSIVE: YELLOW,
-    Verdict.IMPROVED: GREEN,
+    Verdict.REGRESSED: formats.RED,
+    Verdict.NOT_COMPARABLE: formats.RED,
+    Verdict.NOT_CONFIRMED: formats.YELLOW,
+    Verdict.INCONCLUSIVE: formats.YELLOW,
+    Verdict.IMPROVED: formats.GREEN,
 }
 
 
 def style(function: FunctionComparison) -> Mapping[str, bool]:
     """Return the colour of a verdict."""
     if function.fails:
-        return RED
-    return YELLOW if function.accepted else _STYLES.get(function.verdict, {})
+        return formats.RED
+    return formats.YELLOW if function.accepted else _STYLES.get(function.verdict, {})
 
 
 def side_name(side: Side) -> str:
@@ -81,7 +65,7 @@ def side_name(side: Side) -> str:
 
 def compared_table(
     side: Side, rules: GateRules, page: Page
-) -> tuple[list[Line], dict[tuple[str, str], list[str]]]:
+) -> tuple[list[formats.Line], dict[tuple[str, str], list[str]]]:
     """Put a comparison in a table; functions without anything new are a line below it.
 
     Args:
@@ -97,11 +81,11 @@ def compared_table(
     if not shown:
         return [], {}  # the first line of the section says it already
     (heading, *rows), texts, dropped = _filled(side, shown, rules, page)
-    lines = [Line(), Line(texts[0], BOLD)]
-    lines += [Line(text, style(one)) for text, one in zip(texts[1:], shown, strict=True)]
+    lines = [formats.Line(), formats.Line(texts[0], formats.BOLD)]
+    lines += [formats.Line(text, style(one)) for text, one in zip(texts[1:], shown, strict=True)]
     if len(shown) < len(compared):
         folded = [one.function for one in compared if one.verdict is Verdict.UNCHANGED]
-        lines.append(Line(f"{counted_comparisons(folded)} unchanged, all replayed"))
+        lines.append(formats.Line(f"{formats.counted_comparisons(folded)} unchanged, all replayed"))
     left_out = {
         (one.function, one.metric): [
             f"{SMALLEST_DROP}: {row[at]}"
@@ -119,7 +103,10 @@ def _filled(
     side: Side, shown: Sequence[FunctionComparison], rules: GateRules, page: Page
 ) -> tuple[list[list[str]], list[str], list[int]]:
     """Write the cells of a table, its lines, and say which columns had no room."""
-    own = {"baseline": side_name(side), "interval": f"{percent(1 - 2 * rules.alpha)} interval"}
+    own = {
+        "baseline": side_name(side),
+        "interval": f"{formats.percent(1 - 2 * rules.alpha)} interval",
+    }
     order = [
         tuple(map(_COLUMNS.index, group)) for group in _ORDER if page.verbose or group != ("p",)
     ]
@@ -128,13 +115,15 @@ def _filled(
     for _ in range(2):  # the bars get the room that is left
         scale = scale_of(shown, rules, width=width)
         titles = own | {"verdict": "", "bar": scale.heading() if scale else ""}
-        titles["test function"] = kind_of(one.function for one in shown)
+        titles["test function"] = formats.kind_of(one.function for one in shown)
         cells = [[titles.get(column, column) for column in _COLUMNS]]
         for row, function in zip(rows, shown, strict=True):
             bar = scale.bar(function) if scale else ""
             cells.append([bar if column == "bar" else row[column] for column in _COLUMNS])
         texts, dropped = page.table(cells, order, left=2, cut=(1,))
-        room = page.width - max(map(columns, texts))  # below 0 where nothing more can be cut
+        room = page.width - max(
+            map(formats.columns, texts)
+        )  # below 0 where nothing more can be cut
         width = min(_WIDEST, max(_NARROWEST, width + room))
     return cells, texts, dropped
 
@@ -145,7 +134,7 @@ def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[s
     shown = figures(function, target=rules.target, with_ends=page.verbose)
     return {
         "verdict": shown.verdict,
-        "test function": page.cut(label(function), max(_LEAST_NAME, page.width // 3)),
+        "test function": page.cut(formats.label(function), max(_LEAST_NAME, page.width // 3)),
         "baseline": shown.before,
         "here": shown.after,
         "difference": shown.difference,
@@ -160,21 +149,23 @@ def _can_find(function: FunctionComparison) -> str:
     drop = function.evidence.smallest_detectable_drop
     if drop is None:  # where no score varies, any equal drop of all cases is seen
         return "unknown" if function.effect.method == "same-shift" else _NO_DROP
-    return drop_as_factor(drop, function.better) if function.scale == "log" else number(drop)
+    return (
+        drop_as_factor(drop, function.better) if function.scale == "log" else formats.number(drop)
+    )
 
 
 def described_table(
     functions: Sequence[DescribedFunction], rules: GateRules, page: Page
-) -> Iterator[Line]:
+) -> Iterator[formats.Line]:
     """Put the functions of a run that is compared with nothing in a table."""
-    level, described = percent(1 - 2 * rules.alpha), [one.of for one in functions]
+    level, described = formats.percent(1 - 2 * rules.alpha), [one.of for one in functions]
     order = _ORDER_OF_DESCRIBED if page.verbose else _ORDER_OF_DESCRIBED[:5]
-    noun = kind_of(one.function for one in described)
+    noun = formats.kind_of(one.function for one in described)
     titles = (*(noun, "cases", "trials", "mean"), f"{level} interval")
     rows = [(*titles, "next run", "pass^k", ""), *map(_described_row, described)]
     (heading, *texts), left_out = page.table(rows, order)
-    yield Line(heading, BOLD)
-    yield from map(Line, texts)
+    yield formats.Line(heading, formats.BOLD)
+    yield from map(formats.Line, texts)
     meanings = {
         4: f"{level} interval: the mean of cases like these",
         5: "next run: the mean of these very cases, were nothing changed",
@@ -183,20 +174,20 @@ def described_table(
     told = {at for group in order for at in group}.difference(left_out)
     shown = [at for at in meanings if at in told and any(row[at] for row in rows[1:])]
     if shown:
-        yield Line(" · ".join(meanings[at] for at in shown))
+        yield formats.Line(" · ".join(meanings[at] for at in shown))
 
 
 def _described_row(described: FunctionDescription) -> list[str]:
     counts, metric, hat = described.trials, described.metric, described.pass_hat
     are_all = described.scored_cases == described.cases  # the mean is the one of the scored cases
     return [
-        label(described),
+        formats.label(described),
         str(described.cases) if are_all else f"{described.scored_cases} of {described.cases}",
         str(counts["scored"] + counts["errored"] + counts["skipped"]),
-        "" if described.mean is None else figure(described.mean, metric),
-        ends_of(described.interval, metric),
-        ends_of(described.prediction, metric),
-        "" if hat is None else f"{decimals(hat.here)} (k {hat.k})",
+        "" if described.mean is None else formats.figure(described.mean, metric),
+        formats.ends_of(described.interval, metric),
+        formats.ends_of(described.prediction, metric),
+        "" if hat is None else f"{formats.decimals(hat.here)} (k {hat.k})",
         odd_trials(counts),
     ]
 
@@ -246,7 +237,7 @@ class DifferenceScale(Scale):
     def heading(self) -> str:
         """Write the figures of the target and of 0 above their marks, where both have room."""
         cells, zero = [" "] * self.width, self._at(0.0)
-        figure = f"-{limit(self.target)}"
+        figure = f"-{formats.limit(self.target)}"
         start = max(0, self._at(-self.target) + 1 - len(figure))
         if start + len(figure) < zero:
             cells[start : start + len(figure)] = figure
