@@ -27,7 +27,7 @@ from pytest_llmeval.models.http.attempt import Attempt, Send, Services, last_rep
 from pytest_llmeval.models.http.dialect import HttpRequest
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
 from pytest_llmeval.models.interception import Interception
-from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline
+from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.limits.throttle import PaceClock
 from pytest_llmeval.models.llm import AsyncModel, Model
 from pytest_llmeval.models.model_session import ModelSession
@@ -102,11 +102,9 @@ def attempted(send: Send, services: Services) -> HttpReply:
         body={},
         asked=VENDOR.read_request("", {}),
     )
-    limit = services.limit
     attempt = Attempt(
         request=request,
         send=send,
-        deadline=Deadline(limit.seconds, limit.worker),
         services=services,
         expected=Expected(dialect=VENDOR, is_stream=False),
     )

@@ -133,7 +133,6 @@ class Attempt:
     Attributes:
         request: what is asked.
         send: sends it once.
-        deadline: of all attempts of the call.
         services: throttle, budget and limits.
         expected: the kind of reply that is wanted.
         most: what an attempt can cost at most; None where no cap asks.
@@ -143,7 +142,6 @@ class Attempt:
 
     request: HttpRequest
     send: Send
-    deadline: Deadline
     services: Services
     expected: Expected
     most: HighestCost | None = None
@@ -155,8 +153,11 @@ class Attempt:
         """The throttle of the provider that is asked."""
         return self.services.throttle.of(self.expected.dialect.provider, self.request.origin)
 
-    def made(self) -> http_reply.HttpReply:
-        """Make it once the throttle lets it through, under the caps and until the deadline.
+    def made(self, deadline: Deadline) -> http_reply.HttpReply:
+        """Make it once the throttle lets it through, under the caps.
+
+        Args:
+            deadline: of all attempts of the call.
 
         Returns:
             The reply, read to its end: with the facts of its call where it is an answer.
@@ -176,9 +177,9 @@ class Attempt:
         try:
             if self.most is None:
                 services.budget.count_sent()
-                reply = with_facts(self.send(self.deadline), self.expected)
+                reply = with_facts(self.send(deadline), self.expected)
             else:
-                reply = self._made_under_caps(self.most)
+                reply = self._made_under_caps(self.most, deadline)
             if reply.status in SUCCESS:
                 answered = started
             elif http_reply.is_throttled(reply):
@@ -193,7 +194,7 @@ class Attempt:
             throttle.leave(answered=answered)
         return reply
 
-    def _made_under_caps(self, most: HighestCost) -> http_reply.HttpReply:
+    def _made_under_caps(self, most: HighestCost, deadline: Deadline) -> http_reply.HttpReply:
         """Make it in a thread: to wait for room uses up its time."""
         reservation = Reservation(self.services.budget, most)
 
@@ -204,7 +205,7 @@ class Attempt:
             return reply
 
         try:
-            return self.deadline.run(run)
+            return deadline.run(run)
         finally:
             reservation.close()
 
@@ -221,11 +222,12 @@ def last_reply(attempt: Attempt) -> http_reply.HttpReply:
         BudgetExceeded, ProviderFailed: as ``Attempt.made``.
     """
     services, clock = attempt.services, attempt.services.throttle.clock
+    deadline = Deadline(services.limit.seconds, services.limit.worker)
     retries = refusals = 0
     while True:
         failure, pause = None, 0.0
         try:
-            reply = attempt.made()
+            reply = attempt.made(deadline)
         except TimeIsUp:
             raise TimedOut(services.limit.seconds) from None
         except NetworkFailed as exc:
@@ -241,7 +243,7 @@ def last_reply(attempt: Attempt) -> http_reply.HttpReply:
             is_final = retries >= services.retries
             pause = growing_pause(retries, jitter=clock.jitter())
             retries += 1
-        if is_final or not attempt.deadline.allows(pause):
+        if is_final or not deadline.allows(pause):
             if failure is not None:
                 raise failure
             return reply

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 
@@ -20,7 +20,6 @@ from pytest_llmeval.models.http.answers import Expected
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, Dialect, HttpRequest
 from pytest_llmeval.models.http.http_reply import own_failure
 from pytest_llmeval.models.http.masking import masked, masked_success, secrets_of
-from pytest_llmeval.models.limits.deadline import Deadline
 from pytest_llmeval.records import Slot
 
 # Why a request was not answered. An SDK is told by a reply, see ``seam.reply_for_sdk``.
@@ -73,8 +72,8 @@ class Exchange:
         unset = _unset_variables(dialect) if has_no_key else ()
         key = canonical.key()
         model = f"{dialect.provider}/{name}" if isinstance(name, str) else None
-        perform = partial(
-            self._perform, request, send, expected, unset, key=key, model=model, patience=patience
+        first = attempt.Attempt(
+            request=request, send=send, services=self.services, expected=expected, patience=patience
         )
         call = Request(
             key=key,
@@ -83,7 +82,7 @@ class Exchange:
             parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
             canonical=canonical,
             accepts=expected.accepts,
-            perform=perform,
+            perform=partial(self._perform, first, key=key, model=model, unset=unset),
             awaits=awaits,
             patience=patience,
         )
@@ -91,32 +90,19 @@ class Exchange:
 
     def _perform(
         self,
-        request: HttpRequest,
-        send: attempt.Send,
-        expected: Expected,
-        unset: Sequence[str],
+        first: attempt.Attempt,
         slot: Slot,
         *,
         key: str,
         model: str | None,
-        patience: float | None,
+        unset: Sequence[str],
     ) -> StoredReply:
         """Make the call; anything but a complete success is raised."""
-        services = self.services
+        request, budget = first.request, self.services.budget
         _check_key(request, self.dialect.key_variable, unset=unset)
-        first = attempt.Attempt(
-            request=request,
-            send=send,
-            deadline=Deadline(services.limit.seconds, services.limit.worker),
-            services=services,
-            expected=expected,
-            most=None
-            if not services.budget.is_limited
-            else services.budget.most(model, request.body, self.dialect.reply_limit),
-            patience=patience,
-            note=partial(self.calls.trial.note_setback, key, slot),
-        )
-        reply = attempt.last_reply(first)
+        most = budget.most(model, request.body, self.dialect.reply_limit)
+        note = partial(self.calls.trial.note_setback, key, slot)
+        reply = attempt.last_reply(replace(first, most=most, note=note))
         # The keys are in no variable: pytest shows those of a call that fails.
         if reply.facts is None:
             raise attempt.HttpFailed(
