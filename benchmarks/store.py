@@ -23,6 +23,7 @@ from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.run_file import write_run
 from pytest_llmeval.runs.sharing.shared_store import PREFIX, open_store, refs_at
 from pytest_llmeval.runs.store import RunName
+from pytest_llmeval.settings import Settings
 
 RUNS, ROUNDS, TARGET = 10_000, 5, 0.2
 RUN_ID = "20261121T084100-1a2b3c"
@@ -78,7 +79,9 @@ def main() -> int:
 
         def look_up() -> None:
             store = open_store(directory, named="git+refs://origin", git=state)
-            found = find_baseline("main", Refs(store, state), root=".", selection=())
+            found = find_baseline(
+                "main", Refs(store, state), Settings(session=""), root=".", selection=()
+            )
             assert found.run.id == RUN_ID
 
         def list_all() -> None:

@@ -25,13 +25,12 @@ from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import short_hash
-from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.session_baseline import BASELINE_OPTION, find_baseline
-from pytest_llmeval.runs.own_repository import OwnRepository
+from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.run_file import read_run, read_run_header
 from pytest_llmeval.runs.run_lines import FULL_HASH
 from pytest_llmeval.runs.sharing.merging import Merged, merge_runs
-from pytest_llmeval.runs.sharing.shared_store import open_store
+from pytest_llmeval.runs.sharing.shared_store import session_refs
 from pytest_llmeval.runs.sharing.suite_files import TEST_FILES, suite_files, unreached
 from pytest_llmeval.runs.store import BORROWED, ENDING, NO_COMMIT, first_of, refuse_tracked
 from pytest_llmeval.session import planned_judgement
@@ -81,7 +80,7 @@ def merge_command(
         baseline=baseline,
         reports=reports,
         store=store,
-        fetch=fetch or None,
+        fetch=fetch or read_ci(os.environ).provider is not None,
     )
     try:
         judgement = _judged(shards, home, asked, union=union)
@@ -230,8 +229,8 @@ def _settings(run: Run, asked: Settings) -> Settings:
         for name, value in run.rules.items()
         if name in known
     }
-    names = ("baseline_age", "baseline_repeats", "html_mb", "prices", "renamed", "show_texts")
-    own = arguments.ini_settings(*names)
+    of_baseline = ("baseline_age", "baseline_reach", "baseline_repeats", "renamed")
+    own = arguments.ini_settings(*of_baseline, "html_mb", "prices", "show_texts")
     return replace(asked, gate=GateRules(**rules), **own)
 
 
@@ -251,24 +250,19 @@ def _planned(
         BaselineError: there is none, or it does not fit.
     """
     git = replace(home.refs.git, commit=run.commit, tree=run.tree, dirty=run.dirty)
-    store, ci = open_store(home.path, named=settings.store, git=git), read_ci(os.environ)
-    own = None
-    if git.top is not None and (settings.fetch or ci.provider):
-        own = OwnRepository(home.path, top=git.top, fetches=True)
+    refs = session_refs(settings, git=git, ci=read_ci(os.environ))
     models = {call.model for trial in run.trials for call in trial.calls if call.model}
 
     def find(reference: str, *, option: str) -> Baseline:
         return find_baseline(
             reference,
+            refs,
+            settings,
             option=option.replace("--llm-", "--"),
-            refs=Refs(store, git, ci, own, home.refs.reach),
             root=run.root,
             selection=run.selection,
             models=frozenset(models) or None,
             excluding={run.id, *(shard.id for shard in shards)},
-            age=settings.baseline_age,
-            strict=settings.gate.strict,
-            pools=option == BASELINE_OPTION and settings.baseline_repeats > 0,
         )
 
     rootpath = (git.top or Path.cwd()) / run.root

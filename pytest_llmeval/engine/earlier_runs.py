@@ -17,10 +17,10 @@ from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.missed import missed_last
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.session_baseline import BASELINE_OPTION, MakeRun, find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import MakeRun, find_baseline
 from pytest_llmeval.runs.lookup.standing import draws_of_line, draws_of_run
-from pytest_llmeval.runs.own_repository import SECONDS, OwnRepository
-from pytest_llmeval.runs.sharing.shared_store import open_store
+from pytest_llmeval.runs.own_repository import SECONDS
+from pytest_llmeval.runs.sharing.shared_store import session_refs
 from pytest_llmeval.runs.store import RunStore, refuse_tracked
 from pytest_llmeval.settings import Settings, default_directory
 
@@ -78,23 +78,15 @@ def baseline_of(
     """
     git = git_state(config)
     seconds = SECONDS if ci.provider else _SECONDS_ON_LAPTOP
-    store = open_store(settings.directory, named=settings.store, git=git, seconds=seconds)
-    own = None  # where history that is missing may be fetched to
-    if git.top is not None and settings.fetch:
-        own = OwnRepository(settings.directory, top=git.top, fetches=True)
     return find_baseline(
         reference,
-        Refs(store, git, ci, own, settings.baseline_reach),
+        session_refs(settings, git=git, ci=ci, seconds=seconds),
+        settings,
         option=option,
         root=relative_root(config.rootpath, top=git.top),
         selection=selection(config),
         models=None if settings.model is None else frozenset({settings.model}),
-        typed_model=settings.typed_model,
-        age=settings.baseline_age,
-        strict=settings.gate.strict,
         make=make,
-        makes_always=settings.on_missing == "rerun-always",
-        pools=option == BASELINE_OPTION and settings.baseline_repeats > 0,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step
 from pytest_llmeval.runs.lookup.refusals import Refusals
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import FoundRun, new_run_id
-from pytest_llmeval.settings import MARKER
+from pytest_llmeval.settings import MARKER, Settings
 
 BASELINE_OPTION = "--llm-baseline"
 
@@ -29,18 +28,14 @@ MakeRun = Callable[[str], FoundRun | None]
 def find_baseline(
     reference: str,
     refs: Refs,
+    settings: Settings,
     *,
     option: str = BASELINE_OPTION,
     root: str,
     selection: Sequence[str],
     models: frozenset[str] | None = None,
-    typed_model: str | None = None,
     excluding: Collection[str] = (),
-    age: float = math.inf,
-    strict: bool = False,
     make: MakeRun | None = None,
-    makes_always: bool = False,
-    pools: bool = False,
 ) -> Baseline:
     """Find and read the run that a session is to be compared with.
 
@@ -48,17 +43,14 @@ def find_baseline(
         reference: the name of a commit, of which only complete, clean runs count; or of a run of
             any kind.
         refs: resolves names, with git as it was at session start.
+        settings: of the session: whether a run of a commit with other files will do, how old a
+            run may be without a note, when one is made, and whether draws of older runs count.
         option: for which the run is sought; errors name it.
         root: see ``Search``, as for the further facts on the session.
         selection: see ``records.Run``.
         models: preferred among runs of one commit; runs of another typed model come last.
-        typed_model: see ``records.Run``.
         excluding: ids of runs that are found only if they are named themselves.
-        age: how many days a run that is found by a commit may be old without a note.
-        strict: no run of a commit with other files will do.
         make: makes the run of a commit that has none; without it an older run may do.
-        makes_always: a run is made for a commit that has one, too.
-        pools: find the older runs, too, whose draws may be counted beside those of a stored run.
 
     Raises:
         BaselineError: no run will do, the one that was named is damaged or of other tests, the
@@ -70,12 +62,12 @@ def find_baseline(
         root=root,
         selection=selection,
         models=models,
-        typed_model=typed_model,
+        typed_model=settings.typed_model,
         excluding=excluding,
     )
-    refuse = Refusals(reference, option, refs, search)
-    found = _Lookup(refuse, make, age, strict, makes_always).find()
+    found = _Lookup(Refusals(reference, option, refs, search), settings, make).find()
     known = {*found.notes, *search.passed_over}
+    pools = settings.baseline_repeats > 0 and not option.endswith("-anchor")
     if pools and found.wanted and found.how != "rerun":
         found = replace(found, older=older_runs(found.run, refs))
     unsaid = (complaint for complaint in refs.store.complaints if complaint not in known)
@@ -87,10 +79,8 @@ class _Lookup:
     """A lookup; ``refuse`` has what is looked for and makes the errors. See ``find_baseline``."""
 
     refuse: Refusals
+    settings: Settings
     make: MakeRun | None
-    age: float
-    strict: bool
-    makes_always: bool
 
     def find(self) -> Baseline:
         """Find the run by its own name, else by the name of a commit."""
@@ -135,7 +125,7 @@ class _Lookup:
         refs = self.refuse.refs
         make = None if self.refuse.is_own_branch_in_ci(wanted) else self.make
         for step in refs.steps(wanted, head=refs.git.commit, root=self.refuse.search.root):
-            if make and self.makes_always:
+            if make and self.settings.on_missing == "rerun-always":
                 return self._made(make, step, wanted=wanted)
             if make and step.is_older and looked_at and not looked_at[0].is_older:
                 break  # no older run is taken where a new one can be made
@@ -172,7 +162,7 @@ class _Lookup:
         notes = self._notes(best, step, wanted=wanted, looked_at=looked_at)
         best = replace(best, notes=notes)
         found = self.refuse.refs.standing_for(wanted, best, step, reference=self.refuse.reference)
-        if step.is_substitute and self.strict:
+        if step.is_substitute and self.settings.gate.strict:
             raise self.refuse.refused(found)
         return found
 
@@ -192,10 +182,11 @@ class _Lookup:
                 "this clone is shallow: the true merge-base may lie where history was cut off"
             )
         age = (datetime.now(UTC) - datetime.fromisoformat(best.run.created)).days
-        if self.refuse.option == BASELINE_OPTION and age > self.age:
+        oldest = self.settings.baseline_age
+        if self.refuse.option == BASELINE_OPTION and age > oldest:
             notes.append(
                 f"the baseline is {age} days old, and models change under their names: record it "
-                f"anew, or raise llm_baseline_age ({self.age})"
+                f"anew, or raise llm_baseline_age ({oldest})"
             )
         return tuple(notes)
 

@@ -18,12 +18,14 @@ from pathlib import Path
 from pytest_llmeval import errors
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs import store
+from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import GitState, blob, change, has_commit
+from pytest_llmeval.runs.lookup.refs import Refs
 from pytest_llmeval.runs.own_repository import SECONDS, OwnRepository
 from pytest_llmeval.runs.run_file import read_run_header
 from pytest_llmeval.runs.run_lines import FULL_HASH, RUN_ID
 from pytest_llmeval.runs.sharing.sending import unfit_to_share
-from pytest_llmeval.settings import SCHEME
+from pytest_llmeval.settings import SCHEME, Settings
 
 PREFIX = "refs/llmeval/"
 RUN_FILE = "run.jsonl.gz"
@@ -146,6 +148,27 @@ def open_store(
         return store.RunStore(directory)
     shared = refs_at(named, directory=directory, git=git, seconds=seconds)
     return SharedStore(directory, shared, called=errors.without_user(named))
+
+
+def session_refs(
+    settings: Settings, *, git: GitState, ci: CiFacts, seconds: float = SECONDS
+) -> Refs:
+    """Make the resolver of names of a session, with what the team has and what may be fetched.
+
+    Args:
+        settings: of the session.
+        git: of the working tree.
+        ci: what CI tells of the job.
+        seconds: as for ``open_store``.
+
+    Raises:
+        SettingsError: as ``open_store``.
+    """
+    store_ = open_store(settings.directory, named=settings.store, git=git, seconds=seconds)
+    own = None  # where history that is missing may be fetched to
+    if git.top is not None and settings.fetch:
+        own = OwnRepository(settings.directory, top=git.top, fetches=True)
+    return Refs(store_, git, ci, own, settings.baseline_reach)
 
 
 def refs_at(named: str, *, directory: Path, git: GitState, seconds: float = SECONDS) -> RefStore:

@@ -14,6 +14,7 @@ from pytest_llmeval.runs.lookup import history
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.own_repository import WHOLE_HISTORY, OwnRepository
+from pytest_llmeval.settings import Settings
 from tests.runs.conftest import Project
 
 UNKNOWN = "0123456789" * 4
@@ -39,7 +40,7 @@ class Checkout(Project):
 
 
 def find(checkout: Checkout, reference: str, *, root: str = ".") -> Baseline:
-    return find_baseline(reference, checkout.refs, root=root, selection=())
+    return find_baseline(reference, checkout.refs, Settings(session=""), root=root, selection=())
 
 
 def refusal(checkout: Checkout, reference: str, *, error: type[BaselineError]) -> str:
@@ -523,7 +524,7 @@ def test_an_origin_that_cannot_be_reached_is_asked_once(origin, checkout, monkey
 
     for _ in range(2):
         with pytest.raises(BaselineError, match=r"shallow[\s\S]* gave no history|gave no history"):
-            find_baseline("main", refs, root=".", selection=())
+            find_baseline("main", refs, Settings(session=""), root=".", selection=())
 
     assert len(asked) == 1
 

@@ -11,6 +11,7 @@ from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.store import FoundRun
+from pytest_llmeval.settings import GateRules, OnMissing, Settings
 from tests.runs.conftest import Project
 
 
@@ -29,16 +30,15 @@ class Maker:
 
 
 def find(
-    project: Project, reference: str, make: Callable[[str], FoundRun | None], **demands: bool
+    project: Project,
+    reference: str,
+    make: Callable[[str], FoundRun | None],
+    *,
+    strict: bool = False,
+    on_missing: OnMissing = "rerun",
 ) -> Baseline:
-    return find_baseline(
-        reference,
-        project.refs,
-        root=".",
-        selection=(),
-        **demands,
-        make=make,
-    )
+    settings = Settings(session="", gate=GateRules(strict=strict), on_missing=on_missing)
+    return find_baseline(reference, project.refs, settings, root=".", selection=(), make=make)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_run_is_made_always_where_none_that_is_stored_is_trusted(branch: Proje
     stored = branch.record(main)
     make = Maker(branch)
 
-    found = find(branch, "main", make, makes_always=True)
+    found = find(branch, "main", make, on_missing="rerun-always")
 
     assert make.asked == [main]
     assert (found.run.commit, found.how) == (main, "rerun")

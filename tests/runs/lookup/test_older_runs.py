@@ -9,6 +9,7 @@ import pytest
 
 from pytest_llmeval.runs.lookup.older_runs import older_runs
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
+from pytest_llmeval.settings import Settings
 from tests.runs.builders import make_call, make_trials
 from tests.runs.conftest import Project
 
@@ -110,11 +111,12 @@ def test_only_a_run_that_stands_for_a_commit_has_older_ones(project: Project) ->
     project.git("switch", "-qc", "side")
     project.commit()
 
-    def older(reference: str, *, pools: bool = True) -> list[str]:
-        baseline = find_baseline(reference, project.refs, root=".", selection=(), pools=pools)
+    def older(reference: str, *, repeats: int = 20) -> list[str]:
+        settings = Settings(session="", baseline_repeats=repeats)
+        baseline = find_baseline(reference, project.refs, settings, root=".", selection=())
         assert baseline.run.id == newest
         return [run.id for run in baseline.older]
 
     assert older("main") == [first]
-    assert older("main", pools=False) == []
+    assert older("main", repeats=0) == []
     assert older(newest) == []

@@ -19,14 +19,16 @@ from pytest_llmeval.records import Outcome
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
+from pytest_llmeval.settings import Settings
 from tests.runs.builders import make_call, make_run, make_trials
 from tests.runs.conftest import Project
 
 
-def find(project, reference, *, root=".", selection=(), models=None, **demands):
+def find(project, reference, *, root=".", selection=(), models=None, typed_model=None, **demands):
     return find_baseline(
         reference,
         project.refs,
+        Settings(session="", typed_model=typed_model),
         root=root,
         selection=selection,
         models=models,

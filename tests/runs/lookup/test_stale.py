@@ -18,6 +18,7 @@ from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.store import RunStore
+from pytest_llmeval.settings import Settings
 from tests.ci.hosts import github_push, on_laptop, pull_request
 from tests.ci.origin import WORSE, Origin, run_git
 from tests.ci.situation import HARMLESS
@@ -116,7 +117,7 @@ def test_a_local_main_is_not_let_pass_where_origin_does_not_answer(tmp_path: Pat
     _, job = merged_by_the_job(tmp_path, knows_origin=False)
     run_git(job, "remote", "set-url", "origin", str(tmp_path / "nowhere"))
     with pytest.raises(BaselineError) as caught:
-        find_baseline("main", refs_in(job, OTHER), root=".", selection=())
+        find_baseline("main", refs_in(job, OTHER), Settings(session=""), root=".", selection=())
     assert getattr(caught.value, "stops", True)
     assert "origin gave no history" in str(caught.value)
 
@@ -197,7 +198,9 @@ def test_a_pull_request_that_is_not_checked_out_is_refused(tmp_path: Path) -> No
     environ = {**job.environ, **told, "GITHUB_SHA": origin.tip}
 
     with pytest.raises(BaselineError, match="nothing of the pull request is tested"):
-        find_baseline("auto", refs_in(job.path, environ), root=".", selection=())
+        find_baseline(
+            "auto", refs_in(job.path, environ), Settings(session=""), root=".", selection=()
+        )
 
 
 @pytest.mark.parametrize(
@@ -224,7 +227,9 @@ def test_a_distant_event_without_the_request_is_refused(
     environ = {**job.environ, "GITHUB_EVENT_NAME": event}
 
     with pytest.raises(BaselineError, match="nothing of the pull request is tested") as caught:
-        find_baseline("auto", refs_in(job.path, environ), root=".", selection=())
+        find_baseline(
+            "auto", refs_in(job.path, environ), Settings(session=""), root=".", selection=()
+        )
     assert f"ref: {cure}" in str(caught.value)
 
 

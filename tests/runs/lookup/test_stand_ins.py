@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,6 +15,7 @@ from pytest_llmeval.runs.lookup.for_commands import find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.store import new_run_id
+from pytest_llmeval.settings import GateRules, Settings
 from tests.runs.builders import make_run
 from tests.runs.conftest import Project
 
@@ -29,13 +29,12 @@ def find(
     root: str = ".",
     option: str = "--llm-baseline",
     reach: int = 50,
-    age: float = math.inf,
+    age: int = 7,
     strict: bool = False,
 ) -> Baseline:
     refs = replace(project.refs, reach=reach)
-    return find_baseline(
-        reference, refs, option=option, root=root, selection=(), age=age, strict=strict
-    )
+    settings = Settings(session="", baseline_age=age, gate=GateRules(strict=strict))
+    return find_baseline(reference, refs, settings, option=option, root=root, selection=())
 
 
 def branch(project: Project) -> None:
