@@ -228,20 +228,20 @@ class RowReader(Rows):
 
     Args:
         database: the file; none is made.
+
+    Attributes:
+        close: closes the database.
     """
 
     def __init__(self, database: Path) -> None:
         self._connection = _connect_to_look(database)
+        self.close = self._connection.close
 
     def _ask(self, query: str, *values: object) -> list[Any]:
         try:
             return self._connection.execute(query, values).fetchall()
         except sqlite3.Error:  # damaged, or closed
             return []
-
-    def close(self) -> None:
-        """Close the database."""
-        self._connection.close()
 
 
 def _connect_to_look(database: Path) -> sqlite3.Connection:

@@ -128,9 +128,7 @@ class ReportHooks:
             report.llm_eval = self.arrived[result.id] = result
         return report
 
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
-        """Show the score of a case."""
-        return letter_and_word(report)
+    pytest_report_teststatus = staticmethod(letter_and_word)  # shows the score of a case
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -25,14 +25,11 @@ _OPENED = pytest.StashKey["OpenedFiles"]()
 
 
 class OpenedFiles:
-    """The files that this process opened to read them, since it was told to watch."""
+    """The files that this process opened to read them, since it was made."""
 
     def __init__(self) -> None:
         self._written: set[str] = set()
-
-    def watch(self) -> None:
-        """Note what is opened from now on; Python never lets go of a hook of that kind."""
-        sys.addaudithook(self._note)
+        sys.addaudithook(self._note)  # Python never lets go of a hook of that kind
 
     def _note(self, event: str, given: tuple[Any, ...]) -> None:
         if event not in _READING:
@@ -85,5 +82,4 @@ def opened_files(config: pytest.Config) -> OpenedFiles:
     """Return what a process opened since it asked for it first."""
     if _OPENED not in config.stash:
         config.stash[_OPENED] = OpenedFiles()
-        config.stash[_OPENED].watch()
     return config.stash[_OPENED]

@@ -487,10 +487,14 @@ class PunctualStream:
     Args:
         plain: the library's own.
         bound: of the waits; see ``PunctualSockets.bound``.
+
+    Attributes:
+        close: closes it; ``get_extra_info`` tells of the socket.
     """
 
     def __init__(self, plain: Any, bound: Callable[[float | None], float | None]) -> None:
         self._plain = plain
+        self.close, self.get_extra_info = plain.close, plain.get_extra_info
         self._bound = bound
         self._held = b""
 
@@ -513,15 +517,7 @@ class PunctualStream:
             for begin in range(0, len(whole), PIECE):
                 self._plain.write(whole[begin : begin + PIECE], self._bound(timeout))
 
-    def close(self) -> None:
-        """Close it."""
-        self._plain.close()
-
     def start_tls(self, ssl_context: Any, server_hostname: Any = None, timeout: Any = None) -> Any:
         """Encrypt what follows."""
         started = self._plain.start_tls(ssl_context, server_hostname, self._bound(timeout))
         return PunctualStream(started, self._bound)
-
-    def get_extra_info(self, info: str) -> Any:
-        """Tell of the socket."""
-        return self._plain.get_extra_info(info)
