@@ -145,7 +145,7 @@ def import_file(path: Path, home: Home) -> None:
         _check(home, must_exist=False)
     with closing(Store(home.path, warn=_warn)) as store:
         done = store.rewrite(partial(merge, foreign=foreign))
-    echo([listing.merged(done, path)])
+    echo([listing.merged_file(done, path)])
 
 
 @cache_command.command()

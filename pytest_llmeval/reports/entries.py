@@ -111,15 +111,15 @@ def _most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison
     return [*others, *leading] if improved else [*leading, *others]
 
 
-def place_of(judgement: Judgement, function: str) -> report.Place:
+def place_of(judgement: Judgement, function: str) -> report.PlaceOfTest:
     """Find the place of a test function; for a function that is gone its last place."""
     runs = [run for run in reversed(judgement.runs) if run]
     file, separator, _ = function.partition("::")
     if not separator or judgement.is_of_tables:
-        return report.Place()
+        return report.PlaceOfTest()
     places = (run.places[function] for run in runs if function in run.places)
     file, _, line = next(places, f"{file}:").rpartition(":")
-    return report.Place(normpath(f"{runs[0].root}/{file}"), int(line) if line else None)
+    return report.PlaceOfTest(normpath(f"{runs[0].root}/{file}"), int(line) if line else None)
 
 
 def first_failure(judgement: Judgement, case: str, trials: Iterable[Trial]) -> str:
@@ -139,7 +139,7 @@ def trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials
 
 
 def _moved(
-    judgement: Judgement, case: report.C, place: report.Place, trials: tuple[Trials, Trials]
+    judgement: Judgement, case: report.C, place: report.PlaceOfTest, trials: tuple[Trials, Trials]
 ) -> report.MovedCase[report.C]:
     """Say where a case stands, why it failed and where its replies are found."""
     before, after = (of_side[case.case] for of_side in trials)

@@ -78,7 +78,7 @@ class CaseEntry:
 C = TypeVar("C", CaseEntry, CaseDescription)
 
 
-class Place(NamedTuple):
+class PlaceOfTest(NamedTuple):
     """The place of a test: its file below git's top, and its line from 1; None if not known."""
 
     file: str | None = None
@@ -126,7 +126,7 @@ class MovedCase(Generic[C]):
     """
 
     of: C
-    place: Place = field(default=Place())
+    place: PlaceOfTest = field(default=PlaceOfTest())
     failure: str = ""
     replies: Replies = field(default=Replies())
     excerpt: Excerpt | None = None
@@ -166,7 +166,7 @@ class ComparedFunction:
     of: FunctionComparison
     name: str
     label: str
-    place: Place
+    place: PlaceOfTest
     why: str
     sentence: str
     remarks: tuple[str, ...]
@@ -185,7 +185,7 @@ class DescribedFunction:
     of: FunctionDescription
     name: str
     label: str
-    place: Place
+    place: PlaceOfTest
     why: str
     verdict: Literal[Verdict.NOT_GATED]
     moved: tuple[MovedCase[CaseDescription], ...]

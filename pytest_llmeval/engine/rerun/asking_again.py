@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from pytest_llmeval.engine.rerun.base_run import Rerun
-from pytest_llmeval.engine.rerun.child import Asked, ended_in_order, run_children
+from pytest_llmeval.engine.rerun.child import AskedRun, ended_in_order, run_children
 from pytest_llmeval.engine.rerun.relocation import Relocation
 from pytest_llmeval.errors import BaselineError, GitFailed
 from pytest_llmeval.gate.confirmation import CannotConfirm
@@ -99,7 +99,7 @@ class AskingAgain:
         options = (f"--llm-repeats={count}", f"--llm-cache={mode}")
         old = tuple(self._names.get(case, case) for case in cases)
         asked = [
-            Asked(selection=ids, first=first, confirmation=f"{self._name}-{side}", options=more)
+            AskedRun(selection=ids, first=first, confirmation=f"{self._name}-{side}", options=more)
             for side, ids, first, more in zip(
                 ("base", "here"),
                 (old, tuple(cases)),

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_llmeval.engine.rerun.base_arguments import BaseArguments, base_arguments
 from pytest_llmeval.engine.rerun.child import (
-    Asked,
+    AskedRun,
     Brief,
     Child,
     ended_in_order,
@@ -147,7 +147,7 @@ class Rerun:
 
     def _run_in(self, relocation: Relocation, commit: str) -> BaseRun:
         root = self._config.rootpath
-        asked = Asked(selection=self._node_ids)
+        asked = AskedRun(selection=self._node_ids)
         given = self._arguments(relocation, asked)
         installs = tuple(installs_from(self._checkout))
         place, found = relocation.place(root), None
@@ -209,7 +209,7 @@ class Rerun:
             why = shortcomings(run, trials=len(run.trials))[-1]
             raise BaselineError(f"run {run.id} is no baseline, {why}; see above")
 
-    def _arguments(self, relocation: Relocation, asked: Asked) -> BaseArguments:
+    def _arguments(self, relocation: Relocation, asked: AskedRun) -> BaseArguments:
         return base_arguments(
             self._config,
             self._parser,
@@ -223,7 +223,7 @@ class Rerun:
         """The working tree of this session, for a second session in it."""
         return Relocation(self._checkout, self._checkout)
 
-    def child(self, relocation: Relocation, asked: Asked) -> Child:
+    def child(self, relocation: Relocation, asked: AskedRun) -> Child:
         """Describe the pytest of a working tree, with the arguments and settings of this session.
 
         Args:

@@ -46,7 +46,7 @@ class Terminated(BaseException):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AskedRun:
     """What a session is to run.
 
     Attributes:

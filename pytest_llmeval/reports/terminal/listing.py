@@ -159,7 +159,7 @@ def exported(done: Exported, path: Path) -> str:
     return f"{text}; {counted(done.left_out, 'row')} that this plugin did not write left out"
 
 
-def merged(done: Merging, path: Path) -> str:
+def merged_file(done: Merging, path: Path) -> str:
     """Say what was taken in."""
     return (
         f"{path}: {done.new} new, {done.known} here already, {done.spare} kept as spare "
