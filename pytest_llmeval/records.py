@@ -338,6 +338,11 @@ def is_usually_lower(metric: str) -> bool:
     return metric not in OWN_DIRECTIONS and _USUALLY_LOWER.search(words) is not None
 
 
+def function_of(nodeid: str) -> str:
+    """Return the node id of a test function, without a case in brackets."""
+    return nodeid.partition("[")[0]
+
+
 def bare(function: str) -> str:
     """Return the name of a function without its file and its class."""
     return function.rpartition("::")[2]

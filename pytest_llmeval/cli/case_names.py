@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import click
 
 from pytest_llmeval.errors import listed_names
-from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, bare
+from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, bare, function_of
 from pytest_llmeval.transcripts.scan import ScannedRun
 
 _CANDIDATES = 5  # the most cases that are named where a part of an id fits several
@@ -57,11 +57,6 @@ def functions_named(text: str, cases: Iterable[str]) -> set[str]:
     ids = list(cases)
     exact = {function_of(case) for case in ids if function_of(text) in _names(function_of(case))}
     return exact or {function_of(case) for case in ids if text in case}
-
-
-def function_of(nodeid: str) -> str:
-    """Return a node id without the brackets of its parameters."""
-    return nodeid.partition("[")[0]
 
 
 def _names(function: str) -> tuple[str, str, str]:

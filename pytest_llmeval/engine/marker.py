@@ -13,7 +13,7 @@ import pytest
 from pytest_llmeval.engine import mark_arguments
 from pytest_llmeval.engine.case_sources import is_sampled
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import Better, Case
+from pytest_llmeval.records import Better, Case, function_of
 from pytest_llmeval.runs.run_lines import parameters_digest
 from pytest_llmeval.settings import MARKER, Settings, is_to_be_gated
 
@@ -128,7 +128,7 @@ def ordinary_note(items: Sequence[pytest.Item]) -> str:
 def empty_note(items: Sequence[pytest.Item]) -> str:
     """Name evals without a case, as the list of their parameters is empty; "" if there is none."""
     empty = [
-        item.nodeid.partition("[")[0]
+        function_of(item.nodeid)
         for item in items
         for mark in item.own_markers
         if mark.name == "skip" and str(mark.kwargs.get("reason")).startswith(_EMPTY)
@@ -208,7 +208,7 @@ def _eval_of(item: pytest.Function, arguments: Mapping[str, object], settings: S
     better, lower = mark_arguments.directions(arguments.get("better"), gate=gate)
     case = Case(
         id=case_id(item),
-        function=case_id(item).partition("[")[0],
+        function=function_of(case_id(item)),
         repeats=settings.repeats or repeats,
         parameters=None if callspec is None else parameters_digest(parameters),
         positional=has_positional_id(item),

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.records import CONFIRM, Case, CiJob, Run, paths_of
+from pytest_llmeval.records import CONFIRM, Case, CiJob, Run, function_of, paths_of
 from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown_files
 from pytest_llmeval.runs.run_lines import collected_cases
 from pytest_llmeval.runs.store import new_run_id
@@ -109,7 +109,7 @@ def _in_part(
     dropped: Collection[pytest.Item],
 ) -> set[str]:
     """Name the functions of which cases were left out openly."""
-    in_part = {_function(path) for path in paths_of(choice.typed) if "[" in path}
+    in_part = {function_of(path) for path in paths_of(choice.typed) if "[" in path}
     announced = [item for item in choice.left_out if item in choice.deselected]
     by_last = _by_last(config.option)
     if any(option in choice.typed for option in by_last):
@@ -117,7 +117,7 @@ def _in_part(
         in_part |= {case.function for case in cases}
     elif by_last:  # that announces what it leaves out as any plugin does
         announced = [item for item in announced if item not in dropped]
-    return in_part | {_function(item.nodeid) for item in announced}
+    return in_part | {function_of(item.nodeid) for item in announced}
 
 
 def files_used(config: pytest.Config) -> list[Path]:
@@ -267,10 +267,6 @@ def _dropped(items: Sequence[pytest.Item], config: pytest.Config) -> list[pytest
         if plugin is not None and remaining:
             plugin.pytest_collection_modifyitems(items=remaining, config=unheard)
     return remaining
-
-
-def _function(nodeid: str) -> str:
-    return nodeid.partition("[")[0]
 
 
 def _versions() -> dict[str, str]:

@@ -13,6 +13,7 @@ from pytest_llmeval.records import (
     SCORE_METRIC,
     Case,
     Run,
+    function_of,
     is_below,
     only_cases,
 )
@@ -232,7 +233,7 @@ def under_new_names(found: Baseline, renames: Renames, *, here: Collection[str] 
     notes = found.notes
     stays = [old for old in wanted if wanted[old] != ids[old]]
     if stays:
-        name = stays[0] if stays[0] in here else _function_of(stays[0])
+        name = stays[0] if stays[0] in here else function_of(stays[0])
         notes = (*notes, f"llm_renamed renames {name}, which is still here: it keeps its name")
     moved = sum(old != new for old, new in ids.items())
     if not moved:
@@ -256,7 +257,7 @@ def _with_ids(run: Run, ids: Mapping[str, str]) -> Run:
                 f"llm_renamed in the ini file: {owners[new]} and {old} of run {run.id} would both "
                 f"be {new}; one name stands for one"
             )
-    names = {_function_of(old): _function_of(new) for old, new in ids.items()}
+    names = {function_of(old): function_of(new) for old, new in ids.items()}
     cases = (_under_new_name(case, ids[case.id]) for case in run.cases)
     return replace(
         run,
@@ -274,7 +275,7 @@ def _under_new_name(case: Case, name: str) -> Case:
     """Rename a case, also to an id of other parameters, which may then differ."""
     is_edit = not case.positional and name.partition("[")[1:] != case.id.partition("[")[1:]
     parameters = None if is_edit else case.parameters
-    return replace(case, id=name, function=_function_of(name), parameters=parameters)
+    return replace(case, id=name, function=function_of(name), parameters=parameters)
 
 
 def _free(ids: Mapping[str, str], here: Collection[str]) -> Mapping[str, str]:
@@ -282,23 +283,19 @@ def _free(ids: Mapping[str, str], here: Collection[str]) -> Mapping[str, str]:
 
     A name that another case moves to does not count as existing: the case here is the moved one.
     """
-    functions = {_function_of(name) for name in here}
+    functions = {function_of(name) for name in here}
     moving = {old: new for old, new in ids.items() if old != new}
-    taken, taken_functions = set(moving.values()), {_function_of(new) for new in moving.values()}
+    taken, taken_functions = set(moving.values()), {function_of(new) for new in moving.values()}
     kept = {
         old: old
         for old, new in moving.items()
         if (
             old in here and old not in taken
-            if _function_of(old) == _function_of(new)
-            else _function_of(old) in functions - taken_functions
+            if function_of(old) == function_of(new)
+            else function_of(old) in functions - taken_functions
         )
     }
     return _free({**ids, **kept}, here) if kept else ids
-
-
-def _function_of(case: str) -> str:
-    return case.partition("[")[0]
 
 
 def idle_renames(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:

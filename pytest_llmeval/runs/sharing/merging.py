@@ -69,8 +69,12 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
     expected = len(cases) + sum(suite.cases - len(known) for suite, known in suites.items())
     whole = len(ended) == expected
     run = replace(
-        _with_functions(runs),
+        runs[-1],
         id=_id(runs),
+        tests=_tests(runs),
+        fixtures={name: used for run in runs for name, used in run.fixtures.items()},
+        places={name: place for run in runs for name, place in run.places.items()},
+        looks=looks,
         dirty=any(run.dirty for run in runs),
         unseen=tuple(sorted({name for run in runs for name in run.unseen})),
         changed=tuple(sorted({name for run in runs for name in run.changed})),
@@ -253,17 +257,6 @@ def _job(runs: Sequence[Run]) -> CiJob | None:
     names = [one.name for one in fields(CiJob)]
     told: dict[str, Any] = {name: _common([getattr(job, name) for job in jobs]) for name in names}
     return CiJob(**told)
-
-
-def _with_functions(runs: Sequence[Run]) -> Run:
-    """Return the last run with what all of them say of each test function."""
-    return replace(
-        runs[-1],
-        tests=_tests(runs),
-        fixtures={name: used for run in runs for name, used in run.fixtures.items()},
-        places={name: place for run in runs for name, place in run.places.items()},
-        looks=_looks(runs),
-    )
 
 
 def _looks(runs: Sequence[Run]) -> Mapping[str, int]:
