@@ -12,6 +12,7 @@ from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
+from pytest_llmeval.reports import report
 from pytest_llmeval.reports.common_causes import common_causes
 from pytest_llmeval.reports.cost import Cost, cost_of_run
 from pytest_llmeval.reports.entries import (
@@ -24,32 +25,17 @@ from pytest_llmeval.reports.next_run import to_decide
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.remarks import scope, trials_saved
-from pytest_llmeval.reports.report import (
-    SCHEMA_VERSION,
-    BaselineEntry,
-    CallCounts,
-    Connections,
-    CostOfRun,
-    KeylessCases,
-    NotJudged,
-    Report,
-    RunEntry,
-    SessionVerdict,
-    Side,
-    UnknownCost,
-    taken_from,
-)
 from pytest_llmeval.reports.unseen_connections import unseen, unseen_cases, unseen_connections
 from pytest_llmeval.runs.lookup.refs import Baseline
 
 
-def make_report(judgement: Judgement) -> Report:
+def make_report(judgement: Judgement) -> report.Report:
     """Say a judgement in figures and words."""
     comparison, run, keyless = judgement.comparison, judgement.run, judgement.keyless
     rules, prices = judgement.settings.gate, Prices(judgement.settings.prices)
     differing = tuple(differences(judgement))
-    return Report(
-        schema_version=SCHEMA_VERSION,
+    return report.Report(
+        schema_version=report.SCHEMA_VERSION,
         side=_session(judgement, prices),
         settings=rules,
         run=None if run is None else _run(run, prices, path=judgement.path),
@@ -62,7 +48,9 @@ def make_report(judgement: Judgement) -> Report:
         ),
         ungated=tuple(map(ungated_function, comparison.ungated)) if comparison else (),
         not_judged=tuple(_not_judged(comparison)) if comparison else (),
-        keyless=KeylessCases(tuple(keyless.cases), judgement.is_deferred) if keyless else None,
+        keyless=report.KeylessCases(tuple(keyless.cases), judgement.is_deferred)
+        if keyless
+        else None,
         anchor=_anchor(judgement, prices),
         connections=tuple(_connections(judgement)),
         unseen_cases=() if judgement.is_of_tables else tuple(unseen_cases(run)),
@@ -71,13 +59,13 @@ def make_report(judgement: Judgement) -> Report:
     )
 
 
-def _session(judgement: Judgement, prices: Prices) -> Side:
+def _session(judgement: Judgement, prices: Prices) -> report.Side:
     """Describe the result of the session, which may fail though the comparison does not."""
     comparison, settings = judgement.comparison, judgement.settings
     why = unjudgeable(judgement.could_not_judge)
     if comparison is not None:
         why = why or why_failed(comparison, settings.gate)
-    return Side(
+    return report.Side(
         verdict=_verdict(judgement),
         fails=judgement.fails,
         why=in_form(why or without_key(judgement) or worded(judgement.unsaved), toml=settings.toml),
@@ -88,7 +76,7 @@ def _session(judgement: Judgement, prices: Prices) -> Side:
     )
 
 
-def _verdict(judgement: Judgement) -> SessionVerdict:
+def _verdict(judgement: Judgement) -> report.SessionVerdict:
     """Return the verdict of the session, which is never good if cases were not judged."""
     comparison, keyless = judgement.comparison, judgement.keyless
     if judgement.could_not_judge:
@@ -102,12 +90,12 @@ def _verdict(judgement: Judgement) -> SessionVerdict:
     return "could_not_judge" if judgement.baseline is None else Verdict.NOT_COMPARABLE
 
 
-def _anchor(judgement: Judgement, prices: Prices) -> Side | None:
+def _anchor(judgement: Judgement, prices: Prices) -> report.Side | None:
     """Describe the second comparison like the first."""
     against = judgement.against_anchor
     if against is None or against.comparison is None:
         return None
-    return Side(
+    return report.Side(
         verdict=against.comparison.verdict,
         fails=against.comparison.fails,
         why=why_failed(against.comparison, judgement.settings.gate),
@@ -127,13 +115,13 @@ def _notes(judgement: Judgement) -> Iterator[str]:
         yield from (said(worded(note)) for note in judgement.comparison.notes)
 
 
-def _connections(judgement: Judgement) -> Iterator[Connections]:
+def _connections(judgement: Judgement) -> Iterator[report.Connections]:
     """List host and function, with unseen libraries and the number of connections."""
     found: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for (host, function, library), count in sorted(judgement.connections.items()):
         found.setdefault((host, function), []).append((library, count))
     for (host, function), each in found.items():
-        yield Connections(
+        yield report.Connections(
             host=host,
             function=function,
             libraries=tuple(library for library, _ in each if library),
@@ -141,17 +129,17 @@ def _connections(judgement: Judgement) -> Iterator[Connections]:
         )
 
 
-def _not_judged(comparison: Comparison) -> Iterator[NotJudged]:
+def _not_judged(comparison: Comparison) -> Iterator[report.NotJudged]:
     names = comparison.names
     for one in comparison.not_judged:
         function, cases = one.figures
-        yield NotJudged(str(function), names[str(function)], int(cases), str(one.why))
+        yield report.NotJudged(str(function), names[str(function)], int(cases), str(one.why))
 
 
-def _run(run: Run, prices: Prices, *, path: Path | None) -> RunEntry:
+def _run(run: Run, prices: Prices, *, path: Path | None) -> report.RunEntry:
     calls = [call for trial in run.trials for call in trial.calls]
-    return taken_from(
-        RunEntry,
+    return report.taken_from(
+        report.RunEntry,
         run,
         cases=case_count(run),
         trials=len(run.trials),
@@ -159,7 +147,7 @@ def _run(run: Run, prices: Prices, *, path: Path | None) -> RunEntry:
         served=_distinct(call.served for call in calls),
         fingerprints=_distinct(call.fingerprint for call in calls),
         hosts=_distinct(call.host for call in calls),
-        calls=CallCounts(
+        calls=report.CallCounts(
             made=sum(call.was_paid for call in calls),
             replayed=sum(call.replayed for call in calls),
             failed=sum(call.failure is not None for call in calls),
@@ -176,18 +164,21 @@ def _distinct(texts: Iterator[str | None]) -> tuple[str, ...]:
     return tuple(sorted(filter(None, {*texts})))
 
 
-def _cost(cost: Cost) -> CostOfRun:
-    return CostOfRun(
+def _cost(cost: Cost) -> report.CostOfRun:
+    return report.CostOfRun(
         currency="USD",
         spent=None if cost.spent.unknown else float(cost.spent.known),
         saved=None if cost.saved.unknown else float(cost.saved.known),
         unknown=tuple(
-            UnknownCost(model or None, calls, cause) for (model, cause), calls in cost.unknown
+            report.UnknownCost(model or None, calls, cause)
+            for (model, cause), calls in cost.unknown
         ),
     )
 
 
-def _baseline(baseline: Baseline | None, run: Run | None, prices: Prices) -> BaselineEntry | None:
+def _baseline(
+    baseline: Baseline | None, run: Run | None, prices: Prices
+) -> report.BaselineEntry | None:
     if baseline is None:
         return None
     age = None
@@ -195,7 +186,9 @@ def _baseline(baseline: Baseline | None, run: Run | None, prices: Prices) -> Bas
         created = datetime.fromisoformat(baseline.run.created)
         age = (datetime.fromisoformat(run.created) - created).total_seconds()
     recorded = _run(baseline.run, prices, path=baseline.path)
-    return taken_from(BaselineEntry, baseline, recorded=recorded, age=age, notes=baseline.remarks)
+    return report.taken_from(
+        report.BaselineEntry, baseline, recorded=recorded, age=age, notes=baseline.remarks
+    )
 
 
 def _as_typed(path: Path) -> str:

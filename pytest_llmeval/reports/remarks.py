@@ -19,18 +19,8 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS, Outcome, Run, stopped_functions
-from pytest_llmeval.reports import sentences
+from pytest_llmeval.reports import formats, sentences
 from pytest_llmeval.reports.edits import compared_remark, edited_remarks
-from pytest_llmeval.reports.formats import (
-    case_name,
-    counted,
-    factor,
-    figure,
-    p_value,
-    pasted,
-    short,
-    worth,
-)
 from pytest_llmeval.reports.provenance import first_new_call
 from pytest_llmeval.reports.reasons import AGAIN
 from pytest_llmeval.settings import CacheMode, GateRules, Settings
@@ -128,11 +118,11 @@ def _shared_level(judgement: Judgement, one: FunctionComparison) -> Iterator[str
         if p < alpha <= adjusted:
             cut = ", and so its interval reaches 0" if evidence.interval else ""
             yield (
-                f"by itself this would be {word} ({p_value(p, after='p')}), but "
+                f"by itself this would be {word} ({formats.p_value(p, after='p')}), but "
                 f"{evidence.family_size} comparisons share the level{cut}"
             )
         elif one.verdict is verdict and unrun and p * (evidence.family_size + unrun) >= alpha:
-            others = counted(unrun, "test function")
+            others = formats.counted(unrun, "test function")
             yield f"{others} did not run that may share the level: with them this may not be {word}"
 
 
@@ -158,7 +148,9 @@ def claims(functions: Sequence[FunctionComparison], *, these_alone: bool = False
         return [f"holds for {sentences.these_cases(cases)} and this wording"]
     if these_alone:
         return []
-    return [f"{short(found[0])} holds for {_wordings(found)}" for found in by_function.values()]
+    return [
+        f"{formats.short(found[0])} holds for {_wordings(found)}" for found in by_function.values()
+    ]
 
 
 def _wordings(metrics: Sequence[FunctionComparison]) -> str:
@@ -175,7 +167,7 @@ def not_judged(comparison: Comparison) -> str:
     names, shown = [], comparison.names
     for one in comparison.not_judged:
         function, cases = one.figures
-        names.append(f"{shown[str(function)]} ({counted(int(cases), 'case')}, {one.why})")
+        names.append(f"{shown[str(function)]} ({formats.counted(int(cases), 'case')}, {one.why})")
     return f"not judged: {listed_names(names, _LISTED_FUNCTIONS)}"
 
 
@@ -188,7 +180,7 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     if 0 < effect.changed < effect.cases:
         yield _changed_part(function)
     if 0 < effect.units < effect.changed:
-        also = worth(effect.units, effect.effective_units)
+        also = formats.worth(effect.units, effect.effective_units)
         yield f"{effect.changed} changed cases, {effect.units} independent{also}"
     yield from _kinds_of_change(judgement, function)
     if place := first_new_call(judgement, function):
@@ -223,7 +215,7 @@ def trials_saved(run: Run) -> Iterator[str]:
     """Say how many trials ran where functions stopped early."""
     if stopped := stopped_functions(run):
         planned = sum(case.repeats for case in run.cases)
-        functions = counted(len(stopped), "function")
+        functions = formats.counted(len(stopped), "function")
         yield f"{len(run.trials)} of {planned} trials run, as {functions} stopped early"
 
 
@@ -240,7 +232,7 @@ def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
         ratio = ratio_of(-sum(again) / len(again))  # for metrics of which less is better
         return (
             f"{len(again)} of its cases asked the same anew, and their {metric} went by "
-            f"{factor(ratio)}: as much is no work of the change"
+            f"{formats.factor(ratio)}: as much is no work of the change"
         )
     if settings.gate.margin:
         return ""
@@ -253,14 +245,14 @@ def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
 
 def _changes_of_test(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     """Name causes besides the application: ``test_a: its test changed``."""
-    name, changed = short(function), function.inputs_changed
+    name, changed = formats.short(function), function.inputs_changed
     if function.test_changed:
         yield f"{name}: its test changed"
     if function.fixtures_changed:
         several = "s" * (len(function.fixtures_changed) > 1)
         yield f"{name}: its fixture{several} {', '.join(function.fixtures_changed)} changed"
     if changed:
-        named = [case_name(case, function) for case in changed]
+        named = [formats.case_name(case, function) for case in changed]
         yield compared_remark(judgement, function, listed_names(named, _LISTED_CASES))
 
 
@@ -271,13 +263,13 @@ def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iter
         calls = (call for case in function.compared for call in case.replaced_calls)
         gone = (call.draw in judgement.absent for call in calls)
         why = _WHY_REDRAWN.get(judgement.settings.cache, _NOT_HERE if any(gone) else _HERE)
-        cases = counted(kinds["redrawn"], "case")
+        cases = formats.counted(kinds["redrawn"], "case")
         yield f"{cases} sent the same requests but got new replies ({why})"
     if "unseen" in kinds and not judgement.is_of_tables:
         yield from _without_calls([case for case in function.compared if case.kind == "unseen"])
     if 0 < kinds.get("score", 0) < effect.changed:
         yield (
-            f"{counted(kinds['score'], 'case')} of the same replies, scored otherwise: "
+            f"{formats.counted(kinds['score'], 'case')} of the same replies, scored otherwise: "
             f"there {sentences.NOT_THE_MODEL}"
         )
 
@@ -287,7 +279,7 @@ def _without_calls(unseen: Sequence[CaseComparison]) -> Iterator[str]:
     trials = [[bool(trial.calls) for trial in case.every_current.trials] for case in unseen]
     if any(map(any, trials)):
         count, of = sum(called.count(False) for called in trials), sum(map(len, trials))
-        cases = counted(len(unseen), "case")
+        cases = formats.counted(len(unseen), "case")
         yield f"{count} of {of} trials of {cases} made no call that was seen here"
 
 
@@ -301,7 +293,7 @@ def _changed_part(function: FunctionComparison) -> str:
     changed = [case for case in function.compared if case.kind is not None]
     before = sum(case.baseline_mean for case in changed) / len(changed)
     after = sum(case.mean for case in changed) / len(changed)
-    means = " -> ".join(figure(mean, function.metric) for mean in (before, after))
+    means = " -> ".join(formats.figure(mean, function.metric) for mean in (before, after))
     cases = "changed case" if len(changed) == 1 else f"{len(changed)} changed cases"
     return f"the {cases}: {means}"
 
@@ -318,8 +310,8 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
     added, gone = len(function.only_here), len(function.only_in_baseline)
     if (added or gone) and function.verdict is not Verdict.UNCHANGED and function.effect.cases:
         mean = sentences.mean_of_new(function)
-        parts = [f"{counted(added, 'case')} new here{mean}"] if added else []
-        parts += [f"{counted(gone, 'case')} only in the baseline"] if gone else []
+        parts = [f"{formats.counted(added, 'case')} new here{mean}"] if added else []
+        parts += [f"{formats.counted(gone, 'case')} only in the baseline"] if gone else []
         yield f"not compared: {', '.join(parts)}"
     if added and judgement.baseline is not None and judgement.baseline.how == "rerun":
         of = added + function.effect.cases
@@ -348,8 +340,8 @@ def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
     is_failing = function.fails and function.verdict is Verdict.REGRESSED and not function.partial
     if not is_failing or baseline is None or comparison is None or judgement.is_of_tables:
         return ""
-    line = accepting(short(function), function, baseline=baseline.run)
-    return pasted("llm_accept", line, toml=judgement.settings.toml)
+    line = accepting(formats.short(function), function, baseline=baseline.run)
+    return formats.pasted("llm_accept", line, toml=judgement.settings.toml)
 
 
 def run_again(judgement: Judgement) -> str:
@@ -368,5 +360,5 @@ def first_errored(
         if functions[trial.case] == one.function and trial.outcome is Outcome.ERRORED:
             reasons = [call.reason for call in trial.calls if call.reason]
             seen = judgement.headlines.get(trial.case) or ", ".join(reasons) or trial.message
-            yield f"first of them  {case_name(trial.case, one)}  {seen}"
+            yield f"first of them  {formats.case_name(trial.case, one)}  {seen}"
             return

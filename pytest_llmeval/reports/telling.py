@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Verdict
 from pytest_llmeval.records import MEASURED_METRICS
+from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.common_causes import other_differences
 from pytest_llmeval.reports.formats import (
     counted,
@@ -29,17 +30,6 @@ from pytest_llmeval.reports.report import (
     Report,
     Side,
     UngatedFunction,
-)
-from pytest_llmeval.reports.sentences import (
-    count_moved,
-    difference_interval,
-    drop_as_factor,
-    partial_words,
-    scored_otherwise,
-    shortfall,
-    verdict_words,
-    with_name,
-    within_case_remark,
 )
 
 AnyFunction = ComparedFunction | DescribedFunction
@@ -90,7 +80,7 @@ def title(report: Report, side: Side, reference: Callable[[str], str] = str) -> 
         reference: writes the name of the anchor.
     """
     accepted = side.verdict == Verdict.REGRESSED and not side.fails
-    words = verdict_words(side.verdict, accepted=accepted)
+    words = sentences.verdict_words(side.verdict, accepted=accepted)
     if side is report.side or side.baseline is None:
         return words
     return f"{words} against the anchor {reference(side.baseline.reference)}"
@@ -112,7 +102,7 @@ def is_unchanged(report: Report) -> bool:
 
 def is_tested(comparison: FunctionComparison) -> bool:
     """Whether the words on a function speak of chance: not if only scores changed."""
-    return comparison.effect.method != "none" and not scored_otherwise(comparison)
+    return comparison.effect.method != "none" and not sentences.scored_otherwise(comparison)
 
 
 def tells_drop(one: FunctionComparison, *, target: float) -> bool:
@@ -150,12 +140,12 @@ def figures(one: FunctionComparison, *, target: float, with_ends: bool = False) 
     if is_tested(one):
         if evidence.interval is not None:
             ratios = evidence.ratio_interval
-            interval = difference_interval(evidence.interval, ratios, target=target)
+            interval = sentences.difference_interval(evidence.interval, ratios, target=target)
         is_better = one.verdict is Verdict.IMPROVED
         chance = evidence.p_improved_adjusted if is_better else evidence.p_adjusted
         p = "" if chance is None else p_value(chance)
     return Figures(
-        verdict=verdict_words(one.verdict, accepted=one.accepted),
+        verdict=sentences.verdict_words(one.verdict, accepted=one.accepted),
         changed=f"{effect.changed} of {counted(effect.cases, 'case')}" if effect.cases else "",
         before=mean_with_ends(effect.baseline_mean, own[0], log=is_log),
         after=mean_with_ends(effect.mean, own[1], log=is_log),
@@ -187,7 +177,7 @@ def moved_ungated(one: UngatedFunction) -> str:
     if one.ratio is not None:
         moved = factor(one.ratio)
     if one.interval:
-        moved += f" {difference_interval(one.interval, one.ratio_interval)}"
+        moved += f" {sentences.difference_interval(one.interval, one.ratio_interval)}"
     return f"{' -> '.join(_means(one))} ({moved})"
 
 
@@ -207,7 +197,7 @@ def _undetected_drop(one: FunctionComparison) -> str:
         return f"any drop, as {clusters if are_tied else 'too few cases moved'}"
     if one.scale == "linear":
         return f"a drop smaller than {number(drop)}"
-    return f"a change for the worse by less than {drop_as_factor(drop, one.better)}"
+    return f"a change for the worse by less than {sentences.drop_as_factor(drop, one.better)}"
 
 
 def lead(report: Report, functions: Sequence[ComparedFunction]) -> list[str]:
@@ -227,8 +217,8 @@ def lead(report: Report, functions: Sequence[ComparedFunction]) -> list[str]:
     if not functions:
         return models
     worst = functions[0]
-    also = within_case_remark(worst.of, report.settings)
-    return [*models, with_name(worst.sentence, worst.label), *filter(None, [also])]
+    also = sentences.within_case_remark(worst.of, report.settings)
+    return [*models, sentences.with_name(worst.sentence, worst.label), *filter(None, [also])]
 
 
 def _other_model(difference: Difference) -> str:
@@ -249,7 +239,9 @@ def pass_hat_words(function: ComparedFunction) -> Iterator[str]:
 
 def moved_counts(function: ComparedFunction) -> str:
     """Count the cases of a function that fell and rose."""
-    return count_moved([case.difference for case in function.compared], function.of.better)
+    return sentences.count_moved(
+        [case.difference for case in function.compared], function.of.better
+    )
 
 
 def telling_cases(
@@ -273,12 +265,12 @@ def worst_cases(
 ) -> list[tuple[DescribedFunction, MovedCase[CaseDescription]]]:
     """Return the cases that fell short, the worst first, each with its function."""
     found = [(one, case) for one in functions for case in one.moved]
-    return sorted(found, key=lambda each: shortfall(each[0].of.better, each[1].of.mean))
+    return sorted(found, key=lambda each: sentences.shortfall(each[0].of.better, each[1].of.mean))
 
 
 def part_judged(report: Report) -> str:
     """Name the functions that were judged in part, or not at all; "" if there are none."""
-    parts = [partial_words(one.of) for one in report.side.compared if one.of.partial]
+    parts = [sentences.partial_words(one.of) for one in report.side.compared if one.of.partial]
     if functions := [one.name for one in report.not_judged]:
         parts.append(f"not judged: {listed_names(functions, _MOST_NAMES)}")
     return "; ".join(parts)

@@ -10,20 +10,12 @@ from decimal import Decimal
 from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.reports import telling
 from pytest_llmeval.reports.common_causes import other_differences
 from pytest_llmeval.reports.formats import counted, dollars, ends, figure, is_own_hash
 from pytest_llmeval.reports.json_report import dumped
 from pytest_llmeval.reports.report import BaselineEntry, ComparedFunction, Report, RunEntry, Side
 from pytest_llmeval.reports.sentences import CAUGHT, ONE_DRAW, between
-from pytest_llmeval.reports.telling import (
-    AnyFunction,
-    are_hits,
-    figures,
-    moved_functions,
-    not_seen,
-    part_judged,
-    undetected_drops,
-)
 
 _DAY = 86_400
 
@@ -40,13 +32,13 @@ def facts(report: Report, side: Side) -> Facts:
         found.append(("Here", _place(run)))
     target = report.settings.target
     found += _real_difference(report, side)
-    if baseline is not None and (drops := undetected_drops(side, target=target)):
+    if baseline is not None and (drops := telling.undetected_drops(side, target=target)):
         missed = (f"in {label} {drop}" for label, drop in drops)
         told = f"{'; '.join(missed)} (what is larger is found {CAUGHT})"
         found.append(("What this run cannot see", told))
-    if parts := part_judged(report):
+    if parts := telling.part_judged(report):
         found.append(("Only a part was judged", parts))
-    unseen = not_seen(report)
+    unseen = telling.not_seen(report)
     if run is not None and (any(astuple(run.calls)) or unseen):
         calls = run.calls
         told = f"{calls.made} made, {calls.replayed} replayed{unseen}"
@@ -61,10 +53,10 @@ def facts(report: Report, side: Side) -> Facts:
 
 def _real_difference(report: Report, side: Side) -> Iterator[tuple[str, str]]:
     """Say between what the real difference of the worst function lies."""
-    worst = next((one for one in moved_functions(side) if one.of.evidence.interval), None)
+    worst = next((one for one in telling.moved_functions(side) if one.of.evidence.interval), None)
     if worst is None:
         return
-    interval = figures(worst.of, target=report.settings.target).interval
+    interval = telling.figures(worst.of, target=report.settings.target).interval
     if interval:
         right = f"{10 - 20 * report.settings.alpha:g} times in 10"
         text = f"in {worst.label} {between(interval)}; such a range is right {right}"
@@ -174,14 +166,14 @@ def _planned(point: MeanOfRun) -> set[tuple[str, int]]:
     return {(case.id, case.repeats) for case in point.run.cases if case.function == function}
 
 
-def _of_repeats_and_cases(one: AnyFunction) -> Iterator[str]:
+def _of_repeats_and_cases(one: telling.AnyFunction) -> Iterator[str]:
     of = one.of
     repeats = of.evidence if isinstance(of, FunctionComparison) else of
     if repeats.identical_repeats:
         yield f"{one.label}: {ONE_DRAW}"
     if not isinstance(one, ComparedFunction):
         return
-    if not one.of.effect.changed or not are_hits(one):
+    if not one.of.effect.changed or not telling.are_hits(one):
         return
     cases, good = one.compared, int(one.of.better == "higher")
     seen = [{*case.baseline_scores, *case.scores} for case in cases]

@@ -17,32 +17,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmeval.gate.describe import History, history_of
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement, pricing
+from pytest_llmeval.reports import telling
 from pytest_llmeval.reports.formats import decimals, ends_of, figure
-from pytest_llmeval.reports.html.cases import (
-    MOVES,
-    ShownCase,
-    ShownFunction,
-    errored_cases,
-    moves_of,
-    shared_values,
-    shown_function,
-)
+from pytest_llmeval.reports.html import cases
 from pytest_llmeval.reports.html.facts import doubts, facts, provenance
 from pytest_llmeval.reports.html.plots import CASE_SIZE, WIDTH, Chart, forests, history_charts
 from pytest_llmeval.reports.html.side_by_side import read_replies
 from pytest_llmeval.reports.report import ComparedFunction, Report, RunEntry
 from pytest_llmeval.reports.request_changes import told_changes
-from pytest_llmeval.reports.telling import (
-    AnyFunction,
-    consequence,
-    failing_side,
-    lead,
-    moved_counts,
-    moved_functions,
-    ordered,
-    pass_hat_words,
-    title,
-)
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.runs.pooled import own_trials
 from pytest_llmeval.runs.store import RunStore
@@ -61,11 +43,11 @@ def render_page(report: Report, judgement: Judgement) -> str:
         report: of the judgement.
         judgement: with the runs, whose replies are looked up in the cache here.
     """
-    side = failing_side(report)
+    side = telling.failing_side(report)
     if side is not report.side:
         judgement = judgement.against_anchor or judgement
-    functions, errored = ordered(side), errored_cases(judgement)
-    shown = [shown_function(one, errored.get(one.of.function, ())) for one in functions]
+    functions, errored = telling.ordered(side), cases.errored_cases(judgement)
+    shown = [cases.shown_function(one, errored.get(one.of.function, ())) for one in functions]
     if judgement.settings.show_texts:
         _add_replies(judgement, shown)
     anchor, means = report.anchor, means_around(judgement)
@@ -76,20 +58,20 @@ def render_page(report: Report, judgement: Judgement) -> str:
         script=_resource("page.js"),
         report=report,
         side=side,
-        title=title(report, side),
-        lead=lead(report, moved_functions(side)),
+        title=telling.title(report, side),
+        lead=telling.lead(report, telling.moved_functions(side)),
         moved=_moved(functions),
-        consequence=consequence(report),
+        consequence=telling.consequence(report),
         facts=facts(report, side),
         changes=told_changes(report),
-        pass_hat_words=pass_hat_words,
+        pass_hat_words=telling.pass_hat_words,
         forests=forests(report.settings, functions, anchors),
         has_anchor=bool(anchors),
         functions=shown,
         embeds=judgement.settings.show_texts,
-        moves=moves_of(shown),
-        meanings=MOVES,
-        values=shared_values(shown),
+        moves=cases.moves_of(shown),
+        meanings=cases.MOVES,
+        values=cases.shared_values(shown),
         command=partial(_command, report.run, side.baseline.recorded if side.baseline else None),
         doubts=doubts(judgement, side, means),
         charts=history_charts(changed, among=[one.of.function for one in functions]),
@@ -97,16 +79,16 @@ def render_page(report: Report, judgement: Judgement) -> str:
     )
 
 
-def _moved(functions: Sequence[AnyFunction]) -> str:
+def _moved(functions: Sequence[telling.AnyFunction]) -> str:
     """Count the cases of the worst function that fell and rose, with the share of the worst."""
     compared = [one for one in functions if isinstance(one, ComparedFunction)]
     worst = next((one for one in compared if one.compared), None)
     if worst is None or worst.of.verdict is Verdict.UNCHANGED:
         return ""
-    return f"In {worst.label}, {moved_counts(worst)}"
+    return f"In {worst.label}, {telling.moved_counts(worst)}"
 
 
-def _of_changed(means: History, functions: Sequence[AnyFunction]) -> History:
+def _of_changed(means: History, functions: Sequence[telling.AnyFunction]) -> History:
     """Leave out the functions that were replayed: their means are the baseline's."""
     changed = {
         (one.of.function, one.of.metric)
@@ -116,7 +98,7 @@ def _of_changed(means: History, functions: Sequence[AnyFunction]) -> History:
     return {name: points for name, points in means.items() if name in changed}
 
 
-def _command(run: RunEntry | None, baseline: RunEntry | None, case: ShownCase) -> str:
+def _command(run: RunEntry | None, baseline: RunEntry | None, case: cases.ShownCase) -> str:
     """Write the command that shows the replies of a case where its runs are."""
     ids = [found.id for found in (baseline, run) if found]
     words = ["diff", case.name, *ids] if baseline else ["show", *ids, case.name]
@@ -148,7 +130,7 @@ def render_charts(heading: str, hint: str, charts: Sequence[Chart]) -> str:
     return _rendered("charts.html", title=heading, hint=hint, charts=charts)
 
 
-def _add_replies(judgement: Judgement, shown: Sequence[ShownFunction]) -> None:
+def _add_replies(judgement: Judgement, shown: Sequence[cases.ShownFunction]) -> None:
     """Render the replies of cases, worst first over all functions, until there is no more room."""
     room = judgement.settings.html_mb * _BYTES
     ordered = [(case, function) for function in shown for case in function.cases]
