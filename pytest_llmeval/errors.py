@@ -283,10 +283,15 @@ def did_you_mean(typed: str, names: Sequence[str], *, most: int, others: Sequenc
         most: how many names are written at most.
         others: further names that the user may want.
     """
+    near = nearest(typed, [*names, *others])
+    return f"Did you mean {', '.join(near)}?" if near else f"It has {listed_names(names, most)}"
+
+
+def nearest(typed: str, names: Sequence[str], *, most: int = 3) -> list[str]:
+    """Return the names that are most like what was typed."""
     from difflib import get_close_matches  # few sessions come to this
 
-    near = get_close_matches(typed, [*names, *others], n=3)
-    return f"Did you mean {', '.join(near)}?" if near else f"It has {listed_names(names, most)}"
+    return get_close_matches(typed, names, n=most)
 
 
 # Masks users and passwords of addresses: a token of CI is mostly one.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmeval.errors import SettingsError, without_user
+from pytest_llmeval.errors import SettingsError, nearest, without_user
 from pytest_llmeval.settings import (
     REMOVED,
     REMOVED_OPTIONS,
@@ -182,10 +182,10 @@ def near_flag(parser: pytest.Parser, arguments: Sequence[str]) -> str:
     known = [flag for option in every_option() for flag in option.flags]
     typed = {text.partition("=")[0] for text in arguments if text.startswith("--llm")}
     for flag in sorted(typed.difference(known, REMOVED_OPTIONS)):
-        near = _nearest(flag, known)
+        near = nearest(flag, known, most=1)
         unknown = parser.parse_known_and_unknown_args(arguments)[1] if near else ()
         if any(text.partition("=")[0] == flag for text in unknown):  # no conftest has it either
-            return f"{flag}: there is no such option. Did you mean {near}?"
+            return f"{flag}: there is no such option. Did you mean {near[0]}?"
     return ""
 
 
@@ -193,16 +193,10 @@ def near_key(warning: str) -> str:
     """Name our ini key that is most like the one of a warning of pytest's; else ""."""
     unknown = _UNKNOWN_KEY.match(warning)
     keys = [option.key for option in every_option() if option.ini]
-    near = _nearest(unknown[1], keys) if unknown else ""
+    near = nearest(unknown[1], keys, most=1) if unknown else ()
     if unknown is None or not near:
         return ""
-    return f"{unknown[1]} in the ini file: there is no such key. Did you mean {near}?"
-
-
-def _nearest(typed: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches  # few sessions come to this
-
-    return next(iter(get_close_matches(typed, known, n=1)), "")
+    return f"{unknown[1]} in the ini file: there is no such key. Did you mean {near[0]}?"
 
 
 def _check_removed(config: pytest.Config) -> None:

@@ -6,7 +6,6 @@ Nothing here takes a lock, or lets a name become an option. Only ``change`` chan
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_llmeval.errors import GitFailed
+from pytest_llmeval.errors import GitFailed, nearest
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
 _UNWANTED = frozenset((
@@ -315,7 +314,7 @@ def near_names(name: str, *, top: Path) -> tuple[str, ...]:
     places = ("refs/heads", "refs/tags", "refs/remotes")
     names = _git(top, "for-each-ref", "--format=%(refname:lstrip=2)", *places).text.split("\n")
     known = sorted({known.removeprefix("origin/") for known in names})
-    return tuple(difflib.get_close_matches(name, known, n=3))
+    return tuple(nearest(name, known))
 
 
 def tracked_below(folders: Sequence[Path], *, top: Path | None) -> tuple[tuple[str, str], ...]:
