@@ -43,6 +43,9 @@ LONGEST_FAULT = 160  # characters; a wrong value in it may have any length
 _NAMES = {"rules": "gate", "index": "trial"}  # what fields of records are called in the file
 _FLAT = {"usage": records.Usage}  # fields whose own fields stand in their place
 _ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+_CANONICAL = json.JSONEncoder(
+    default=plain_value, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":")
+)
 
 
 class Malformed(ValueError):
@@ -199,8 +202,7 @@ def _model_use(model: str | None, calls: list[records.Call]) -> ModelUse:
 def collected_cases(ids: Iterable[str]) -> records.Collected:
     """Count and digest the ids of cases, in whatever order they come."""
     ordered = sorted(ids)
-    written = json.dumps(ordered, ensure_ascii=True, separators=(",", ":"))
-    digest = hashlib.sha256(written.encode("ascii")).hexdigest()
+    digest = hashlib.sha256(_ENCODER.encode(ordered).encode("ascii")).hexdigest()
     return records.Collected(cases=len(ordered), sha256=digest)
 
 
@@ -215,14 +217,7 @@ def parameters_digest(parameters: Mapping[str, object]) -> str | None:
         None where a value cannot be put as JSON, such as NaN, or an object that is no record.
     """
     try:
-        canonical = json.dumps(
-            dict(parameters),
-            default=plain_value,
-            sort_keys=True,
-            ensure_ascii=True,
-            allow_nan=False,
-            separators=(",", ":"),
-        )
+        canonical = _CANONICAL.encode(dict(parameters))
     except Exception:  # whatever the classes of the project raise
         return None
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
