@@ -69,7 +69,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
             )
         elif isinstance(node, ast.Constant):
             yield node.value if isinstance(node.value, str) else ""
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "pasted":
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "pasted":
             yield f"pasted {ast.unparse(node.args[0]).strip(QUOTES)} = "
             yield from _texts(node)
         elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
