@@ -142,8 +142,7 @@ def e_value(differences: ArrayLike, *, bets: Sequence[float] = BETS) -> float:
     """Return the evidence against "no drop" of all pairs so far; above 1 / alpha there is one.
 
     The evidence may be read after every whole round: the chance that it ever exceeds 1 / alpha
-    without
-    a drop is at most alpha.
+    without a drop is at most alpha.
 
     Args:
         differences: of all pairs so far, current minus baseline, each in [-1, 1], any shape;
