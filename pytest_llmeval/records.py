@@ -459,6 +459,9 @@ class Run:
         typed_model: the model that was typed for this session alone (``--llm-model``).
         typed: the typed part of the selection, ``--lf`` and ``--stepwise`` too, as a person chose
             only this; None where an earlier version did not record it.
+        looks: of each function that was looked at early, after how many repeats of each case it
+            stopped; all of them where it went on to its end.
+        stopped: all that it lacks to be ``complete`` are trials of functions that stopped early.
     """
 
     id: str
@@ -489,6 +492,12 @@ class Run:
     typed_model: str | None = None
     typed: tuple[str, ...] | None = None
     looks: Mapping[str, int] = field(default_factory=dict)
+    stopped: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every trial of this selection ended that was to run."""
+        return self.complete or self.stopped
 
 
 def only_functions(run: Run, functions: Container[str]) -> Run:
@@ -496,12 +505,12 @@ def only_functions(run: Run, functions: Container[str]) -> Run:
     return only_cases(run, {case.id for case in run.cases if case.function in functions})
 
 
-def stopped_functions(run: Run) -> tuple[str, ...]:
-    """Name the functions of a run that were looked at early and stopped before all repeats."""
+def stops_of(run: Run) -> dict[str, int]:
+    """Return after how many repeats functions stopped early, of those that did."""
     planned: dict[str, int] = {}
     for case in run.cases:
         planned[case.function] = max(case.repeats, planned.get(case.function, 0))
-    return tuple(name for name, looks in run.looks.items() if looks < planned.get(name, 0))
+    return {name: stop for name, stop in run.looks.items() if stop < planned.get(name, 0)}
 
 
 def as_stopped(run: Run) -> Run:

@@ -193,10 +193,13 @@ class EvalSession:
         ran = (self._cases.get(case.id) for case in opening.cases)
         # a skipped case may have been reported before its function stopped, with more trials
         trials = [() if one is None else one.trials[: looks.get(one.function)] for one in ran]
-        ended = list(map(len, trials)) == [case.repeats for case in opening.cases]
+        counts, planned = list(map(len, trials)), [case.repeats for case in opening.cases]
+        wanted = [looks.get(case.function, case.repeats) for case in opening.cases]
+        is_whole = opening.complete and counts == wanted and not self.saw_collection_error
         return replace(
             opening,
-            complete=opening.complete and ended and not self.saw_collection_error,
+            complete=is_whole and counts == planned,
+            stopped=is_whole and counts != planned,
             dirty=opening.dirty or bool(self._untracked),
             unseen=(*opening.unseen, *self._untracked),
             outside_calls=self._outside_calls,

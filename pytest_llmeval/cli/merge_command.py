@@ -214,7 +214,7 @@ def _over_paths(merged: Merged, home: arguments.Home) -> tuple[Merged, Fact | No
         )
     lacking = unreached(files, selection=run.selection)
     if lacking:
-        run = replace(run, complete=False, collected=None)
+        run = replace(run, complete=False, stopped=False, collected=None)
         return replace(merged, run=run), Fact(Why.FILES_MISSING, (first_of(lacking),))
     # The paths of the shards were typed to deal the suite out, not to choose tests.
     chosen, typed = (tuple(sorted(filters_of(of))) for of in (run.selection, run.typed or ()))

@@ -14,7 +14,7 @@ from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.looks import Looked
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.gate.scoring import CostOf, measured
-from pytest_llmeval.records import Run, as_stopped, distinct_names, filters_of
+from pytest_llmeval.records import Run, as_stopped, distinct_names, filters_of, stops_of
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.sample import CaseScores
 
@@ -51,10 +51,10 @@ def compare(
     looks = LooksAtRun(before, after, rules, main=main)
     both = BothRuns(before, looks.run, rules, main=main)
     missing = Missing(both, typed=typed, lost=lost)
-    in_part = _in_part(baseline, run, typed=typed)
+    in_part, stops = _in_part(baseline, run, typed=typed), stops_of(run)
     entries = [*both.collected(missing.given_up, in_part), *missing.concluded()]
     concluded = [
-        replace(one, stopped_at=looks.stop_of(one.function))
+        replace(one, stopped_at=stops.get(one.function))
         for one in _concluded(entries, looks.at(entries, in_part=in_part), rules)
     ]
     return _overall(both, missing, concluded, rules)
@@ -103,7 +103,7 @@ def _in_part(baseline: Run, run: Run, *, typed: Sequence[str] | None) -> Collect
     """Name the functions of which this run has fewer cases because the user asked for fewer."""
     further = filters_of(run.selection) - filters_of(baseline.selection)
     meant = further if typed is None else further & filters_of(typed)
-    return () if run.complete and not meant else run.partial
+    return () if run.is_whole and not meant else run.partial
 
 
 def _concluded(

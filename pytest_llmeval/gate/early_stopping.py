@@ -153,12 +153,6 @@ class LooksAtRun:
         trials = (one for one in run.trials if one.index < last.get(one.case, math.inf))
         self.run = replace(run, trials=tuple(trials)) if last else run
 
-    def stop_of(self, function: str) -> int | None:
-        """Return after how many repeats of each case a function stopped; None for all repeats."""
-        stop = self.run.looks.get(function)
-        course = self._courses.get(function)
-        return stop if course and stop != course.planned[-1] else None
-
     def at(
         self, entries: Iterable[Entry], *, in_part: Collection[str] = ()
     ) -> Mapping[Name, Looked]:

@@ -139,7 +139,7 @@ def _was_meant(function: str, both: BothRuns, typed: Sequence[str] | None) -> bo
     """Tell whether a function of the baseline is missing because the user asked for others."""
     run = both.run
     if typed is None:
-        if not run.complete:
+        if not run.is_whole:
             return True
         typed = run.selection
     if {"--lf", "--stepwise", "--llm-missed"}.intersection(typed):

@@ -18,7 +18,7 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import MEASURED_METRICS, Outcome, Run, stopped_functions
+from pytest_llmeval.records import MEASURED_METRICS, Outcome, Run, stops_of
 from pytest_llmeval.reports import formats, sentences
 from pytest_llmeval.reports.edits import compared_remark, edited_remarks
 from pytest_llmeval.reports.provenance import first_new_call
@@ -213,7 +213,7 @@ def _early_stop(judgement: Judgement, function: FunctionComparison) -> Iterator[
 
 def trials_saved(run: Run) -> Iterator[str]:
     """Say how many trials ran where functions stopped early."""
-    if stopped := stopped_functions(run):
+    if stopped := stops_of(run):
         planned = sum(case.repeats for case in run.cases)
         functions = formats.counted(len(stopped), "function")
         yield f"{len(run.trials)} of {planned} trials run, as {functions} stopped early"

@@ -280,6 +280,24 @@ def test_cases_of_unlike_repeats_are_looked_at_as_far_as_each_has_trials() -> No
     assert [look.repeats for look in compared(baseline, uneven).looks] == [2, 3, 5]
 
 
+def test_a_run_that_stopped_lacks_no_case_that_the_ini_file_leaves_out_of_both() -> None:
+    baseline, run = pair_of("ppppppppmm", MIXED)
+    given = {"selection": ("-k one",), "partial": (run.cases[0].function,)}
+    baseline, run = (replace(one, **given) for one in (baseline, run))  # type: ignore[arg-type]
+    stopped = replace(looked_at(run, 2, baseline=baseline), stopped=True)
+    assert not compared(baseline, stopped).partial
+    assert compared(baseline, replace(stopped, stopped=False)).partial
+
+
+def test_a_function_is_gone_also_where_another_one_stopped() -> None:
+    kept, gone = suite("ppppppppmm", MIXED), suite("p" * 10, ["ppppp"], function="test_gone")
+    baseline, run = a_run(*kept[0], *gone[0]), a_run(*kept[1])
+    stopped = replace(looked_at(run, 2, baseline=baseline), stopped=True)
+    found = compare(baseline, stopped, GateRules())
+    assert [one.row for one in found.functions] == [Row.RULED_OUT, Row.ONLY_IN_BASELINE]
+    assert found.fails
+
+
 def test_a_function_that_is_new_stopped_and_is_new() -> None:
     baseline, _ = pair_of("pppppppppp", ["ppppp"], function="test_other")
     _, run = pair_of("pppppppppp", ["ppppp"])
@@ -288,10 +306,11 @@ def test_a_function_that_is_new_stopped_and_is_new() -> None:
     assert (new.looks, new.stopped_at) == ((), 2)
 
 
-def test_a_stop_that_is_no_planned_look_is_none() -> None:
+def test_a_stop_that_is_no_planned_look_has_no_limits() -> None:
     baseline, run = pair_of("ppppppppmm", MIXED)
     forged = looked_at(run, 1, baseline=baseline)
-    assert compared(baseline, forged) == compared(baseline, replace(forged, looks={}))
+    plain = compared(baseline, replace(forged, looks={}))
+    assert compared(baseline, forged) == replace(plain, stopped_at=1)
 
 
 @settings(max_examples=15, deadline=None)

@@ -114,6 +114,24 @@ def test_a_bad_branch_stops_after_two_repeats(project: Project) -> None:
     assert (result.ret, report["verdict"]) == (1, "regressed")
 
 
+def test_what_the_ini_file_leaves_out_makes_no_stopped_run_a_part(project: Project) -> None:
+    ini = (project.path / "pytest.ini").read_text()
+    project.git("switch", "-q", "main")
+    project.write(pytest_ini=f"{ini}addopts = -k 'case-1 or case-2'\n")
+    project.commit()
+    project.run("-q")
+    project.git("switch", "-qc", "chosen")
+    reword(project)
+
+    result, report = project.gate(*GATED, "--llm-strict")
+
+    assert last_run(project).stopped
+    (function,) = report["functions"]
+    assert (function["partial"], report["verdict"]) == (False, "no_significant_change")
+    assert "partial" not in str(result.stdout)
+    assert result.ret == 0
+
+
 def test_without_a_baseline_all_repeats_run(project: Project) -> None:
     reword(project)
 

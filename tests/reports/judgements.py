@@ -367,7 +367,7 @@ def stopped() -> Judgement:
     """A function that fell, and stopped after two of its five repeats."""
     run = suite(BRANCH, label=relabelled(("mmmmm",) * 8 + ("ppppp",) * 4))
     trials = tuple(one for one in run.trials if one.index < 2 or not one.case.startswith(LABEL))
-    run = replace(run, trials=trials, complete=False, looks={LABEL: 2})
+    run = replace(run, trials=trials, complete=False, looks={LABEL: 2}, stopped=True)
     return judgement_of(run, baseline=suite())
 
 

@@ -109,5 +109,6 @@ def runs(draw):
         compared_with=draw(maybe(st.just("20261121T084100-1a2b3c"))),
         typed=draw(maybe(st.lists(texts, max_size=2).map(tuple))),
         looks=draw(st.fixed_dictionaries({}, optional=looked_at)),
+        stopped=draw(st.booleans()),
         rules=draw(st.dictionaries(texts, finite | texts | st.lists(texts).map(tuple), max_size=2)),
     )

@@ -114,8 +114,7 @@ class Rounds:
         """Let all trials run that are left, and take no more looks."""
         if not self._is_open:
             return
-        if not self._taken:
-            self._notes.append(no_looks([self.function], reason))
+        self._notes.append(no_looks([self.function], reason, after=self._taken))
         self._begin(self._looks[-1], is_last=True)
 
 
@@ -169,6 +168,7 @@ def _hindrance(cases: Sequence[CaseTrials]) -> str:
     return "its cases have unlike repeats" if len({case.repeats for case in cases}) > 1 else ""
 
 
-def no_looks(functions: Sequence[str], reason: str) -> str:
-    """Say that functions run all their repeats, and why."""
-    return f"no early looks at {listed_names([*map(bare, functions)], _MOST_NAMED)}: {reason}"
+def no_looks(functions: Sequence[str], reason: str, *, after: int = 0) -> str:
+    """Say that functions run all their repeats, ``after`` so many looks, and why."""
+    named = listed_names([*map(bare, functions)], _MOST_NAMED)
+    return f"no {'further ' * bool(after)}early looks at {named}: {reason}"

@@ -12,7 +12,7 @@ from itertools import chain
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
-from pytest_llmeval.records import Progress, Run, Slowdown, stopped_functions
+from pytest_llmeval.records import Progress, Run, Slowdown, stops_of
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
 from pytest_llmeval.reports.formats import (
     BOLD,
@@ -308,7 +308,7 @@ def _account(run: Run, seconds: float, *, cost: str, unseen: int) -> Iterator[st
     asked.
     """
     repeats, cases = sorted({case.repeats for case in run.cases}), counted(len(run.cases), "case")
-    if len(repeats) > 1 or stopped_functions(run):
+    if len(repeats) > 1 or stops_of(run):
         yield f"{cases}, {counted(len(run.trials), 'trial')}"
     else:
         yield f"{cases} x {counted(repeats[0], 'repeat')}"
@@ -348,7 +348,7 @@ def _recorded(run: Run, page: Page, *, is_command: bool) -> Iterator[str]:
         where = f"before the first commit of {run.ref}" if run.ref else "outside git"
         yield f"recorded {name} {where}: compare with it by  pytest --llm-baseline=last"
         return
-    stopped = ", as it stopped early" if stopped_functions(run) else ""
+    stopped = ", as it stopped early" if run.stopped else ""
     bars = [f"incomplete{stopped}"] if not run.complete else []
     unknown = [file for file in run.unseen if file not in run.changed]
     hidden = [file for file in run.unseen if file in run.changed]

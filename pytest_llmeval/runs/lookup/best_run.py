@@ -208,7 +208,7 @@ def shortcomings(run: records.Run, *, trials: int) -> tuple[str, ...]:
         found.append(f"dirty: {files} differed from the commit")
     if not run.complete:
         wanted = sum(case.repeats for case in run.cases)
-        stopped = ", as it stopped early" if records.stopped_functions(run) else ""
+        stopped = ", as it stopped early" if run.stopped else ""
         cause = (
             f"{trials} of {wanted} trials{stopped}"
             if trials < wanted

@@ -68,6 +68,7 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
     ended = {case.id for case in cases if len(trials[case.id]) >= stops[case.id]}
     expected = len(cases) + sum(suite.cases - len(known) for suite, known in suites.items())
     whole = len(ended) == expected
+    has_all = all(len(trials[case.id]) == case.repeats for case in cases)
     run = replace(
         runs[-1],
         id=_id(runs),
@@ -81,7 +82,8 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
         ref=_common([run.ref for run in runs]),
         selection=_selection(runs, whole=whole),
         typed=_typed(runs),
-        complete=whole and all(len(trials[case.id]) == case.repeats for case in cases),
+        complete=whole and has_all,
+        stopped=whole and not has_all,
         partial=() if whole else _in_part(runs),
         cases=cases,
         trials=tuple(chain.from_iterable(trials.values())),

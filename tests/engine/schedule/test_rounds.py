@@ -153,8 +153,8 @@ def test_a_function_found_to_be_serial_runs_all_its_trials(looks_before: int) ->
 
     assert trials(cases) == [5] * 6
     assert {case.looks for case in cases} == {5 if looks_before else None}
-    told = ["no early looks at test_a: its trials run one after the other"]
-    assert notes == ([] if looks_before else told)
+    which = "no further early looks" if looks_before else "no early looks"
+    assert notes == [f"{which} at test_a: its trials run one after the other"]
 
 
 def test_a_case_that_may_not_start_early_ends_the_looks_and_blocks_nobody() -> None:
@@ -179,9 +179,14 @@ def test_a_case_that_was_passed_over_is_not_waited_for() -> None:
     assert notes == ["no early looks at test_a: a plugin passed a case over"]
 
 
-def test_a_look_that_fails_costs_the_looks_and_no_trial() -> None:
-    def fails(_: Run, __: Sequence[int]) -> bool:
-        raise ZeroDivisionError("odd")
+@pytest.mark.parametrize(
+    ("at", "which"), [(2, "no early looks"), (3, "no further early looks")], ids=["first", "second"]
+)
+def test_a_look_that_fails_costs_the_looks_and_no_trial(at: int, which: str) -> None:
+    def fails(_: Run, repeats: Sequence[int]) -> bool:
+        if repeats[-1] == at:
+            raise ZeroDivisionError("odd")
+        return False
 
     log: Log = []
     cases = cases_of("test_a", log)
@@ -189,7 +194,7 @@ def test_a_look_that_fails_costs_the_looks_and_no_trial() -> None:
     run(scheduler, *cases)
 
     assert trials(cases) == [5] * 6
-    assert notes == ["no early looks at test_a: ZeroDivisionError: odd"]
+    assert notes == [f"{which} at test_a: ZeroDivisionError: odd"]
 
 
 def test_trials_that_saw_others_are_not_looked_at() -> None:

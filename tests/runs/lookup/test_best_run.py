@@ -81,7 +81,7 @@ def test_a_run_from_the_future_says_so():
 
 
 def test_a_run_that_stopped_early_is_incomplete_and_says_so():
-    run = make_run(complete=False, looks={"tests/test_a.py::test_a": 1})
+    run = make_run(complete=False, looks={"tests/test_a.py::test_a": 1}, stopped=True)
     assert shortcomings(run, trials=2) == ("incomplete: 2 of 4 trials, as it stopped early",)
 
 

@@ -181,6 +181,7 @@ def test_a_function_stopped_where_the_first_of_its_shards_stopped_it():
     merged = merge_runs([first, second, replace(third, looks={function: 2})])
     assert merged.run.looks == {function: 1, other: 2}
     assert (merged.found, merged.expected, merged.run.complete) == (12, 12, False)
+    assert merged.run.stopped
     assert merged.run.compared_with == "20261120T084100-1a2b3c"
     assert merge_runs(thirds(compared_with="20261120T084100-1a2b3c")).run.compared_with is None
 
