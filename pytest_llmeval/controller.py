@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,9 @@ from pytest_llmeval.reports.terminal.section import (
     rerun_notes,
     section,
 )
+from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.pooled import own_trials
+from pytest_llmeval.runs.run_file import write_run
 from pytest_llmeval.runs.store import FoundRun
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.session import EvalSession, planned_judgement
@@ -121,11 +125,27 @@ class Controller(EvalProcess):
         config = self._config
         return Rerun(config, self._settings, config.stash.get(PARSER, None), environ_of(config))
 
-    def earlier_runs(self) -> list[tuple[Run, Path]]:
-        """List the baseline and the anchor, and their files."""
-        planned = None if self._session is None else self._session.planned
-        found = [] if planned is None else [planned.baseline, planned.anchor]
-        return [(one.run, one.path) for one in found if one is not None and one.run.cases]
+    def _compared_with(self) -> list[Baseline]:
+        """List the baseline and the anchor, under the names that they were recorded with."""
+        recorded = () if self._session is None else self._session.planned.recorded
+        return [one for one in recorded if one is not None and one.run.cases]
+
+    def earlier_runs(self) -> list[Run]:
+        """List the baseline and the anchor."""
+        return [one.run for one in self._compared_with()]
+
+    @cached_property
+    def files_compared(self) -> list[str]:
+        """The files of the baseline and the anchor for workers, with the draws of older runs."""
+        return [str(self._file_of(one)) for one in self._compared_with()]
+
+    def _file_of(self, found: Baseline) -> Path:
+        if own_trials(found.run) == found.run:
+            return found.path
+        folder = tempfile.TemporaryDirectory(prefix="llmeval-")
+        self._config.add_cleanup(folder.cleanup)
+        write_run(found.run, path := Path(folder.name) / found.path.name)
+        return path
 
     def early_judge(self, opening: Run) -> EarlyJudge | None:
         """Return the judge of functions whose trials are made; None where none is wanted."""

@@ -138,8 +138,8 @@ class EvalProcess:
         if not self._asks_only:
             earlier_runs.refuse_untrusted_runs(config, settings)
         models = model_session(config)
-        earlier = [run for run, _ in self.earlier_runs()]
-        models.replies.prefer(*earlier_runs.draws_to_replay(config, settings, earlier=earlier))
+        draws = earlier_runs.draws_to_replay(config, settings, earlier=self.earlier_runs())
+        models.replies.prefer(*draws)
         return install(
             session,
             items,
@@ -171,8 +171,8 @@ class EvalProcess:
 
         return early_judge(self._settings, opening, paths)
 
-    def earlier_runs(self) -> list[tuple[Run, Path]]:
-        """List the baseline and the anchor, and their files; a worker is told their files."""
+    def earlier_runs(self) -> list[Run]:
+        """List the baseline and the anchor; a worker is told their files."""
         return []
 
     def _refuse(self, error: SettingsError, items: list[pytest.Item]) -> None:

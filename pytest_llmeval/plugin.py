@@ -219,8 +219,8 @@ class SessionHooks:
         node.workerinput[pytest_options.SESSION_KEY] = self._settings.session
         if self._brief is not None:
             node.workerinput[BRIEF] = self._brief.written()
-        earlier = [] if self._evals is None else self._evals.earlier_runs()
-        tell_worker(node, config=self._config, compared=[str(path) for _, path in earlier])
+        compared = () if self._controller is None else self._controller.files_compared
+        tell_worker(node, config=self._config, compared=compared)
         self._reports = report_hooks(self._config, self._settings)
         self._reports.nodes.append(node)
         follow_workers(

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.test_early_stopping import GATED, IT, asked, last_run, record, reword
+from tests.plugin.test_early_stopping import (
+    APP,
+    EVALS,
+    GATED,
+    IT,
+    asked,
+    last_run,
+    record,
+    reword,
+)
 from tests.project import Project, made_once
 
 WORKERS = ("-q", "-n", "2", *GATED)
@@ -33,6 +42,26 @@ def test_a_worker_that_has_all_cases_of_a_function_stops_where_one_process_does(
     assert found.looks[IT] < 5
     assert len({*calls}) == len(calls) == len(found.trials) == 30 * found.looks[IT]
     assert "no early looks" not in str(result.stdout)
+
+
+def test_a_worker_compares_with_the_draws_of_older_runs_too(project: Project) -> None:
+    """By the newest run alone, of two repeats, nothing is decided at the first look."""
+    project.git("switch", "-q", "main")
+    project.write(test_evals=EVALS.replace("=5", "=2"))
+    project.commit()
+    for _ in range(4):
+        project.run("-q", "--llm-cache=refresh")
+    project.git("switch", "-qc", "pooled")
+    project.write(test_evals=EVALS)
+    reword(project)
+    project.run("-q", *GATED)
+    alone = last_run(project).looks
+    project.run("-q", *GATED, "-o", "llm_baseline_repeats=0")
+    assert last_run(project).looks != alone
+
+    project.run(*WORKERS, "--dist=loadfile")
+
+    assert last_run(project).looks == alone
 
 
 @pytest.mark.parametrize("dist", ["load", "worksteal", "loadgroup"])

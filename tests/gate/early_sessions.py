@@ -42,12 +42,13 @@ class Session:
         return replace(run, trials=tuple(trials), looks=self.stops, compared_with=baseline.id)
 
 
-def session(baseline: Run, run: Run) -> Session:
+def session(baseline: Run, run: Run, *, only_calm: bool = False) -> Session:
     """Look at each function after each planned round, as a session does, until it is settled.
 
     Args:
         baseline: of the session.
         run: with all trials that it may make, as many of each case.
+        only_calm: what fell goes on, as it is where falls are confirmed.
     """
     repeats = run.cases[0].repeats
     planned, family = planned_looks(repeats), family_size(baseline, run, RULES)
@@ -59,7 +60,7 @@ def session(baseline: Run, run: Run) -> Session:
                 continue
             seen.setdefault(name, []).append(Pair(at, tested))
             decision = settled(seen[name], planned=planned, rules=RULES, family=family)
-            if decision or at == repeats:
+            if decision == "calm" or (decision and not only_calm) or at == repeats:
                 stops[name[0]] = at
     last = examined_after(baseline, run, RULES, repeats=repeats)
     found = {
