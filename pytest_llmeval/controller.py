@@ -53,6 +53,7 @@ from pytest_llmeval.session import EvalSession, planned_judgement
 from pytest_llmeval.settings import RERUNS, Settings
 
 if TYPE_CHECKING:
+    from pytest_llmeval.engine.rerun.asking_again import AskingAgain
     from pytest_llmeval.engine.rerun.base_run import BaseRun, Rerun
     from pytest_llmeval.engine.rerun.child import Brief
 
@@ -85,8 +86,7 @@ class Controller(EvalProcess):
         self._session: EvalSession | None = None
         if settings.confirm:  # whose calls count under the caps of this session
             config.add_cleanup(Journal(settings.directory, settings.session).remove)
-        # While both sides were asked again: somebody wanted an end; so many calls were paid for.
-        self._was_interrupted, self._further_calls = False, 0
+        self._asking_again: AskingAgain | None = None  # where something seems to have fallen
         self._problems: list[str] = []
         self._summary_problems: list[str] = []  # nobody asked for it, so they fail nothing
         self._annotations: list[str] = []
@@ -243,14 +243,17 @@ class Controller(EvalProcess):
         notes += ignored_note(self._made.ignored()) if self._made is not None else ()
         self._session.saw_collection_error = self.saw_collection_error
         is_green = session.exitstatus == pytest.ExitCode.OK
-        confirm = self._confirmed if settings.confirm and self._brief is None else None
+        has_ended = session.exitstatus in _CAME_TO_AN_END  # else nobody wants to pay for more
+        look_again = partial(self._confirmed, has_ended=has_ended)
+        confirm = look_again if settings.confirm and self._brief is None else None
         self._judgement = self._session.judge(
             seconds=seconds, ended=is_green, notes=notes, confirm=confirm
         )
-        told = (*self._judgement.notes, *confirmed_by(self._further_calls))
-        self._judgement = replace(self._judgement, notes=told)
-        if self._was_interrupted:
-            session.exitstatus = pytest.ExitCode.INTERRUPTED
+        if (again := self._asking_again) is not None:
+            told = (*self._judgement.notes, *confirmed_by(again.calls))
+            self._judgement = replace(self._judgement, notes=told)
+            if again.was_interrupted:
+                session.exitstatus = pytest.ExitCode.INTERRUPTED
         self._report = report = make_report(self._judgement)
         self._problems = for_others.write_reports(report, self._settings.reports, self._judgement)
         if self._brief is None:
@@ -258,7 +261,7 @@ class Controller(EvalProcess):
         return self._judgement
 
     def _confirmed(
-        self, planned: Judgement, baseline: Run, run: Run, found: Comparison
+        self, planned: Judgement, baseline: Run, run: Run, found: Comparison, *, has_ended: bool
     ) -> Comparison:
         """Ask both sides again where something seems to have fallen."""
         from pytest_llmeval.engine.rerun.asking_again import AskingAgain  # few sessions come here
@@ -278,18 +281,17 @@ class Controller(EvalProcess):
             names={new.id: recorded.id for new, recorded in pairs},
             rerun=self._rerun,
             tell=tell,
-        ) as draw:
-            found = confirm(
+            has_ended=has_ended,
+        ) as self._asking_again:
+            return confirm(
                 baseline,
                 run,
                 found,
                 planned.settings.gate,
-                draw,
+                self._asking_again,
                 reference=reference,
                 cost_of=pricing(self._settings.prices),
             )
-            self._was_interrupted, self._further_calls = draw.was_interrupted, draw.calls
-        return found
 
     def _untracked(self) -> tuple[str, ...]:
         return (*untracked(self._config, self._reports.files()), *self._foreign())

@@ -42,8 +42,9 @@ _USUALLY_LOWER = re.compile(
     r"hallucinations?)(?![a-z])"
 )
 
-# the first index of trials of older runs beside those of the newest run in one baseline
-POOLED = 10_000
+# the first index of trials of older runs beside those of the newest run in one baseline; of those
+# among them by which a fall was looked at again
+POOLED, CONFIRMED = 10_000, 1_000_000
 RERUN, CONFIRM = "rerun", "confirm"  # why a run was made for the comparison of another session
 MOST_CRASHED_SOON = 0.2  # of the scored trials of a function that is a baseline
 MOST_ERRORED = 0.05  # of the trials that ran; a single one is never too many

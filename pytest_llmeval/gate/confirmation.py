@@ -32,7 +32,7 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import CostOf, measured
 from pytest_llmeval.gate.significance import Tested
-from pytest_llmeval.records import Run, Trial, only_functions, too_many_errored
+from pytest_llmeval.records import CONFIRMED, Run, Trial, only_functions, too_many_errored
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.multiplicity import holm
 
@@ -61,8 +61,8 @@ class SecondLook:
 
     Attributes:
         p: for a fall of this run below the fresh base.
-        p_base: for a fall of the fresh base below the stored baseline; None where that cannot be
-            tested.
+        p_base: for a fall of the fresh base below the stored baseline, without the fresh trials of
+            other times; None where that cannot be tested.
         is_beyond_margin: the difference is more than the drop that is allowed.
         baseline_mean: of the fresh base, over all common cases; ``mean`` of this run.
     """
@@ -189,6 +189,9 @@ class _Looking:
 
     def __init__(self, baseline: Run, run: Run, rules: GateRules, cost_of: CostOf | None) -> None:
         self._baseline, self._run, self._rules, self._cost_of = baseline, run, rules, cost_of
+        # whoever judges the same once more has these very fresh trials in the baseline, too
+        stored = (one for one in baseline.trials if one.index < CONFIRMED)
+        self._stored = replace(baseline, trials=tuple(stored))
         self._fresh: tuple[list[Trial], list[Trial]] = [], []
         self._repeats = 0  # fresh ones of a case
         self.looks: dict[Name, SecondLook] = {}
@@ -246,7 +249,7 @@ class _Looking:
         base, here = self._fresh
         fresh_base = _with(self._baseline, base, instead=True)
         tested = self._tested(fresh_base, _with(self._run, here, instead=False), name)
-        of_base = self._tested(_without(self._baseline, base), fresh_base, name)
+        of_base = self._tested(self._stored, fresh_base, name)
         if tested is None:
             return None
         pairing, _, found = tested
@@ -296,13 +299,6 @@ def _with(run: Run, fresh: Sequence[Trial], *, instead: bool) -> Run:
 
 def _margin(one: FunctionComparison, rules: GateRules) -> float:
     return math.log1p(rules.margin) if one.scale == "log" else rules.margin
-
-
-def _without(baseline: Run, fresh: Sequence[Trial]) -> Run:
-    """Return a baseline without the fresh trials, which may have joined it since."""
-    known = {call.draw for trial in fresh for call in trial.calls if call.draw}
-    kept = (one for one in baseline.trials if known.isdisjoint(call.draw for call in one.calls))
-    return replace(baseline, trials=tuple(kept))
 
 
 def _regressed(one: FunctionComparison, rules: GateRules) -> FunctionComparison:

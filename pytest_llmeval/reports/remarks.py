@@ -106,6 +106,8 @@ def family_words(comparison: Comparison, rules: GateRules) -> str:
 
 def _shared_level(judgement: Judgement, one: FunctionComparison) -> Iterator[str]:
     """Say what shares the level where the verdict would differ without sharing."""
+    if one.confirmation is not None and one.confirmation.why is None:
+        return  # the second look decided, at a level of its own
     evidence, alpha = one.evidence, judgement.settings.gate.alpha
     unrun = 0 if judgement.comparison is None else len(judgement.comparison.not_judged)
     for verdict, p, adjusted in (

@@ -55,8 +55,8 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
         return _of_same_replies(comparison, rules)
     match verdict:
         case Verdict.REGRESSED | Verdict.IMPROVED:
-            text = f"{name} {_moved(comparison)}{_beyond(comparison, rules)}; {_odds(comparison)}"
-            text += _confirmed(comparison.confirmation)
+            text = f"{name} {_moved(comparison)}{_beyond(comparison, rules)}; "
+            text += _confirmed(comparison) + _odds(comparison) + _unconfirmed(comparison)
         case Verdict.NOT_CONFIRMED:
             text = f"not confirmed: it {_moved(comparison)}{_why_not_confirmed(comparison)}"
         case Verdict.UNCHANGED:
@@ -76,13 +76,16 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
     return text
 
 
-def _confirmed(found: Confirmation | None) -> str:
-    """Say that both sides were asked again, or why they could not be."""
-    if found is None:
-        return ""
-    if found.why is not None:
-        return f" (could not be confirmed: {worded(found.why)})"
-    return f" (confirmed: {_asked_again(found)})"
+def _confirmed(comparison: FunctionComparison) -> str:
+    """Say that both sides were asked again, and fell again."""
+    found = comparison.confirmation
+    return f"confirmed: {_asked_again(found)}; " if found and found.why is None else ""
+
+
+def _unconfirmed(comparison: FunctionComparison) -> str:
+    """Say why both sides could not be asked again."""
+    found = comparison.confirmation
+    return f" (could not be confirmed: {worded(found.why)})" if found and found.why else ""
 
 
 def _asked_again(found: Confirmation) -> str:
@@ -185,6 +188,8 @@ def _odds(comparison: FunctionComparison) -> str:
     evidence, effect = comparison.evidence, comparison.effect
     improved = comparison.verdict is Verdict.IMPROVED
     p = evidence.p_improved_adjusted if improved else evidence.p_adjusted
+    if comparison.confirmation and comparison.confirmation.p is not None:
+        p = comparison.confirmation.p  # the second look decided, by this one
     assert p is not None  # noqa: S101 - whatever was tested has one
     text = f"chance alone would do this in {one_of(p)} comparisons"
     if effect.method in _OF_THESE_CASES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pytest_llmeval.records import POOLED, Run, Trial, trials_by_case
+from pytest_llmeval.records import CONFIRM, CONFIRMED, POOLED, Run, Trial, trials_by_case
 
 
 def unchanged_cases(run: Run, earlier: Run) -> set[str]:
@@ -63,7 +63,8 @@ def further_trials(run: Run, older: Sequence[Run]) -> list[Run]:
     found = []
     for position, earlier in enumerate(older, start=1):
         places = sorted({trial.index for trial in earlier.trials})
-        numbers = {index: POOLED * position + at for at, index in enumerate(places)}
+        first = POOLED * position + CONFIRMED * (earlier.made == CONFIRM)
+        numbers = {index: first + at for at, index in enumerate(places)}
         chosen: list[Trial] = []
         for case, of_case in trials_by_case(earlier, sorted(unchanged_cases(run, earlier))).items():
             if not asked[case] or _asked(of_case) != asked[case]:
@@ -113,4 +114,5 @@ def pooled(run: Run, further: Sequence[Run], *, most: int) -> Run:
         for trial in earlier.trials:
             if len(of_case[trial.case]) < most:
                 of_case[trial.case].append(trial)
-    return replace(run, trials=tuple(one for trials in of_case.values() for one in trials))
+    in_order = (sorted(of_it, key=lambda one: one.index) for of_it in of_case.values())
+    return replace(run, trials=tuple(one for of_it in in_order for one in of_it))

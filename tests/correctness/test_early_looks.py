@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.plugin.test_early_stopping import (
-    APP,
     EVALS,
     GATED,
     IT,

@@ -23,7 +23,7 @@ from pytest_llmeval.gate.results import (
     Verdict,
     Why,
 )
-from pytest_llmeval.records import Outcome, Run, Trial
+from pytest_llmeval.records import CONFIRMED, Outcome, Run, Trial
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import a_case, a_run
 
@@ -342,8 +342,8 @@ def test_fresh_trials_that_joined_the_baseline_since_are_not_compared_with_thems
     """Who judges the same again has the fresh trials of the base in the baseline, too."""
     asked = Asked(test_f=("mp", "m"))
     _, alone = only(judged(FINE, FELL, asked))
-    base, _ = Asked(test_f=("mp", "m"))([case.id for case in FINE.cases], 3)
-    more = [dataclasses.replace(one, index=10_000 + one.index) for one in base]
+    base, _ = Asked(test_f=("mp", "m"))([case.id for case in FINE.cases], 8)
+    more = [dataclasses.replace(one, index=CONFIRMED + one.index) for one in base]
     both = dataclasses.replace(FINE, trials=(*FINE.trials, *more))
     _, found = only(judged(both, FELL, Asked(test_f=("mp", "m"))))
     assert found.p_base == alone.p_base

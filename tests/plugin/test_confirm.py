@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import pytest
 
 from pytest_llmeval.records import CONFIRM, Run
 from pytest_llmeval.runs.run_file import read_run
+from tests.forked import run_forked
 from tests.project import EVALS, Project, make_project
 
 GATE = ("--llm-baseline=main", "--llm-confirm")
@@ -131,7 +133,7 @@ def test_a_worse_branch_is_red_and_says_what_main_scored_now(
     result.stdout.fnmatch_lines(
         [
             "llm evals: something seems to have fallen: 20 cases are asked 3 times again, of main*",
-            "*(confirmed: main, asked again just now, scored 0.*; this branch 0.*)*",
+            "*; confirmed: main, asked again just now, scored 0.*; this branch 0.*; chance alone *",
             "note: further calls, to see whether the fall is there again: 120",
         ]
     )
@@ -283,6 +285,30 @@ def test_ctrl_c_ends_the_session_with_what_the_first_look_found(
     assert only(report)["confirmation"]["why"] == "it was interrupted"
 
 
+def test_after_ctrl_c_nobody_is_asked_again(project: Project, provider: Provider) -> None:
+    interrupts = """
+    import pytest
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(item):
+        if item.name.endswith("case-15]"):
+            raise KeyboardInterrupt
+    """
+    project.write(app=WORSE, conftest=interrupts)
+    project.commit("worse")
+
+    result = run_forked(
+        project.pytester, "-p", "no:cacheprovider", "--llm-report=out/report.json", *GATE
+    )
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert {call.trial for call in provider.taken()} <= {*range(REPEATS)}
+    assert "further calls" not in str(result.stdout)
+    report = json.loads((project.path / "out" / "report.json").read_text())
+    found = only(report)["confirmation"]
+    assert found["why"].endswith("the session did not come to its end")
+
+
 def test_a_main_without_evals_fails_nothing(
     pytester: pytest.Pytester, provider: Provider, scratch: Path
 ) -> None:
@@ -338,3 +364,48 @@ def test_fresh_trials_of_main_join_its_baseline(project: Project) -> None:
 
     assert "main: 8 trials a case from 2 runs" in str(result.stdout)
     assert only(report)["baseline_trials"]["scored"] == 8 * CASES
+
+
+def test_files_that_were_changed_meanwhile_are_not_what_was_compared(
+    project: Project, provider: Provider
+) -> None:
+    """An editor saves a test while its trials run: whoever is asked again has other code."""
+    edits = """
+    from pathlib import Path
+
+    def pytest_runtest_logfinish(nodeid):
+        if nodeid.endswith("case-19]"):
+            file = Path(__file__).with_name("test_evals.py")
+            file.write_text(file.read_text().replace('== "yes"', '!= "no"'))
+    """
+    project.write(app=WORSE, conftest=edits)
+    project.commit("worse")
+
+    result, report = project.gate(*GATE)
+
+    found = only(report)["confirmation"]
+    assert (result.ret, found["outcome"]) == (pytest.ExitCode.TESTS_FAILED, "impossible")
+    assert found["why"].endswith("the files here were changed while the tests ran")
+
+
+def test_a_base_that_a_variable_gave_another_model_is_no_witness(
+    project: Project, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be asked with the model of the branch, fall as the branch does, and be blamed."""
+    named = EVALS.replace("PROMPT.format(case=case)", "PROMPT.format(case=case), model=MODEL")
+    named = named.replace("import pytest", "import os\nimport pytest\n\nMODEL = os.environ['M']\n")
+    monkeypatch.setenv("M", "function/model:answer")
+    project.git("switch", "-q", "main")
+    project.write(test_evals=named, worse=MODEL.replace("float(messages", "0.3 + 0 * len(messages"))
+    project.commit("a variable names the model")
+    project.run()
+    project.git("switch", "-qc", "other")
+    project.write(app=OTHER)
+    project.commit("other words")
+    monkeypatch.setenv("M", "function/worse:answer")
+
+    result, report = project.gate(*GATE)
+
+    found = only(report)["confirmation"]
+    assert (result.ret, found["outcome"]) == (pytest.ExitCode.TESTS_FAILED, "impossible")
+    assert "the base asked function/worse:answer now" in found["why"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_llmeval.records import POOLED, Outcome, Run
+from pytest_llmeval.records import CONFIRM, CONFIRMED, POOLED, Outcome, Run
 from pytest_llmeval.runs.pooled import (
     draws_again,
     further_trials,
@@ -75,6 +75,14 @@ def test_trials_of_one_repeat_keep_one_index_over_cases() -> None:
     assert [(trial.case[-2], trial.index - POOLED) for trial in found.trials] == [
         ("a", 0), ("a", 1), ("b", 1),
     ]  # fmt: skip
+
+
+def test_trials_by_which_a_fall_was_looked_at_again_are_told_from_others() -> None:
+    newest = a_run(a_case("a", "p"))
+    fresh, other = (a_run(a_case("a", "p", draws=name)) for name in ("fresh", "other"))
+    older = [replace(fresh, made=CONFIRM), other]
+    found = pooled(newest, further_trials(newest, older), most=4)
+    assert [trial.index for trial in found.trials] == [0, 2 * POOLED, CONFIRMED + POOLED]
 
 
 def test_newer_runs_come_first() -> None:

@@ -39,6 +39,7 @@ class AskingAgain:
         names: the name that each case has in the base's commit, by its name here.
         rerun: makes what runs the evals of a commit.
         tell: gets the number of cases and of repeats before they are asked.
+        has_ended: the session came to its end; after Ctrl-C nobody is asked.
 
     Attributes:
         was_interrupted: somebody wanted an end.
@@ -54,12 +55,13 @@ class AskingAgain:
         names: Mapping[str, str],
         rerun: Callable[[], Rerun],
         tell: Callable[[int, int], None],
+        has_ended: bool,
     ) -> None:
         self.was_interrupted = False
         self.calls = 0
         # trials of older runs join and leave a baseline: no number and no name hangs on them
         self._settings, self._sides, self._names = settings, (own_trials(baseline), run), names
-        self._make, self._tell = rerun, tell
+        self._make, self._tell, self._has_ended = rerun, tell, has_ended
         self._undoing = ExitStack()
         self._rerun: Rerun | None = None
         self._trees: tuple[Relocation, ...] = ()
@@ -126,6 +128,8 @@ class AskingAgain:
         baseline, _ = self._sides
         if self._rerun is not None:
             return self._rerun
+        if not self._has_ended:
+            raise _refusal("the session did not come to its end")
         if self._settings.cache == "replay":
             raise _refusal("a session that only replays asks nobody")
         if baseline.commit is None or baseline.dirty:
