@@ -13,7 +13,7 @@ from pytest_llmeval.cache.case_parameters import Parameters
 from pytest_llmeval.cache.queries import DATABASE
 from pytest_llmeval.cache.why import origins_asked
 from pytest_llmeval.errors import SettingsError, listed_names
-from pytest_llmeval.gate.accepted import notes_on_accepted
+from pytest_llmeval.gate.accepted import may_accept, notes_on_accepted
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.describe import describe, missed_throughout, oddities
 from pytest_llmeval.gate.early_stopping import family_size, is_settled
@@ -122,7 +122,9 @@ class EarlyJudge:
                 self._rules,
                 repeats=repeats,
                 family=self._families[other.id],
-                only_calm=settings.confirm,  # a second look is of as many trials at any rate
+                # a second look is of all trials, and so is the mean that a line accepts
+                only_calm=settings.confirm
+                or may_accept(before.cases[0].function, self._rules.accept, baseline=other),
             )
             found.append(is_decided)
         return bool(found) and all(found)

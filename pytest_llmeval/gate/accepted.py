@@ -63,6 +63,18 @@ def accept(
     )
 
 
+def may_accept(function: str, entries: Sequence[str], *, baseline: Run) -> bool:
+    """Tell whether an entry lets a drop of some metric of a function pass, if it is small enough.
+
+    Args:
+        function: its node id without brackets.
+        entries: as of ``accept``.
+        baseline: likewise.
+    """
+    acting = (line for line in _lines(entries) if line not in _recorded(baseline))
+    return any(line.names(function, line.name.rpartition(":")[2]) for line in acting)
+
+
 def notes_on_accepted(entries: Sequence[str], judged: Sequence[Judged]) -> Iterator[Fact]:
     """Tell which entries let nothing pass, and why; entries that main has already are left out.
 

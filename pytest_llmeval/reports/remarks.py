@@ -18,7 +18,14 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import MEASURED_METRICS, Outcome, Run, stops_of
+from pytest_llmeval.records import (
+    MEASURED_METRICS,
+    Outcome,
+    Run,
+    first_failed,
+    stops_of,
+    trials_by_case,
+)
 from pytest_llmeval.reports import formats, sentences
 from pytest_llmeval.reports.edits import compared_remark, edited_remarks
 from pytest_llmeval.reports.provenance import first_new_call
@@ -360,7 +367,10 @@ def first_errored(
     functions = {case.id: case.function for case in judgement.run.cases}
     for trial in judgement.run.trials:
         if functions[trial.case] == one.function and trial.outcome is Outcome.ERRORED:
-            reasons = [call.reason for call in trial.calls if call.reason]
-            seen = judgement.headlines.get(trial.case) or ", ".join(reasons) or trial.message
-            yield f"first of them  {formats.case_name(trial.case, one)}  {seen}"
+            reasons = ", ".join(call.reason for call in trial.calls if call.reason)
+            of_case = trials_by_case(judgement.run, [trial.case])[trial.case]
+            # of a case that missed, too, the headline is that of a miss
+            headline = judgement.headlines.get(trial.case) if first_failed(of_case) is trial else ""
+            seen = headline or reasons or trial.message
+            yield f"first of them  {case_name(trial.case, one.function, short(one))}  {seen}"
             return

@@ -235,7 +235,8 @@ def stopped_words(comparison: FunctionComparison, rules: GateRules, *, repeats: 
     if comparison.verdict is Verdict.REGRESSED and comparison.looks:
         p, z = comparison.looks[-1].p, comparison.looks[-1].limit
         shown = f"p {p:.2g}" if p >= 0.0001 else "p <0.0001"  # noqa: PLR2004
-        return f"regressed {after} ({shown}, limit {normal_tail(z):.2g})"
+        alone = " if alone" if comparison.evidence.family_size > 1 else ""
+        return f"regressed {after} ({shown}, limit {normal_tail(z):.2g}{alone})"
     if comparison.verdict is Verdict.NO_SIGNIFICANT_CHANGE:
         drop = f"a fall of {formats.limit(rules.target)}"
         if comparison.scale == "log":

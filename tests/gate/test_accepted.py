@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.gate.accepted import accepting, notes_on_accepted
+from pytest_llmeval.gate.accepted import accepting, may_accept, notes_on_accepted
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Comparison
 from pytest_llmeval.judgement import Judgement
@@ -103,6 +103,22 @@ def test_a_line_that_does_not_fit_lets_nothing_pass_and_is_named(entry: str, not
     (sentence,) = said([entry], (BASELINE, found))
     assert sentence.startswith(f"llm_accept {note}")
     assert said([entry], (having(BASELINE, entry), found)) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "known", "may"),
+    [
+        (MEANT, (), True),
+        ("test_suite.py::test_f:score >= 1", (), True),
+        ("f:pass >= 0", (), False),
+        (MEANT, (MEANT,), False),
+    ],
+)
+def test_a_line_that_acts_may_accept_a_drop_of_its_function(
+    entry: str, known: Sequence[str], may: bool
+) -> None:
+    function = BASELINE.cases[0].function
+    assert may_accept(function, [entry], baseline=having(BASELINE, *known)) is may
 
 
 def test_the_line_to_paste_acts_and_a_further_fall_is_red() -> None:

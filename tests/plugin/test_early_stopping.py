@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,21 @@ def test_what_the_ini_file_leaves_out_makes_no_stopped_run_a_part(project: Proje
     assert (function["partial"], report["verdict"]) == (False, "no_significant_change")
     assert "partial" not in str(result.stdout)
     assert result.ret == 0
+
+
+def test_the_mean_that_a_line_accepts_is_of_all_repeats(project: Project) -> None:
+    """An early fall is too large on average: it would not be accepted where the whole one is."""
+    reword(project, rate=0.4)
+    result, _ = project.gate(*GATED)
+    (line,) = re.findall(r"llm_accept = (.*)", str(result.stdout))
+    project.write(pytest_ini=f"{(project.path / 'pytest.ini').read_text()}llm_accept = {line}\n")
+    project.commit()
+
+    result, report = project.gate(*GATED)
+
+    assert last_run(project).looks == {IT: 5}
+    (function,) = report["functions"]
+    assert (result.ret, function["accepted"], function["stopped_at"]) == (0, True, None)
 
 
 def test_without_a_baseline_all_repeats_run(project: Project) -> None:
@@ -272,6 +288,8 @@ def test_errors_in_a_later_round_decide_nothing(project: Project) -> None:
     assert last_run(project).looks == {IT: 5}
     assert {*map(str, range(5))} == {line.rpartition("#")[2] for line in asked(project)}
     assert (result.ret, report["verdict"]) == (1, "not_comparable")
+    first = " ".join(str(result.stdout).partition("first of them")[2].split())
+    assert "AssertionError" not in first.partition("differs")[0]  # that is of an earlier trial
 
 
 def test_a_case_that_is_run_again_has_the_trials_of_its_function(project: Project) -> None:
