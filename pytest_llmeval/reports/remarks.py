@@ -372,5 +372,5 @@ def first_errored(
             # of a case that missed, too, the headline is that of a miss
             headline = judgement.headlines.get(trial.case) if first_failed(of_case) is trial else ""
             seen = headline or reasons or trial.message
-            yield f"first of them  {case_name(trial.case, one.function, short(one))}  {seen}"
+            yield f"first of them  {formats.case_name(trial.case, one)}  {seen}"
             return
