@@ -47,7 +47,7 @@ class CurrentTrial(Protocol):
         """Note that a request of the trial was not made: how the trial ends is then no result."""
         ...
 
-    def note_setback(self, key: str, slot: Slot, /, *, why: str) -> None:
+    def note_setback(self, key: str, slot: Slot, why: str, /) -> None:
         """Note that a call goes on though a provider failed an attempt, or wanted fewer calls."""
         ...
 

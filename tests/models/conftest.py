@@ -71,7 +71,7 @@ class CountingTrial:
     def refuse(self, refusal: LLMEvalError) -> None:
         self.refusals.append(refusal)
 
-    def note_setback(self, key: str, slot: Slot, *, why: str) -> None:
+    def note_setback(self, key: str, slot: Slot, why: str) -> None:
         """Note nothing."""
 
     def deny(self, refusal: LLMEvalError) -> None:

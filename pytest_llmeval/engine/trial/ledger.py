@@ -179,7 +179,7 @@ class Ledger:
         if lost:
             self._uncached[request], self.had_trouble = lost, True
 
-    def note_setback(self, key: str, slot: Slot, *, why: str) -> None:
+    def note_setback(self, key: str, slot: Slot, why: str) -> None:
         """Note that a provider failed an attempt of a call that goes on, or wanted fewer calls."""
         call = self._calls.get((key, slot))
         if call is None or not _is_given_up(call):  # else it fails because it was given up

@@ -247,7 +247,7 @@ def last_reply(attempt: Attempt) -> http_reply.HttpReply:
             if failure is not None:
                 raise failure
             return reply
-        attempt.note(why=f"HTTP {reply.status}" if failure is None else failure.in_words)
+        attempt.note(f"HTTP {reply.status}" if failure is None else failure.in_words)
         if pause:
             clock.sleep(pause)
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Protocol
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ProviderFailed
@@ -24,14 +23,11 @@ LONGEST_RETRY_AFTER = 120.0
 PATIENCE = 300.0
 
 
-class NoteSetback(Protocol):
-    """Notes why a call is held up by its provider."""
-
-    def __call__(self, *, why: str) -> None:
-        """Note it."""
+# notes why a call is held up by its provider
+NoteSetback = Callable[[str], None]
 
 
-def note_nothing(*, why: str) -> None:
+def note_nothing(_why: str) -> None:
     """Note of no trial why a call is held up."""
 
 
@@ -213,7 +209,7 @@ class ProviderThrottle:
                     return now
                 if self._pace.is_slowed and not is_told:
                     is_told = True
-                    note(why="the provider wanted fewer calls")
+                    note("the provider wanted fewer calls")
                 if self._pace.has_given_up(now):
                     return None
                 delay = self._pace.delay(now)
