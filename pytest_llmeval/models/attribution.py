@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from pytest_llmeval.errors import LLMEvalError
-from pytest_llmeval.models.course import ASKED, Course, setting
+from pytest_llmeval.models.course import ASKED, Course, running_loop, setting
 from pytest_llmeval.records import Call, Slot
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ def inherited_by_threads() -> Iterator[None]:
     def start_owned(thread: threading.Thread) -> None:
         trial = trial_to_charge()
         if trial is not None:
-            trial.course.others += 1
+            trial.course.begin_other()
             thread.run = partial(_run, thread, thread.run, trial, ASKED.get())  # type: ignore[method-assign]
         with setting(_TRIAL, None):  # it waits for its beginning, which is no wait of the trial
             start(thread)
@@ -129,10 +129,14 @@ def inherited_by_threads() -> Iterator[None]:
         trial = trial_to_charge()
         if trial is None:
             return submit(pool, function, *args, **kwargs)
-        trial.course.others += 1  # first: the work may ask at once
+        trial.course.begin_other()  # first: the work may ask at once
         with setting(_TRIAL, None):  # a pool that has no thread for it yet waits for one in vain
             future = submit(pool, _work, trial, ASKED.get(), function, *args, **kwargs)
-        future.add_done_callback(partial(_leave, trial))
+        leave = partial(_leave, trial)
+        if loop := running_loop():  # which is told first
+            loop.call_soon(future.add_done_callback, leave)
+        else:
+            future.add_done_callback(leave)
         return future
 
     threads = replaced(threading.Thread, "start", start_owned)
@@ -152,7 +156,7 @@ def _run(
 
 
 def _leave(trial: CurrentTrial, _future: object = None) -> None:
-    trial.course.others -= 1
+    trial.course.end_other()
 
 
 def _work(

@@ -11,20 +11,15 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_llmeval import errors
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import KeptRequest, StoredReply
 from pytest_llmeval.models.attribution import CurrentTrial, charge
-from pytest_llmeval.models.course import Course, OpenCall
+from pytest_llmeval.models.course import ROUNDS, Course, OpenCall, go_round, running_loop
 from pytest_llmeval.records import Call, Parameter, Slot
 
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, Future
-# Times that a loop goes round until what awaited a reply has seen it, through layers of an SDK. As
-# many when replies are recorded as in a replay, or what lies behind more layers comes first in one.
-ROUNDS = 20
 SAMPLING_PARAMETERS = ("temperature", "seed", "top_p")
 _NO_PARAMETERS: Mapping[str, Parameter] = {}  # one for all calls that name none
 
@@ -142,9 +137,9 @@ class CachedCalls:
 
     async def _wait_for_others(self, opened: OpenCall, reply: StoredReply | None) -> None:
         """Let a replay come back after those that came before it, and be cancelled as it was."""
-        if not opened.recorded or not is_on_asyncio():
-            return
         draw, course = reply.draw if reply else None, self.trial.course
+        if not (opened.recorded or (course.loop and reply)) or running_loop() is None:
+            return
         if (opened.given_up or not _is_alone(course)) and course.is_held(opened, draw):
             await self.trial.wait_async(partial(course.wait, opened, draw), awaits=True)
             await _let_loop_go_round()  # a deadline that is over cancels the call now
@@ -181,17 +176,6 @@ class CachedCalls:
         return reply
 
 
-def is_on_asyncio() -> bool:
-    """Whether a loop of asyncio runs here, and not one of trio."""
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 def _is_alone(course: Course) -> bool:
     """Whether a coroutine is all that goes on in its trial."""
     import asyncio
@@ -201,7 +185,7 @@ def _is_alone(course: Course) -> bool:
 
 async def _settled(course: Course) -> None:
     """Let the application see what came before, in whatever task."""
-    if not is_on_asyncio() or _is_alone(course):
+    if running_loop() is None or _is_alone(course):
         return
     seen = -1
     while course.has_just_changed(seen=seen):
@@ -215,22 +199,15 @@ async def _alone_in_its_round(course: Course) -> None:
     The application would find both, and take either. In a replay, where they come apart, it would
     take the first, and no replay could tell which it took.
     """
-    if not is_on_asyncio() or _is_alone(course):
+    loop = running_loop()
+    if loop is None or _is_alone(course):
         return
     import asyncio
 
-    loop = asyncio.get_running_loop()
     while (shown := course.shown) and shown.get_loop() is loop and not shown.done():
         await asyncio.wait((shown,))  # it is not cancelled with this call
     course.shown = loop.create_future()
-    _show(course.shown, loop, ROUNDS)
-
-
-def _show(shown: Future[None], loop: AbstractEventLoop, rounds: int) -> None:
-    if rounds:
-        loop.call_soon(_show, shown, loop, rounds - 1)
-    else:
-        shown.set_result(None)
+    go_round(loop, partial(course.shown.set_result, None))
 
 
 async def _let_loop_go_round() -> None:

@@ -8,12 +8,14 @@ not for the time that it took; that is only the most that it waits.
 from __future__ import annotations
 
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import inf
+from threading import get_ident
 from time import monotonic  # by name: a test may mock those of the module
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,7 +27,7 @@ from pytest_llmeval.models.strands import strands_of
 from pytest_llmeval.records import Slot, Strand
 
 if TYPE_CHECKING:
-    from asyncio import Future
+    from asyncio import AbstractEventLoop, Future
 
 T = TypeVar("T")
 Leave = Callable[[str, Lost], None]
@@ -36,6 +38,9 @@ GRACE = 1.0  # seconds by which a trial may be slower than when it was recorded
 # get as long as they had, at most so many seconds; replies that come together come so far apart.
 _CLOSE = 0.05
 SETTLING, PIECE = 0.1, 0.01
+# Times that a loop goes round until what awaited a reply has seen it, through layers of an SDK. As
+# many when replies are recorded as in a replay, or what lies behind more layers comes first in one.
+ROUNDS = 20
 
 
 class _Changed(threading.Condition):
@@ -54,6 +59,20 @@ def setting(variable: ContextVar[T], value: T) -> Iterator[None]:
         variable.reset(token)
 
 
+def running_loop() -> AbstractEventLoop | None:
+    """Return the loop of asyncio that runs in this thread, None for none, or one of trio."""
+    asyncio = sys.modules.get("asyncio")  # else no test has imported it
+    return asyncio._get_running_loop() if asyncio else None
+
+
+def go_round(loop: AbstractEventLoop, then: Callable[[], object], rounds: int = ROUNDS) -> None:
+    """Let a loop go round before something is done; called where it runs."""
+    if rounds:
+        loop.call_soon(go_round, loop, then, rounds - 1)
+    else:
+        then()
+
+
 @dataclass(slots=True, eq=False)
 class OpenCall:
     """A call that a trial waits for.
@@ -65,10 +84,12 @@ class OpenCall:
         begun: when, on the clock of the course.
         expired: how many waits of the trial had run out by then.
         recorded: the courses of the trial in which there was this call.
+        thread: that waits for it beside others, 0 for a coroutine.
         leave: is given its draw, and how, where the application gives it up.
         given_up: how the call was given up, if it was.
         draw: of the reply that is stored, "" for none.
         is_paid: it is under way, and takes what time it takes.
+        is_handed_over: its reply is on the way to the application.
         miss: why it cannot be made if it is not given up.
     """
 
@@ -78,10 +99,12 @@ class OpenCall:
     begun: float
     expired: int
     recorded: Sequence[Steps]
+    thread: int
     leave: Leave
     given_up: TimedCall | None = None
     draw: str = ""
     is_paid: bool = False
+    is_handed_over: bool = False
     miss: ReplayMiss | None = None
 
     def is_late_again(self, patience: float | None) -> bool:
@@ -104,6 +127,7 @@ class Course:
         trial: names it, the same in each session; "" where that cannot be.
         waits_for_turn: whether the trial could go on, and others run first.
         others: threads, and work in pools, that the trial began and that have not ended.
+        loop: on which a coroutine began such work; None without one, or if something blocks it.
         has_ended: the trial has, and nobody waits for its calls any more.
         events: how many calls ended, and waits ran out.
         expired: how many waits ran out.
@@ -113,6 +137,7 @@ class Course:
     trial: str = ""
     waits_for_turn: Callable[[], bool] = bool
     others: int = 0
+    loop: AbstractEventLoop | None = None
     events: int = 0
     expired: int = 0
     shown: Future[None] | None = None
@@ -126,6 +151,12 @@ class Course:
     _lock: threading.Lock = field(default_factory=fork_safe_lock)
     _changed: threading.Condition | None = None  # made once somebody waits, as few trials do
     _keep: Callable[[str, Steps], None] | None = None
+    _slack: float = 0.0  # seconds, many times those by which a thread had its turn too late
+    _calm: int = 0  # events when the trial had last begun other work with nothing under way
+    _seen: int = 0  # events when the loop had last gone round
+    # By thread that has something new to do, since when: until it ends, waits or asks again.
+    _busy: dict[int, float] = field(default_factory=dict)
+    _waits: dict[int, Callable[[], bool]] = field(default_factory=dict)  # whether it is over
     _last: float = -inf  # when a call ended, or a wait ran out
     _rang: list[float] = field(default_factory=list)  # for each that ran out, when its timer did
     _begun: set[str] = field(default_factory=set)
@@ -133,23 +164,62 @@ class Course:
     _ended: dict[str, TimedCall] = field(default_factory=dict)
     _before: dict[str, str] = field(default_factory=dict)  # by place what the same code asked
 
+    def begin_other(self) -> None:
+        """Note that the trial begins a thread, or work in a pool."""
+        with self._lock:
+            if not self.others and not self._open:
+                self._calm = self.events
+                self._seen = max(self._seen, self.events)
+            self.others += 1
+            self.loop = running_loop() or self.loop
+            if not running_loop():
+                self._busy[get_ident()] = self._now()
+
+    def end_other(self) -> None:
+        """Note that it has ended; called in its thread."""
+        with self._lock:
+            self.others -= 1
+            self._go_on(self._now())
+
+    def begin_wait(self, is_over: Callable[[], bool]) -> None:
+        """Note that this thread waits for others; a coroutine that does blocks its loop.
+
+        Args:
+            is_over: whether it may go on, and perhaps had no turn yet.
+        """
+        with self._lock:
+            self._go_on(self._now())
+            self._waits[get_ident()] = is_over
+        if running_loop():
+            self.loop = None
+
+    def end_wait(self) -> None:
+        """Note that this thread goes on."""
+        with self._lock:
+            del self._waits[get_ident()]
+            self._last = self._busy[get_ident()] = self._now()
+            self._tell()
+
     def begin(self, key: str, slot: Slot, replies: Replies, leave: Leave) -> OpenCall:
         """Begin a call; one that was given up before in its slot is another call."""
         if self._recorded is None:
             self._recorded, self._most = replies.courses(self.trial), replies.patience
         with self._lock:
+            self._go_on(self._last)
             place = draw = f"{key}/{slot}"
             while place in self._begun:
                 place += "~"
             recorded = self._courses_of(place, draw, replies) if self._recorded else ()
             begun = monotonic() - self._started
-            call = OpenCall(place, slot, draw, begun, self.expired, recorded, leave)
+            thread = get_ident() if self.others and not running_loop() else 0
+            call = OpenCall(place, slot, draw, begun, self.expired, recorded, thread, leave)
             for steps in recorded:
                 if call.given_up is None and steps[place].given_up:
                     call.given_up = steps[place]
             if self._open:
-                self._had_race = self._is_new = True
-                self._is_plain = False
+                self._had_race = True
+            if self._open or self._comes_after_others():
+                self._is_new, self._is_plain = True, False
             self._keep = replies.keep_course
             self._begun.add(place)
             self._before[place] = ASKED.get()
@@ -234,10 +304,7 @@ class Course:
     def is_held(self, call: OpenCall, draw: str | None) -> bool:
         """Whether a replay is to wait; ``draw`` is that of the stored reply, if there is one."""
         with self._lock:
-            is_held = self._pause(call, draw) > 0
-            if not is_held and self.others:
-                self._last = self._now()  # who else asks meanwhile waits from now on
-            return is_held
+            return self._pause(call, draw) > 0 or not self._is_handed_over(call)
 
     def wait(self, call: OpenCall, draw: str | None) -> None:
         """Wait until a reply may be handed over; see ``is_held``.
@@ -246,18 +313,47 @@ class Course:
         may have begun to run long before the call. Beside a call that is paid for it waits exactly
         as long as the call took, so that neither is given a start.
         """
-        with self._lock:
-            self._changed = self._changed or _Changed(self._lock)
-            while (pause := self._pause(call, draw)) > 0:
-                started = self._now()
-                left = call.begun + self._longest(call) - started
-                if pause == inf and left <= 0 and not self.waits_for_turn():
-                    break
-                self._changed.wait(min(pause, max(left, PIECE)))
-                if pause < inf and self._now() - started > pause + PIECE:
-                    self._last = self._now()  # the others had no turn either
-            if self.others:
-                self._last = self._now()  # who else waits comes after this one
+        is_handed_over = False
+        while not is_handed_over:
+            with self._lock:
+                self._wait_for_others(call, draw)
+                is_handed_over, loop, events = self._is_handed_over(call), self.loop, self.events
+            if loop is not None and not is_handed_over:
+                self._let_see(loop, events)
+
+    def _wait_for_others(self, call: OpenCall, draw: str | None) -> None:
+        self._changed = self._changed or _Changed(self._lock)
+        while (pause := self._pause(call, draw)) > 0:
+            started = self._now()
+            left = call.begun + self._longest(call) + self._slack - started
+            if pause == inf and left <= 0 and not self.waits_for_turn():
+                break
+            pause = min(pause, max(left, PIECE), SETTLING)
+            self._changed.wait(pause)
+            # Where this thread is late, the others are, too.
+            self._slack = max(self._slack, 20 * (self._now() - started - pause))
+
+    def _is_handed_over(self, call: OpenCall) -> bool:
+        """Hand a reply over, if the loop has seen what came before it: others come after it."""
+        if self.loop is not None and self._seen < self.events:
+            return False
+        if self.others:
+            self._last, call.is_handed_over = self._now(), True
+            if call.thread:
+                self._busy[call.thread] = self._last
+        return True
+
+    def _let_see(self, loop: AbstractEventLoop, events: int) -> None:
+        """Let a loop see that events have happened."""
+        seen = threading.Lock()  # a wait for a bare lock is none of the trial
+        seen.acquire()
+        if running_loop() is None:  # else this very wait blocks it
+            with suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(go_round, loop, seen.release)
+                if seen.acquire(timeout=3 * GRACE):
+                    self._seen = max(self._seen, events)
+                    return
+        self.loop = None
 
     def has_just_changed(self, *, seen: int) -> bool:
         """Whether something happened that the application may not have seen.
@@ -266,6 +362,17 @@ class Course:
             seen: how many things had happened when it was last looked at; -1 for never.
         """
         return self.events != seen and self._now() - self._last < GRACE
+
+    def _go_on(self, since: float) -> None:
+        """Note that this thread has done with the reply that it was given."""
+        if self._busy.pop(get_ident(), None):
+            self._last = since
+            self._tell()
+
+    def _comes_after_others(self) -> bool:
+        """Whether a call comes after one that ended, and might have been open beside it."""
+        has_others = (self.others or self.loop) and self.events > self._calm
+        return bool(has_others) and next(reversed(self._ended), "") not in ("", ASKED.get())
 
     def _now(self) -> float:
         return monotonic() - self._started
@@ -298,7 +405,7 @@ class Course:
         """Return after how many seconds a reply is due; inf if something must happen first."""
         if call.place not in self._open:
             return 0.0
-        gap = PIECE
+        gap = min(max(PIECE, self._slack), SETTLING)
         if call.recorded and not call.is_paid:
             known = [(steps, steps[call.place]) for steps in call.recorded]
             same = [(steps, step) for steps, step in known if step.draw == draw]
@@ -308,7 +415,16 @@ class Course:
             for steps, step in due:
                 before = (one.ended for one in steps.values() if one.ended < step.ended)
                 gap = max(gap, min(step.ended - max(before, default=step.ended), SETTLING))
-        return max(0.0, self._last + gap - self._now()) if self.others else 0.0
+        return max(0.0, self._free_at(call, draw, gap) - self._now()) if self.others else 0.0
+
+    def _free_at(self, call: OpenCall, draw: str | None, gap: float) -> float:
+        """Return when the other threads will have done with what they were given before."""
+        if any(one.is_handed_over and one is not call for one in self._open.values()):
+            return self._last + GRACE
+        if any(is_over() for is_over in self._waits.values()):
+            gap = max(gap, min(self._now() + PIECE - self._last, GRACE))
+        busy = max(self._busy.values(), default=-inf) if draw else -inf
+        return max(self._last + gap, busy + min(max(SETTLING, self._slack), GRACE))
 
     def _longest(self, call: OpenCall) -> float:
         """Return for how many seconds a replay may be open."""
@@ -323,10 +439,13 @@ class Course:
         """Whether all has happened that happened while a recorded call was open."""
         if self.expired - call.expired < step.expired:
             return False
+        # A thread, or a task, may begin later than it did, when others had ended. It is waited for
+        # a moment only: a request that has changed does not come again.
+        is_young = self._now() < call.begun + SETTLING + self._slack
         return all(
             place in (self._ended if other.ended < step.ended else self._begun)
             for place, other in steps.items()
-            if other.begun < step.ended and step.begun < other.ended
+            if other.begun < step.ended and step.begun < other.ended + (GRACE if is_young else 0.0)
         )
 
 

@@ -22,13 +22,15 @@ def watching_waits() -> Iterator[None]:
     wait, join = threading.Condition.wait, threading.Thread.join
 
     def watched_wait(condition: threading.Condition, timeout: float | None = None) -> bool:
-        is_notified = wait(condition, timeout)
+        with _waiting(lambda: not condition._waiters):  # type: ignore[attr-defined]
+            is_notified = wait(condition, timeout)
         if not is_notified:
             _expire()
         return is_notified
 
     def watched_join(thread: threading.Thread, timeout: float | None = None) -> None:
-        join(thread, timeout)
+        with _waiting(lambda: not thread.is_alive()):
+            join(thread, timeout)
         if timeout is not None and thread.is_alive():
             _expire()
 
@@ -46,6 +48,19 @@ def watching_waits() -> Iterator[None]:
             plain_call_at = loops.call_at
             undoing.enter_context(replaced(loops, "call_at", call_at))
         yield
+
+
+@contextmanager
+def _waiting(is_over: Callable[[], bool]) -> Iterator[None]:
+    trial = trial_to_charge()
+    if trial is None or not trial.course.others:  # who would it wait for
+        yield
+        return
+    trial.course.begin_wait(is_over)
+    try:
+        yield
+    finally:
+        trial.course.end_wait()
 
 
 def _expire() -> None:

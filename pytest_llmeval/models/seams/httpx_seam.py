@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from pytest_llmeval.models.attribution import SENDING
-from pytest_llmeval.models.calls import is_on_asyncio
+from pytest_llmeval.models.course import running_loop
 from pytest_llmeval.models.http.seam import send_once_async, uncached
 from pytest_llmeval.models.http.sender import is_stubbed
 from pytest_llmeval.models.interception import Interception
@@ -81,7 +81,7 @@ def sending_awaitably(
         if SENDING.get() or is_stubbed(library, awaits=True):
             return await plain(transport, request)
         candidate = interception.candidate(request)
-        if candidate is not None and is_on_asyncio():
+        if candidate is not None and running_loop():
             await request.aread()
             question = interception.question(library, request, candidate)
             if question is not None:
