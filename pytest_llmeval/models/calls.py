@@ -187,10 +187,9 @@ async def _settled(course: Course) -> None:
     """Let the application see what came before, in whatever task."""
     if running_loop() is None or _is_alone(course):
         return
-    seen = -1
-    while course.has_just_changed(seen=seen):
-        seen = course.events
+    while course.seen < (events := course.events):
         await _let_loop_go_round()
+        course.seen = max(course.seen, events)
 
 
 async def _alone_in_its_round(course: Course) -> None:

@@ -131,6 +131,7 @@ class Course:
         has_ended: the trial has, and nobody waits for its calls any more.
         events: how many calls ended, and waits ran out.
         expired: how many waits ran out.
+        seen: how many events the loop of the application has seen, as it has gone round since.
         shown: done once the application has seen a reply on that event loop; one at a time.
     """
 
@@ -140,6 +141,7 @@ class Course:
     loop: AbstractEventLoop | None = None
     events: int = 0
     expired: int = 0
+    seen: int = 0
     shown: Future[None] | None = None
     has_ended: bool = False
     _had_race: bool = False  # two of its calls were open at once
@@ -153,7 +155,6 @@ class Course:
     _keep: Callable[[str, Steps], None] | None = None
     _slack: float = 0.0  # seconds, many times those by which a thread had its turn too late
     _calm: int = 0  # events when the trial had last begun other work with nothing under way
-    _seen: int = 0  # events when the loop had last gone round
     # By thread that has something new to do, since when: until it ends, waits or asks again.
     _busy: dict[int, float] = field(default_factory=dict)
     _waits: dict[int, Callable[[], bool]] = field(default_factory=dict)  # whether it is over
@@ -169,7 +170,7 @@ class Course:
         with self._lock:
             if not self.others and not self._open:
                 self._calm = self.events
-                self._seen = max(self._seen, self.events)
+                self.seen = max(self.seen, self.events)
             self.others += 1
             self.loop = running_loop() or self.loop
             if not running_loop():
@@ -181,8 +182,9 @@ class Course:
             self.others -= 1
             self._go_on(self._now())
 
-    def begin_wait(self, is_over: Callable[[], bool]) -> None:
-        """Note that this thread waits for others; a coroutine that does blocks its loop.
+    @contextmanager
+    def waiting(self, is_over: Callable[[], bool]) -> Iterator[None]:
+        """Note that this thread waits for others in here; a coroutine that does blocks its loop.
 
         Args:
             is_over: whether it may go on, and perhaps had no turn yet.
@@ -190,15 +192,14 @@ class Course:
         with self._lock:
             self._go_on(self._now())
             self._waits[get_ident()] = is_over
-        if running_loop():
-            self.loop = None
-
-    def end_wait(self) -> None:
-        """Note that this thread goes on."""
-        with self._lock:
-            del self._waits[get_ident()]
-            self._last = self._busy[get_ident()] = self._now()
-            self._tell()
+            self.loop = None if running_loop() else self.loop
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._waits[get_ident()]
+                self._last = self._busy[get_ident()] = self._now()
+                self._tell()
 
     def begin(self, key: str, slot: Slot, replies: Replies, leave: Leave) -> OpenCall:
         """Begin a call; one that was given up before in its slot is another call."""
@@ -335,7 +336,7 @@ class Course:
 
     def _is_handed_over(self, call: OpenCall) -> bool:
         """Hand a reply over, if the loop has seen what came before it: others come after it."""
-        if self.loop is not None and self._seen < self.events:
+        if self.loop is not None and self.seen < self.events:
             return False
         if self.others:
             self._last, call.is_handed_over = self._now(), True
@@ -351,17 +352,9 @@ class Course:
             with suppress(RuntimeError):  # it is closed
                 loop.call_soon_threadsafe(go_round, loop, seen.release)
                 if seen.acquire(timeout=3 * GRACE):
-                    self._seen = max(self._seen, events)
+                    self.seen = max(self.seen, events)
                     return
         self.loop = None
-
-    def has_just_changed(self, *, seen: int) -> bool:
-        """Whether something happened that the application may not have seen.
-
-        Args:
-            seen: how many things had happened when it was last looked at; -1 for never.
-        """
-        return self.events != seen and self._now() - self._last < GRACE
 
     def _go_on(self, since: float) -> None:
         """Note that this thread has done with the reply that it was given."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from pytest_llmeval.models.attribution import replaced, trial_to_charge
@@ -50,17 +50,11 @@ def watching_waits() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _waiting(is_over: Callable[[], bool]) -> Iterator[None]:
+def _waiting(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
     trial = trial_to_charge()
-    if trial is None or not trial.course.others:  # who would it wait for
-        yield
-        return
-    trial.course.begin_wait(is_over)
-    try:
-        yield
-    finally:
-        trial.course.end_wait()
+    if trial is None or not trial.course.others:  # for whom would it wait
+        return nullcontext()
+    return trial.course.waiting(is_over)
 
 
 def _expire() -> None:

@@ -293,14 +293,13 @@ def test_a_reply_waits_for_a_thread_that_was_woken_and_had_no_turn_yet(
     first, second = of_two_threads(course, begin)
     course.end(first, "a draw")
 
-    course.begin_wait(lambda: True)
-    time.now += SETTLING
-    assert course.is_held(second, "a draw")
-    course.end_wait()
+    with course.waiting(lambda: True):
+        time.now += SETTLING
+        assert course.is_held(second, "a draw")
     assert course.is_held(second, "a draw")  # it goes on now
-    course.begin_wait(lambda: False)
-    time.now += PIECE
-    assert not course.is_held(second, "a draw")
+    with course.waiting(lambda: False):
+        time.now += PIECE
+        assert not course.is_held(second, "a draw")
 
 
 def test_a_loop_sees_the_reply_of_a_thread_before_the_next_one_comes(

@@ -385,10 +385,11 @@ def _own_tasks(loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Tas
     """Replace ``asyncio.all_tasks``: a trial sees its own tasks alone."""
     loop = loop or asyncio.get_running_loop()
     runner = RUNNER.get(None)
-    tasks = _ALL_TASKS(loop)
     if runner is None or loop.get_task_factory() is not make_task:
-        return tasks  # on a loop of the test's own, as under its own factory, we know of none
-    return tasks.intersection(runner.tasks)
+        return _ALL_TASKS(
+            loop
+        )  # on a loop of the test's own, or under its factory, we know of none
+    return {one for one in runner.tasks if one.get_loop() is loop and not one.done()}
 
 
 @contextlib.contextmanager
