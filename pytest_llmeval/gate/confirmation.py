@@ -265,7 +265,9 @@ class _Looking:
     def _tested(self, baseline: Run, run: Run, name: Name) -> Tested | None:
         sides = (only_functions(side, {name[0]}) for side in (baseline, run))
         before, after = (measured(side, cost_of=self._cost_of) for side in sides)
-        for entry in BothRuns(before, after, self._rules, main=None).collected():
+        both = BothRuns(before, after, self._rules, main=None)
+        # which cases a run may lack was decided at the first look
+        for entry in both.collected(in_part={name[0]}):
             if not isinstance(entry, FunctionComparison) and entry[0].name == name:
                 return entry
         return None

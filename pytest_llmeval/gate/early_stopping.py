@@ -62,14 +62,16 @@ def is_settled(
             examined.setdefault(name, []).append(Pair(count, tested))
     planned = planned_looks(max(case.repeats for case in run.cases))
     ends = ["calm"] if only_calm else ["calm", "red"]
+    # a second look may be had at what is below twice the level, however the others end
+    sharing = 0.5 if only_calm else family
     return bool(examined) and all(
-        settled(pairs, planned=planned, rules=rules, family=family) in ends
+        settled(pairs, planned=planned, rules=rules, family=sharing) in ends
         for pairs in examined.values()
     )
 
 
 def settled(
-    pairs: Sequence[Pair], *, planned: Sequence[int], rules: GateRules, family: int
+    pairs: Sequence[Pair], *, planned: Sequence[int], rules: GateRules, family: float
 ) -> Settled:
     """Tell whether one comparison needs no more trials: it fell, or it did not; else "".
 
@@ -112,7 +114,7 @@ def _name_of(entry: Entry) -> Name:
     return entry[0].name
 
 
-def _has_fallen(pairing: Pairing, p: float, *, rules: GateRules, family: int) -> bool:
+def _has_fallen(pairing: Pairing, p: float, *, rules: GateRules, family: float) -> bool:
     """Tell whether a comparison is red at a look, however the others end."""
     margin = pairing.on_scale(rules).margin
     return p * family < rules.alpha and pairing.difference + margin < -pairing.zero

@@ -268,6 +268,18 @@ def test_below_six_units_the_exact_test_looks_again() -> None:
     assert found.p == pytest.approx(1 / 165**2)  # 3 of 11 trials, in both cases
 
 
+def test_a_part_of_the_cases_that_was_typed_is_confirmed_by_these() -> None:
+    asked = Asked(test_f=("p", "m"))
+    some = suite("mpmpm", request="v2", cases=7)
+    run = dataclasses.replace(
+        some, complete=False, partial=(some.cases[0].function,), selection=("-k some",)
+    )
+    comparison = compare(FINE, run, RULES, typed=("-k some",))
+    one, found = only(confirm(FINE, run, comparison, RULES, asked))
+    assert asked.rounds == [(7, 3)]
+    assert (one.partial, one.verdict, found.outcome) == (True, Verdict.REGRESSED, "confirmed")
+
+
 def test_replayed_cases_are_compared_as_before_and_not_asked() -> None:
     replays = suite("p" * 10, cases=60)
     baseline = replays

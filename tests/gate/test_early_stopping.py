@@ -110,6 +110,18 @@ def test_a_function_is_settled_once_each_of_its_metrics_is() -> None:
     assert not is_settled(baseline, a_run(*wobbled), rules, repeats=(2,), family=1)
 
 
+def test_what_may_be_looked_at_a_second_time_runs_all_its_repeats() -> None:
+    """Its p is between one and two times the level by the first look, and it is calm later."""
+    baseline = a_run(*of_rates("pppppppmmm", "", cases=20))
+    wobbled = [
+        a_case(f"c{number}", "mpppp" if number % 2 else "pmppp", request="v2")
+        for number in range(20)
+    ]
+    run, rules = a_run(*wobbled), GateRules(target=0.3)
+    assert is_settled(baseline, run, rules, repeats=(2, 3), family=1)
+    assert not is_settled(baseline, run, rules, repeats=(2, 3), family=1, only_calm=True)
+
+
 def test_below_six_units_nothing_is_settled_early() -> None:
     baseline = a_run(*of_rates("pppppppppp", "", cases=5))
     assert not is_settled(
