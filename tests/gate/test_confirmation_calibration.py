@@ -7,6 +7,7 @@ the rest decide is asked of the gate. ``make calibrate`` prints the rates of doc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -180,6 +181,11 @@ def own_rates(
     return float(now), float(confirmed)
 
 
+def most(rate: float, builds: int) -> float:
+    """A rate, and two standard errors of so many builds: less would fail by chance."""
+    return rate + 2 * math.sqrt(rate * (1 - rate) / builds)
+
+
 pytestmark = pytest.mark.calibration
 
 
@@ -188,7 +194,7 @@ def test_hardly_a_lucky_baseline_turns_harmless_branches_red(mix: Mix, size: int
     now, confirmed = own_rates(mix, cases=100, size=size, baselines=200, branches=200)
     print(f"{mix.__name__}, baseline of {size}: {now:.3f} -> {confirmed:.3f}")
     assert now > 0.10
-    assert confirmed <= 0.07 + 0.01  # of 200 branches each, which widens the percentile
+    assert confirmed <= most(0.07, 200)  # each rate is of as many branches, which widens them
 
 
 @pytest.mark.parametrize("mix", [ab, half_at_one])
@@ -196,7 +202,7 @@ def test_a_provider_that_moved_is_not_blamed_on_the_branch(mix: Mix) -> None:
     now, confirmed, _ = rates_of(mix, cases=100, size=10, builds=1000, drift=0.10)
     print(f"{mix.__name__}, both drift by .10: {now:.3f} -> {confirmed:.3f}")
     assert now > 0.95
-    assert confirmed <= 0.02 + 0.005
+    assert confirmed <= most(0.02, 1000)
 
 
 @pytest.mark.parametrize(("functions", "drift"), [(3, 0.05), (8, 0.05), (8, 0.10)])
@@ -205,7 +211,7 @@ def test_nor_on_one_of_several_functions(functions: int, drift: float) -> None:
         ab, cases=100, size=10, builds=250, drift=drift, functions=functions
     )
     print(f"{functions} functions drift by {drift}: {now:.3f} -> {confirmed:.3f}")
-    assert confirmed <= 0.09 + 0.03
+    assert confirmed <= most(0.09, 250)
 
 
 @pytest.mark.parametrize("mix", [ab, half_at_one])
@@ -213,7 +219,8 @@ def test_nor_on_one_of_several_functions(functions: int, drift: float) -> None:
 def test_no_power_is_lost_at_drops_that_matter(mix: Mix, drop: float) -> None:
     now, confirmed, asked = rates_of(mix, cases=100, size=10, builds=1000, drop=drop)
     print(f"{mix.__name__}, fell by {drop}: {now:.3f} -> {confirmed:.3f}, calls +{asked:.2f}")
-    assert confirmed >= now - 0.01
+    # both are found in the same builds, so that their difference varies less than this
+    assert confirmed >= now - 2 * math.sqrt(now * (1 - now) / 1000)
 
 
 def test_what_it_costs_where_nothing_changed() -> None:
@@ -222,5 +229,5 @@ def test_what_it_costs_where_nothing_changed() -> None:
             ab, cases=100, size=10, builds=1500 // functions, functions=functions
         )
         print(f"{functions} functions, unchanged: {now:.3f} -> {confirmed:.3f}, calls +{asked:.2f}")
-        assert confirmed <= 0.05
+        assert confirmed <= most(0.025, 1500 // functions)
         assert asked <= 0.30
