@@ -137,13 +137,13 @@ def recorded(one: Side) -> set[str]:
 def gates_of(one: Side) -> list[str]:
     if not one.cases:
         return []
-    named = [metric for case in one.cases.values() for metric in case.gate]
     default = ["score"] if "score" in recorded(one) else ["pass"]
-    return list(dict.fromkeys(named or default))
+    named = [metric for case in one.cases.values() for metric in case.gate or default]
+    return list(dict.fromkeys(named))
 
 
 def direction(one: Side, metric: str) -> int:
-    better = next(iter(one.cases.values())).direction(metric)
+    better = one.cases[min(one.cases)].direction(metric)
     return 1 if better == "higher" else -1
 
 
