@@ -250,7 +250,7 @@ class Controller(EvalProcess):
             seconds=seconds, ended=is_green, notes=notes, confirm=confirm
         )
         if (again := self._asking_again) is not None:
-            told = (*self._judgement.notes, *confirmed_by(again.calls))
+            told = (*self._judgement.notes, *confirmed_by(again.asked, settings))
             self._judgement = replace(self._judgement, notes=told)
             if again.was_interrupted:
                 session.exitstatus = pytest.ExitCode.INTERRUPTED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import measured
 from pytest_llmeval.judgement import Judgement, pricing
-from pytest_llmeval.records import Run, only_functions
+from pytest_llmeval.records import POOLED, Run, only_functions
 from pytest_llmeval.runs.keyless import find_keyless, gone_unjudged, without_keyless
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import renames_to_nothing, under_new_names
@@ -201,6 +202,7 @@ class _Judging:
             self._take(anchored=self._compared(self.found.anchor.run, main=main))
         if main is None:
             return self._describe()
+        self._take(*self._note_on_pooled())
         self._take(comparison=self._compared(main))
         self._look_up_texts(main)
         return None
@@ -323,6 +325,16 @@ class _Judging:
                 names[one.name] = None
         if names:
             yield Fact(Why.VARYING, (listed_names([*names], MOST_NAMED),))
+
+    def _note_on_pooled(self) -> Iterator[Fact]:
+        """Tell how many trials of the cases here the baseline has, if several runs made them."""
+        here, found = {case.id for case in self._run.cases}, self.found.baseline
+        trials = [trial for trial in found.run.trials if trial.case in here] if found else []
+        runs = {trial.index // POOLED for trial in trials}
+        if found and len(runs) > 1:
+            counts = Counter(trial.case for trial in trials).values()
+            sizes = " to ".join(map(str, sorted({min(counts), max(counts)})))
+            yield Fact(Why.POOLED, (found.reference, sizes, len(runs)))
 
     def _notes_on_lines(self) -> Iterator[Fact | str]:
         """Tell which lines of the ini file did nothing in the comparisons."""

@@ -20,7 +20,6 @@ from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import Confirm, judged
 from pytest_llmeval.records import (
-    POOLED,
     CaseResult,
     Run,
     Slowdown,
@@ -283,12 +282,7 @@ def with_older_draws(found: Baseline, *, most: int) -> tuple[Baseline, list[Fact
     """
     further, drifted = without_drift(found.run, further_trials(found.run, found.older))
     run = pooled(found.run, further, most=most)
-    counts = Counter(trial.case for trial in run.trials).values()
-    runs = {trial.index // POOLED for trial in run.trials}
     notes = [Fact(Why.DRIFTED, (bare(name), p)) for name, p in drifted.items()]
-    if len(runs) > 1:
-        sizes = " to ".join(map(str, sorted({min(counts), max(counts)})))
-        notes.append(Fact(Why.POOLED, (found.reference, sizes, len(runs))))
     return replace(found, run=run, older=()), notes
 
 

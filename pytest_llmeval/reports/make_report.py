@@ -27,6 +27,7 @@ from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key,
 from pytest_llmeval.reports.remarks import scope, trials_saved
 from pytest_llmeval.reports.unseen_connections import unseen, unseen_cases, unseen_connections
 from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.pooled import own_trials
 
 
 def make_report(judgement: Judgement) -> report.Report:
@@ -185,7 +186,7 @@ def _baseline(
     if run is not None:
         created = datetime.fromisoformat(baseline.run.created)
         age = (datetime.fromisoformat(run.created) - created).total_seconds()
-    recorded = _run(baseline.run, prices, path=baseline.path)
+    recorded = _run(own_trials(baseline.run), prices, path=baseline.path)
     return report.taken_from(
         report.BaselineEntry, baseline, recorded=recorded, age=age, notes=baseline.remarks
     )

@@ -19,6 +19,7 @@ from pytest_llmeval.gate.results import (
     Verdict,
     ratio_of,
 )
+from pytest_llmeval.gate.scoring import Scale
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports import formats
 from pytest_llmeval.reports.reasons import worded
@@ -157,7 +158,7 @@ def verb(better: Better, *, improved: bool) -> str:
     return "improved" if improved else "worsened"
 
 
-def count_moved(differences: Sequence[float], better: Better) -> str:
+def count_moved(differences: Sequence[float], better: Better, *, scale: Scale = "linear") -> str:
     """Count the cases that moved: ``of 100 cases 19 fell, 15 rose; the 4 ... make -0.037``.
 
     If few cases fell about as far as the worst, these may be the whole effect, so their share of
@@ -166,6 +167,7 @@ def count_moved(differences: Sequence[float], better: Better) -> str:
     Args:
         differences: of all cases of a function; negative is worse.
         better: which direction is good.
+        scale: of the differences; a sum of logarithms is told as a factor.
     """
     fell = sorted(each for each in differences if each < 0)
     rose = sum(each > 0 for each in differences)
@@ -174,7 +176,8 @@ def count_moved(differences: Sequence[float], better: Better) -> str:
     far = [each for each in fell if 2 * each <= fell[0]]
     if not 1 < len(far) <= len(fell) / 2:
         return text
-    share = formats.number(sum(far) / len(differences), signed=True)
+    drop = sum(far) / len(differences)
+    share = drop_as_factor(-drop, better) if scale == "log" else formats.number(drop, signed=True)
     return f"{text}; the {len(far)} that {down} furthest make {share} of the difference"
 
 
@@ -278,8 +281,8 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
         text = f"{_few_that_fell(comparison)}the drop may be as large as {drop}"
         if comparison.scale == "log":
             text = f"it may be worse by a factor of up to {formats.digits(ratio_of(worst))}"
-    needed = [f"{evidence.settle_cases} more cases"] if evidence.settle_cases else []
-    needed += [f"{evidence.settle_repeats} repeats"] if evidence.settle_repeats else []
+    further = (evidence.settle_cases, "more case"), (evidence.settle_repeats, "repeat")
+    needed = [formats.counted(count, noun) for count, noun in further if count]
     if needed:
         text += f"; about {' or '.join(needed)} would settle it"
         text += "" if evidence.settle_repeats else ", more repeats would not"

@@ -240,7 +240,9 @@ def pass_hat_words(function: ComparedFunction) -> Iterator[str]:
 def moved_counts(function: ComparedFunction) -> str:
     """Count the cases of a function that fell and rose."""
     return sentences.count_moved(
-        [case.difference for case in function.compared], function.of.better
+        [case.difference for case in function.compared],
+        function.of.better,
+        scale=function.of.scale,
     )
 
 

@@ -51,6 +51,23 @@ def test_a_changed_branch_is_compared_with_the_draws_of_three_runs(project: Proj
     assert project.calls() == 18
     runs = project.runs()
     assert report["baseline"]["id"] == runs[-2].name.removesuffix(".jsonl.gz")
+    assert (report["baseline"]["trials"], report["baseline"]["calls"]["made"]) == (18, 18)
+
+
+def test_the_trials_of_other_functions_are_not_counted(project: Project) -> None:
+    project.git("switch", "-q", "main")
+    project.write(test_more=SMALL.replace("test_says_yes", "test_more").replace("Say", "Tell"))
+    project.commit("an eval more")
+    assert project.run().ret == 0
+    project.git("switch", "-qc", "later")
+    side(project)
+
+    result, _ = project.gate("--llm-baseline=main")
+    assert "main: 3 to 9 trials a case from 3 runs" in str(result.stdout)
+    result, _ = project.gate("--llm-baseline=main", "test_evals.py")
+    assert "main: 9 trials a case from 3 runs" in str(result.stdout)
+    result, _ = project.gate("--llm-baseline=main", "test_more.py")
+    assert "trials a case from" not in str(result.stdout)
 
 
 def test_an_unchanged_branch_replays_the_newest_run_and_differs_by_nothing(

@@ -407,6 +407,13 @@ def test_few_cases_that_fell_far_are_told_apart_from_those_that_chance_moved():
     assert count_moved(noise, "lower") == "of 96 cases 7 worsened, 6 improved"
 
 
+def test_the_share_of_a_ratio_is_a_factor():
+    twice = [-math.log(2)] * 2 + [-0.1] * 8
+
+    told = "of 10 cases 10 worsened, 0 improved; the 2 that worsened furthest make x1.15 of the "
+    assert count_moved(twice, "lower", scale="log") == f"{told}difference"
+
+
 def test_a_logarithm_beyond_all_numbers_is_the_largest_factor() -> None:
     assert ratio_of(0.0) == 1.0
     assert ratio_of(5000.0) == ratio_of(709.0) < float("inf")

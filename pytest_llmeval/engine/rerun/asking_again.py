@@ -43,7 +43,7 @@ class AskingAgain:
 
     Attributes:
         was_interrupted: somebody wanted an end.
-        calls: how many were paid for, on both sides.
+        asked: the run with the trials that were made for it, of both sides.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class AskingAgain:
         has_ended: bool,
     ) -> None:
         self.was_interrupted = False
-        self.calls = 0
+        self.asked = replace(run, trials=())
         # trials of older runs join and leave a baseline: no number and no name hangs on them
         self._settings, self._sides, self._names = settings, (own_trials(baseline), run), names
         self._make, self._tell, self._has_ended = rerun, tell, has_ended
@@ -118,8 +118,8 @@ class AskingAgain:
         base, here = (one.run if one else replace(run, trials=()) for one in found)
         new = dict(zip(old, cases, strict=True))
         base = replace(base, trials=tuple(replace(t, case=new[t.case]) for t in base.trials))
-        asked_calls = (call for one in (base, here) for t in one.trials for call in t.calls)
-        self.calls += sum(call.was_paid for call in asked_calls)
+        made = *base.trials, *here.trials
+        self.asked = replace(self.asked, trials=(*self.asked.trials, *made))
         self._check(base, here, cases)
         return base.trials, here.trials
 

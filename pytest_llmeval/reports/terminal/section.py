@@ -56,7 +56,7 @@ from pytest_llmeval.runs.lookup.best_run import peculiarities, unusable_trials
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.store import FoundRun, first_of
 from pytest_llmeval.safe_text import printable
-from pytest_llmeval.settings import lists_of
+from pytest_llmeval.settings import Settings, lists_of
 
 _ONE_TRIAL = "one trial of a case cannot show how much replies vary: type  --llm-repeats=5"
 _LISTED_CASES = 3
@@ -384,10 +384,13 @@ def asks_again(reference: str, cases: int, repeats: int) -> str:
     )
 
 
-def confirmed_by(calls: int) -> Iterator[str]:
-    """Say what it took to ask again."""
+def confirmed_by(asked: Run, settings: Settings) -> Iterator[str]:
+    """Say what it took to ask again; ``asked`` has those trials."""
+    calls = sum(call.was_paid for trial in asked.trials for call in trial.calls)
     if calls:
-        yield f"further calls, to see whether the fall is there again: {calls}"
+        cost = cost_of_run(asked, Prices(settings.prices))
+        shown = "" if cost.is_local else f" · {cost.spent}"
+        yield f"further calls, to see whether the fall is there again: {calls}{shown}"
 
 
 def ended(commit: str, found: FoundRun | None) -> str:
