@@ -99,7 +99,16 @@ def add_options(parser: pytest.Parser) -> None:
 
 def asks_only(config: pytest.Config) -> bool:
     """Tell whether pytest was only asked to list or set something up, and will run no test."""
-    return any(config.getoption(name, False) for name in _QUESTIONS)
+    return any(getattr(_as_started(config), name, False) for name in _QUESTIONS)
+
+
+def _as_started(config: pytest.Config) -> argparse.Namespace:
+    """Return the options as they were before a conftest, which a branch may change, set others.
+
+    A worker has those of its controller.
+    """
+    is_late = hasattr(config, "workerinput") or PARSER not in config.stash
+    return config.option if is_late else config.known_args_namespace
 
 
 def check_questions(config: pytest.Config) -> None:
@@ -266,8 +275,7 @@ def _given(config: pytest.Config, kind: type[Settings | GateRules]) -> dict[str,
     found: dict[str, Any] = {}
     for name, option in options_of(kind).items():
         value = _typed(config, option)
-        if value is None:
-            value = _stored(config, option)
+        value = _stored(config, option) if value is None else value
         if value is not None:
             found[name] = value
     return found
@@ -275,7 +283,7 @@ def _given(config: pytest.Config, kind: type[Settings | GateRules]) -> dict[str,
 
 def _typed(config: pytest.Config, option: Option) -> Any:
     """Read the value from the command line, None if there is none."""
-    value = config.getoption(option.key, None)
+    value = getattr(_as_started(config), option.key, None)
     return None if value is None else checked(option.flag, option.check, value)
 
 

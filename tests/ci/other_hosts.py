@@ -83,8 +83,6 @@ def jenkins(built: Built, folder: Path) -> Job:
     run_git(folder, "checkout", "--quiet", "--force", tip)
     if built.head:
         run_git(folder, "merge", "--quiet", built.head)
-    temporary = folder.with_name(f"{folder.name}@tmp")
-    temporary.mkdir(exist_ok=True)
     environ = {
         "CI": "true",
         "JENKINS_URL": "https://jenkins.example.org/",
@@ -92,7 +90,7 @@ def jenkins(built: Built, folder: Path) -> Job:
         "BRANCH_NAME": f"PR-{NUMBER}" if built.head else "main",
         "GIT_COMMIT": run_git(folder, "rev-parse", "HEAD"),
         "WORKSPACE": str(folder),
-        "WORKSPACE_TMP": str(temporary),
+        "WORKSPACE_TMP": f"{folder}@tmp",  # it need not be there
     }
     if built.head:
         environ |= {"CHANGE_ID": str(NUMBER), "CHANGE_TARGET": built.target}

@@ -144,7 +144,7 @@ def test_a_base_that_git_ignores_something_of(
     printed = bench.type(taken(printed, r"not: (llm_base_files = \S+)"))
 
     assert bench.exit == 0
-    assert "its evals run first" in printed
+    assert "run first, in a worktree" in printed
     assert "which git ignores" not in printed
 
 

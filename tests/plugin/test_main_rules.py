@@ -122,3 +122,42 @@ def test_a_shard_is_not_made_smaller_by_addopts(project: Project) -> None:
     assert "not judged" not in result.output
     assert "test_other" in result.output
     shutil.rmtree(shard)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "config.option.llm_baseline = None",
+        "config.option.llm_baseline = 'HEAD'",
+        "config.option.llm_alpha = '1e-12'",
+    ],
+)
+def test_a_conftest_cannot_change_what_is_typed(worse: Project, line: str) -> None:
+    hook = "@pytest.hookimpl(tryfirst=True)\ndef pytest_configure(config):\n"
+    worse.write(conftest=f"import pytest\n{hook}    {line}\n")
+    worse.commit("worse, and the gate elsewhere")
+
+    result, report = worse.gate(GATE, "--llm-alpha=0.05")
+
+    assert (result.ret, report["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "regressed")
+
+
+@pytest.mark.parametrize("name", ["collectonly", "setupplan"])
+def test_a_conftest_cannot_let_no_test_run(worse: Project, name: str) -> None:
+    hook = "@pytest.hookimpl(tryfirst=True)\ndef pytest_configure(config):\n"
+    worse.write(conftest=f"import pytest\n{hook}    config.option.{name} = True\n")
+    worse.commit("worse")
+
+    assert worse.run(GATE).ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_conftest_cannot_let_a_gate_go_on_ungated(
+    worse: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = "@pytest.hookimpl(tryfirst=True)\ndef pytest_configure(config):\n"
+    worse.write(conftest=f"import pytest\n{hook}    config.option.llm_on_missing = 'warn'\n")
+    worse.commit("worse")
+    shutil.rmtree(worse.path / ".llmeval" / "runs")
+    monkeypatch.setenv("CI", "true")
+
+    assert worse.run(GATE, "--llm-on-missing=error").ret == pytest.ExitCode.USAGE_ERROR

@@ -471,7 +471,7 @@ def test_it_is_told_what_runs_and_how_it_ended(project: Project, asked: Path) ->
 
     base = project.git("rev-parse", "--short=7", "main")
     made = read_run(project.runs()[0])
-    begin = f"llm evals: no run of {base} is stored: its evals run first, in a worktree"
+    begin = f"llm evals: the evals of {base} run first, in a worktree"
     end = f"llm evals: end of the run of {base}, recorded as run {made.id}"
     started = "*= test session starts =*"
     told = "this run is the baseline of the one that follows"

@@ -371,9 +371,7 @@ def _recorded(run: Run, page: Page, *, is_command: bool) -> Iterator[str]:
 
 def begins(commit: str) -> str:
     """Say that the evals of another commit run first."""
-    return (
-        f"llm evals: no run of {short_hash(commit)} is stored: its evals run first, in a worktree"
-    )
+    return f"llm evals: the evals of {short_hash(commit)} run first, in a worktree"
 
 
 def asks_again(reference: str, cases: int, repeats: int) -> str:

@@ -111,7 +111,8 @@ class Refusals:
         """Make the error for commits without a suitable run; it says how to record one."""
         if self.search.unlike is not None:
             error: BaselineError = self.unlike(self.search.unlike)
-            return self._let_pass(str(error)) if self.is_own_branch_in_ci(wanted) else error
+            what = str(error).partition("\n")[0]
+            return self._let_pass(what) if self.is_own_branch_in_ci(wanted) else error
         git, commit = self.refs.git, wanted.commit or ""
         what = f"no complete run recorded for {name_to_show(self.reference, wanted)}"
         if not wanted.exact:

@@ -173,10 +173,8 @@ class _Lookup:
         notes = [*wanted.notes, *history.notes, *self.refuse.search.mentioned(), *best.notes]
         nearer = [commit for each in looked_at for commit in each.commits]
         if nearer and not (step.is_substitute or step.how == "equal tree"):
-            behind = short_hash(nearer[0])
-            notes.append(
-                f"{len(nearer)} nearer commit(s) have no run that will do, {behind} first of all"
-            )
+            which = f"{len(nearer)} {'nearer' if step.is_older else 'earlier'} commit(s)"
+            notes.append(f"{which} have no run that will do, {short_hash(nearer[0])} first of all")
         if not is_certain(wanted, git=history.git):
             notes.append(
                 "this clone is shallow: the true merge-base may lie where history was cut off"

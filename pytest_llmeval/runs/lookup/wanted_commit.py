@@ -111,8 +111,9 @@ def why_chosen(reference: str, *, git: GitState, ci: CiFacts) -> str:
         return f"auto: the target, as {ci.provider} says"
     if _lacks_target(ci):
         return f"auto: the default branch, as {ci.provider} names no target"
-    is_here = default_of_origin(git.top) is not None
-    return "auto: the default branch" + ("" if is_here else f", as {ci.provider or 'origin'} says")
+    if default_of_origin(git.top):
+        return "auto: the default branch"
+    return f"auto: the default branch, as {ci.provider if ci.default_branch else 'origin'} says"
 
 
 def _lacks_target(ci: CiFacts) -> bool:

@@ -271,7 +271,7 @@ def test_a_clean_main_without_an_earlier_run_is_held_against_its_own(project):
     baseline = find(project, "main")
     assert (baseline.run.id, baseline.how, baseline.distance) == (own, "this very commit", 0)
     assert baseline.notes == (
-        f"1 nearer commit(s) have no run that will do, {parent[:7]} first of all",
+        f"1 earlier commit(s) have no run that will do, {parent[:7]} first of all",
     )
 
 

@@ -263,3 +263,6 @@ def test_what_auto_took_is_said_where_ci_knows_the_default_branch(tmp_path: Path
     _, job = kept_checkout(tmp_path)
     run_git(job, "remote", "set-head", "origin", "--delete")
     assert wanted(job, BUILDKITE).chosen == "auto: the default branch, as buildkite says"
+    # A service that has no variable for it says nothing.
+    jenkins = {"JENKINS_URL": "https://j"}
+    assert wanted(job, jenkins).chosen == "auto: the default branch, as origin says"

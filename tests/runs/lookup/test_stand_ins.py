@@ -256,6 +256,7 @@ def test_a_branch_that_had_another_rootdir_is_let_pass_in_ci(project: Project) -
     with pytest.raises(BaselineNotFound, match="was recorded with rootdir 'bots'") as caught:
         find(project)
     assert not caught.value.stops
+    assert caught.value.line.endswith("this session has '.'. This run will be the first")
 
 
 @pytest.mark.parametrize("event", ["pull_request", "pull_request_target", "merge_request_event"])
