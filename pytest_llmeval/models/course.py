@@ -2,7 +2,8 @@
 
 Replies that were open at once come back in a replay in the order in which they came, and a call
 that was given up is open until it is given up again. A replay waits for what happens in its trial,
-not for the time that it took; that is only the most that it waits.
+not for the time that it took; that is only the most that it waits. Between two replies the threads
+of the trial, and its loop, have had their turn.
 """
 
 from __future__ import annotations
@@ -303,9 +304,14 @@ class Course:
         return {place.rstrip("~"): strand for place, strand in found.items()}
 
     def is_held(self, call: OpenCall, draw: str | None) -> bool:
-        """Whether a replay is to wait; ``draw`` is that of the stored reply, if there is one."""
+        """Whether a replay is to wait; if not, it is handed over, and others come after it.
+
+        Args:
+            call: that is answered.
+            draw: of the stored reply, None where there is none.
+        """
         with self._lock:
-            return self._pause(call, draw) > 0 or not self._is_handed_over(call)
+            return self._pause(call, draw) > 0 or not self._hand_over(call)
 
     def wait(self, call: OpenCall, draw: str | None) -> None:
         """Wait until a reply may be handed over; see ``is_held``.
@@ -318,7 +324,7 @@ class Course:
         while not is_handed_over:
             with self._lock:
                 self._wait_for_others(call, draw)
-                is_handed_over, loop, events = self._is_handed_over(call), self.loop, self.events
+                is_handed_over, loop, events = self._hand_over(call), self.loop, self.events
             if loop is not None and not is_handed_over:
                 self._let_see(loop, events)
 
@@ -326,7 +332,7 @@ class Course:
         self._changed = self._changed or _Changed(self._lock)
         while (pause := self._pause(call, draw)) > 0:
             started = self._now()
-            left = call.begun + self._longest(call) + self._slack - started
+            left = call.begun + self._longest(call) - started
             if pause == inf and left <= 0 and not self.waits_for_turn():
                 break
             pause = min(pause, max(left, PIECE), SETTLING)
@@ -334,8 +340,8 @@ class Course:
             # Where this thread is late, the others are, too.
             self._slack = max(self._slack, 20 * (self._now() - started - pause))
 
-    def _is_handed_over(self, call: OpenCall) -> bool:
-        """Hand a reply over, if the loop has seen what came before it: others come after it."""
+    def _hand_over(self, call: OpenCall) -> bool:
+        """Hand a reply over, unless the loop has not seen yet what came before it."""
         if self.loop is not None and self.seen < self.events:
             return False
         if self.others:
@@ -425,7 +431,7 @@ class Course:
         if any(one.is_paid for one in self._open.values()):
             seconds = max((step.ended - step.begun for step in steps), default=0.0)
         else:
-            seconds = max((step.ended for step in steps), default=0.0) + GRACE
+            seconds = max((step.ended for step in steps), default=0.0) + GRACE + self._slack
         return min(seconds, self._most)
 
     def _has_happened(self, steps: Steps, step: TimedCall, call: OpenCall) -> bool:
