@@ -98,7 +98,12 @@ def pytest_configure(config: pytest.Config) -> None:
             config, baseline_of=None if brief is None else brief.session
         )
         if brief is not None:
-            settings = replace(settings, first_trial=brief.first, confirmation=brief.confirmation)
+            settings = replace(
+                settings,
+                first_trial=brief.first,
+                confirmation=brief.confirmation,
+                asked_by=brief.asked_by,
+            )
         config.stash[pytest_options.SETTINGS] = settings
         hooks = SessionHooks(config, settings, brief)
         if settings.intercept:

@@ -463,6 +463,7 @@ class Run:
         looks: of each function that was looked at early, after how many repeats of each case it
             stopped; all of them where it went on to its end.
         stopped: all that it lacks to be ``complete`` are trials of functions that stopped early.
+        asked_by: where it was made to confirm a fall, id of the run that seemed to have fallen.
     """
 
     id: str
@@ -494,6 +495,7 @@ class Run:
     typed: tuple[str, ...] | None = None
     looks: Mapping[str, int] = field(default_factory=dict)
     stopped: bool = False
+    asked_by: str | None = None
 
     @property
     def is_whole(self) -> bool:

@@ -206,6 +206,7 @@ class EvalSession:
             # cases in a file that could not be read were not counted
             collected=None if self.saw_collection_error else opening.collected,
             compared_with=self._baseline_id(),
+            asked_by=self.planned.settings.asked_by,
             looks=looks,
             trials=self._numbered(chain.from_iterable(trials)),
         )

@@ -483,6 +483,7 @@ class Settings:
         first_trial: index of the first trial by which draws are numbered.
         confirmation: name of the confirmation that the run is for, whose draws it replays; "" for
             none.
+        asked_by: see ``records.Run``.
         repeats: from the command line, None if not given there.
         default_repeats: for cases whose marker names no number.
         directory: where cache and runs live, absolute.
@@ -502,6 +503,7 @@ class Settings:
     makes_baseline: bool = False
     first_trial: int = 0
     confirmation: str = ""
+    asked_by: str | None = None
     toml: bool = False
     baseline: str | None = Option("--llm-baseline=REF", not_blank).says(
         "compare with the run of REF, and fail if a function got worse: a branch, tag or commit, "

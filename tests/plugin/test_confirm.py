@@ -152,6 +152,7 @@ def test_the_same_question_is_answered_by_the_same_draws(
     assert provider.taken() == []
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert only(report)["confirmation"] == only(first)["confirmation"]
+    assert only(report)["p"] == only(first)["p"]  # so the same functions are suspects
     result.stdout.no_fnmatch_line("*further calls*")
 
 

@@ -101,7 +101,13 @@ class AskingAgain:
         options = (f"--llm-repeats={count}", f"--llm-cache={mode}")
         old = tuple(self._names.get(case, case) for case in cases)
         asked = [
-            AskedRun(selection=ids, first=first, confirmation=f"{self._name}-{side}", options=more)
+            AskedRun(
+                selection=ids,
+                first=first,
+                confirmation=f"{self._name}-{side}",
+                asked_by=run.id,
+                options=more,
+            )
             for side, ids, first, more in zip(
                 ("base", "here"),
                 (old, tuple(cases)),

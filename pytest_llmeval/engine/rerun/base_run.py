@@ -240,6 +240,7 @@ class Rerun:
             outcome=str(relocation.scratch / "outcome.json"),
             first=asked.first,
             confirmation=asked.confirmation,
+            asked_by=asked.asked_by,
         )
         variable = self._environ.get("PYTHONPATH", "")
         own = [entry for entry in sys.path if not any(part in entry for part in INSTALLED)]

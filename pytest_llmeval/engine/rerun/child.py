@@ -50,13 +50,14 @@ class AskedRun:
     """What a session is to run.
 
     Attributes:
-        selection: see ``Brief``; ``first`` and ``confirmation`` likewise.
+        selection: see ``Brief``; ``first``, ``confirmation`` and ``asked_by`` likewise.
         options: that are typed for it besides.
     """
 
     selection: tuple[str, ...] = ()
     first: int = 0
     confirmation: str = ""
+    asked_by: str | None = None
     options: tuple[str, ...] = ()
 
 
@@ -167,6 +168,7 @@ class Brief:
         outcome: the file in which this session tells what came of it.
         first: index of its first trial, by which draws are numbered.
         confirmation: name of the confirmation that it is for; "" for the run of a baseline.
+        asked_by: see ``records.Run``.
     """
 
     session: str
@@ -176,6 +178,7 @@ class Brief:
     outcome: str
     first: int = 0
     confirmation: str = ""
+    asked_by: str | None = None
 
     @property
     def is_here(self) -> bool:

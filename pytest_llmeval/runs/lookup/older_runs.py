@@ -18,7 +18,8 @@ _MOST_READ = 10  # runs; a refresh has all draws of a case
 def older_runs(run: Run, refs: Refs) -> tuple[Run, ...]:
     """Read the other runs of a commit and of its ancestors that paid for draws, newest first.
 
-    Only runs that lie here are read: no history is fetched, and no remote is asked.
+    Only runs that lie here are read: no history is fetched, and no remote is asked. Fresh trials by
+    which a fall of HEAD itself was looked at again are not among them.
 
     Args:
         run: the baseline.
@@ -29,10 +30,14 @@ def older_runs(run: Run, refs: Refs) -> tuple[Run, ...]:
         return ()
     line = (commit, *first_parents(commit, top=top, at_most=refs.reach))
     stored = [one for name in line for one in refs.store.here_at(name).runs]
+    # whoever judges this commit again, and asks the same, is to find the same suspects
+    head = refs.store.here_at(refs.git.commit).runs if refs.git.commit else ()
+    own = {run.id, *(one.header.run.id for one in head)}
     found: list[Run] = []
     for one in newest_first(stored):
         header = one.header
-        if len(found) < _MOST_READ and header.run.id != run.id and _fits(header, run):
+        is_own = header.run.id == run.id or header.run.asked_by in own
+        if len(found) < _MOST_READ and not is_own and _fits(header, run):
             with suppress(BaselineUnreadable):
                 found.append(refs.store.load(one.path))
     return tuple(found)

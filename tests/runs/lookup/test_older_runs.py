@@ -35,6 +35,24 @@ def test_runs_of_the_commit_and_of_its_ancestors_are_found_newest_first(project:
     assert found(project) == [third, second, first]
 
 
+def test_fresh_trials_for_a_fall_of_this_very_commit_are_not(project: Project) -> None:
+    """They count for others. Whoever judges the same again finds the same suspects."""
+    project.commit()
+    project.git("switch", "-qc", "other")
+    project.commit()
+    other = project.record()
+    project.git("switch", "-qc", "side", "main")
+    project.commit()
+    own = project.record()
+    main = project.git("rev-parse", "main")
+    again = {"made": "confirm", "complete": False, "commit": main}
+    for_other = project.record(**again, asked_by=other)
+    project.record(**again, asked_by=own)
+    (path,) = [project.store.by_id(project.record(commit=main))]
+    assert path is not None
+    assert [one.id for one in older_runs(project.store.load(path), project.refs)] == [for_other]
+
+
 def test_runs_of_another_branch_are_not(project: Project) -> None:
     project.commit()
     first = project.record()
