@@ -64,7 +64,7 @@ def test_the_directory_is_found_from_a_folder_below(
     result = llmeval("cache", "stats")
 
     assert result.exit_code == 0
-    assert "1 request, 1 draw to replay, 0 older generations, 0 spares" in result.stdout
+    assert "1 request, 1 reply, 0 older, 0 spare" in result.stdout
 
 
 def test_a_folder_without_a_cache_is_refused(
@@ -111,11 +111,11 @@ def test_prune_deletes_what_is_old_and_asks_first(
     assert_stopped = llmeval("prune", "--replies", answers="n\n")
     assert assert_stopped.exit_code == 4
     assert "nothing was changed" in assert_stopped.stderr
-    assert "1 draw" in llmeval("cache", "stats").stdout
+    assert "1 reply" in llmeval("cache", "stats").stdout
 
     assert llmeval("prune", "--replies", answers="y\n").exit_code == 0
 
-    assert "0 draws" in llmeval("cache", "stats").stdout
+    assert "0 replies" in llmeval("cache", "stats").stdout
 
 
 def test_prune_asks_nothing_where_nothing_goes(home: Path) -> None:
@@ -182,7 +182,7 @@ def test_prune_keeps_the_replies_of_runs_that_stay(
     assert "1 run would go" in looked.stdout
     assert "100 replies stay, 100 of them as old but needed" in looked.stdout
     assert "100 replies stay" in llmeval("prune", "--replies", "--yes").stdout
-    assert "100 draws" in llmeval("cache", "stats").stdout
+    assert "100 replies" in llmeval("cache", "stats").stdout
     project.calls()
     assert project.run("--llm-cache=replay").ret == 0
 
@@ -194,7 +194,7 @@ def test_export_and_import_carry_replies(home: Path, tmp_path: Path) -> None:
     result = llmeval("cache", "import", "x.jsonl.gz", "--dir", tmp_path / "new")
 
     assert "1 new, 0 here already" in result.stdout
-    assert "1 draw" in llmeval("cache", "stats", "--dir", tmp_path / "new").stdout
+    assert "1 reply" in llmeval("cache", "stats", "--dir", tmp_path / "new").stdout
 
 
 def test_what_came_with_a_file_cannot_steer_the_terminal(home: Path) -> None:
@@ -235,7 +235,7 @@ def test_clear_asks_first(home: Path) -> None:
     assert (home / "cache").exists()
     before = (home / "cache" / "cache.db").stat().st_size
     assert llmeval("cache", "clear", "--yes").exit_code == 0
-    assert "0 draws to replay" in llmeval("cache", "stats").stdout
+    assert "0 replies" in llmeval("cache", "stats").stdout
     assert (home / "cache" / "cache.db").stat().st_size < before
 
 
@@ -310,7 +310,7 @@ def test_the_command_needs_no_pytest(home: Path) -> None:
         text=True,
         check=True,
     )
-    assert "1 draw" in done.stdout
+    assert "1 reply" in done.stdout
     script = "import sys, pytest_llmeval.cli; print({'pytest', '_pytest'} & sys.modules.keys())"
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -101,7 +101,7 @@ def show_command(
         raise click.UsageError("a score table alone makes no report: compare it with another one")
     pages.warn(found.notes)
     asked = settings.Settings(directory=home.path, session="", **arguments.ini_settings(*SHOWN))
-    planned = Judgement(settings=asked, not_gated="compare it: llmeval compare A B")
+    planned = Judgement(settings=asked, not_gated="to compare it, type  llmeval compare A B")
     judgement, page = judged(planned, found.run), pages.page_of_output(verbose=verbose)
     report = make_report(judgement)
     pages.echo_lines(shown_lines(report, judgement, found, page))
@@ -181,7 +181,7 @@ def _history(
 
 def _page_of_means(history: History, level: str) -> str:
 
-    hint = f"Lines are the {level} intervals of the means, for cases like these."
+    hint = f"Lines are the {level} intervals of the means, for other cases like these."
     hint = f"{hint} {mixed_branches(history)}".strip()
     return render_charts("Means over commits", hint, history_charts(history))
 

@@ -32,20 +32,20 @@ _SENTENCES: Mapping[Trouble, str] = {
     Trouble.ERRORED: "{errored} of {trials} trials errored{why}",
     Trouble.DRIFTS: "its repeats differ by more than chance explains (p {p:.1g}): the provider "
     "changed meanwhile",
-    Trouble.FALSE_ALARMS: "one of two runs dealt from its trials was called worse in {rate:.1%}, "
-    "where {level:.1%} are promised: trust no single alarm",
-    Trouble.UNEXPECTED: "the mean of {cases} cases asked the same again is {mean:.4g}, and an "
-    "earlier run let expect [{low:.4g}, {high:.4g}]: one of both was recorded on an odd day",
-    Trouble.IDENTICAL: "all {repeats} trials of each case got one reply, as by temperature 0 or a "
-    "fixed seed: {waste:.0%} of its calls bring nothing",
-    Trouble.UNREPEATED: "each case has one trial, so that nobody can tell chance from a drop of "
+    Trouble.FALSE_ALARMS: "compared with itself it is called worse in {rate:.1%} of comparisons, "
+    "and only {level:.1%} are promised: do not trust a single alarm",
+    Trouble.UNEXPECTED: "the mean of {cases} cases that sent the same requests is {mean:.4g}, and "
+    "an earlier run predicts [{low:.4g}, {high:.4g}]: one of them was recorded on an odd day",
+    Trouble.IDENTICAL: "all {repeats} trials of each case got one reply, as with temperature 0 or "
+    "a fixed seed: {waste:.0%} of its calls bring nothing",
+    Trouble.UNREPEATED: "each case has one trial, so nobody can tell chance from a drop of "
     "{target:g}",
     Trouble.BLIND: "finds a drop of {target:g} in {power:.0%} of builds; {more} more cases"
     "{or_repeats} would find it in 80%",
-    Trouble.SETTLED: "of {cases} cases {passed} passed and {missed} missed in each trial, at "
-    "{share:.0%} of its {calls}: such cases show no small change",
+    Trouble.SETTLED: "of {cases} cases {passed} passed and {missed} missed in each trial; they "
+    "take {share:.0%} of its {calls} and show no small change",
     Trouble.NOISE_OF_ONE: "{case}{tied} has {share:.0%} of the noise of {units} independent cases",
-    Trouble.TOGETHER: "moves with {other} (r {r:.2f}), and both share the level for one answer",
+    Trouble.TOGETHER: "moves with {other} (r {r:.2f}): two gated metrics that give one answer",
 }
 
 

@@ -23,7 +23,7 @@ def edited_remarks(judgement: Judgement, function: FunctionComparison) -> Iterat
     """Say which cases are out of the test because they were edited."""
     kinds = (
         (True, "not compared, as the replies are the baseline's own"),
-        (False, "not compared, as they ask otherwise too, and counted as gone (llm_max_gone)"),
+        (False, "not compared, as their requests differ, too, and counted as gone (llm_max_gone)"),
     )
     for is_replayed, consequence in kinds:
         cases = [one for one in function.edited if one.is_replayed is is_replayed]
@@ -41,7 +41,7 @@ def compared_remark(judgement: Judgement, function: FunctionComparison, cases: s
         return f"{name}: input changed ({counted(count, 'case')}: {cases})"
     return (
         f"{name}: input changed in {count} of {counted(function.effect.cases, 'case')}, over half "
-        f"of all: taken for what is under test, and compared ({cases})"
+        f"of all: this is probably what you test, so they are compared ({cases})"
     )
 
 

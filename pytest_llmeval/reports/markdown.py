@@ -234,7 +234,7 @@ def _compared(
     if one.moved and report.run and not baseline.is_table:
         ids = baseline.recorded.id, report.run.id
         typed = shlex.join(["llmeval", "diff", one.moved[0].of.case, *ids])
-        where.append(f"Read a case where its runs are: {code_span(typed)}")
+        where.append(f"To read a case, where both runs are: {code_span(typed)}")
     lines = [_told(one.sentence), "", *_functions_table(report, baseline, [one]), ""]
     remarks = [*telling.pass_hat_words(one), *one.remarks[:_MOST_LINES]]
     lines += [f"- {_told(remark)}" for remark in remarks]

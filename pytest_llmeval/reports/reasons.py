@@ -21,10 +21,10 @@ _UNIT = (
     "the {} changed cases are a single independent unit (they share replies or a cluster): "
     "no test can tell chance from a drop"
 )
-_NOTHING_UP = "llm_accept_gone names {!r}, which gives nothing up: "
+_NOTHING_UP = "llm_accept_gone names {!r}, which has no effect: "
 _SENTENCES: Mapping[Why, str] = {
     Why.GONE: "the baseline has it (cases: {}), and it was not collected here. Say in the ini file "
-    " llm_renamed = {} -> {}  if it was renamed, or  llm_accept_gone = {}  if it is given up",
+    " llm_renamed = {} -> {}  if it was renamed, or  llm_accept_gone = {}  if you removed it",
     Why.MISMATCHED: "{} ids are made from positions and stand for other parameters than in the "
     "baseline: give ids=",
     Why.NO_COMMON_ID: "no id of the {} cases here is among the {} of the baseline: if they were "
@@ -63,7 +63,7 @@ _SENTENCES: Mapping[Why, str] = {
     Why.CASES_GONE: "{} of the {} cases scored in the baseline are gone or skipped here, more than "
     "the {:g} % of llm_max_gone: if that is right, type this once  --llm-max-gone={:g}",
     Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline are gone or skipped here, or "
-    "were edited and ask otherwise than there ({3}), more than the {2:g} % of llm_max_gone: if "
+    "were edited and send other requests ({3}), more than the {2:g} % of llm_max_gone: if "
     "their labels alone were edited, and a prompt too, merge the labels first; else, if "
     "that is right, type this once  --llm-max-gone={4:g}",
     Why.CASES_UNSCORED: "{} of the {} changed cases have no scored trial here, more than 10 %: "
@@ -94,14 +94,14 @@ _SENTENCES: Mapping[Why, str] = {
     "so here: correct the line",
     Why.ACCEPTED_SEVERAL: "llm_accept names {!r}, which fits {} test functions and so accepts "
     "none: name one, as in {}",
-    Why.VARYING: "each request of {} differs from the baseline's in a date, a time or a random id "
-    "alone: if it is another one in each build, each pays for all calls. Hold it still in the test",
+    Why.VARYING: "each request of {} differs from the baseline's only in a date, a time or a "
+    "random id: if that changes in each build, each pays for all calls. Give it a fixed value",
     Why.GONE_UNJUDGED: "{} cases of the baseline are not here any more, of functions that nobody "
     "judges without a key: {}",
     Why.FIXTURE_REPLACED: "{}: {} is a fixture of this project here, and was the plugin's own in "
     "the baseline: look for a stub that was left on",
-    Why.TURNS_NOTHING: '{}: better="lower" turns nothing, as no score was recorded: what is gated '
-    "is pass, of which higher is always better",
+    Why.TURNS_NOTHING: '{}: better="lower" has no effect, as no score was recorded: pass '
+    "is gated, and of pass higher is always better",
     Why.LOOSENED: "{} = {} was not followed: the baseline was recorded with {}, and only what is "
     "typed makes a rule laxer",
     Why.MISSED_THROUGHOUT: "cases that missed in every trial: {} ({})",
@@ -116,8 +116,8 @@ _SENTENCES: Mapping[Why, str] = {
     Why.NOTHING_RAN: "nothing was compared: no eval case finished in this session",
     Why.RAISED: "{}: {}",
     Why.REFUSED: "{}",
-    Why.PART_IN_CI: "{} of {} cases are judged by themselves: several parts that are raise a false "
-    "alarm more often, four of them in up to 19 of 100 builds. Record them without --llm-baseline, "
+    Why.PART_IN_CI: "only {} of {} cases are judged here: parts that are judged alone raise false "
+    "alarms, four of them in up to 19 of 100 builds. Record each without --llm-baseline, "
     "then gate once:  llmeval merge DIR... --baseline={}",
     Why.CASES_MISSING: "{} of {} cases are here: {}",
     Why.FILES_MISSING: "no shard was given {}",
@@ -145,7 +145,7 @@ def worded(fact: Fact | str | None) -> str:
 
 def _too_few_trials(repeats: int, cases: int, ways: int, comparisons: int) -> str:
     text = f"{counted(repeats, 'repeat')} of {counted(cases, 'case')} can show no drop: "
-    text += f"chance alone does the worst in 1 of {ways}"
+    text += f"chance alone makes even the largest in 1 of {ways}"
     return f"{text}, too often among {comparisons} comparisons" if comparisons > 1 else text
 
 

@@ -132,7 +132,7 @@ def _shared_level(judgement: Judgement, one: FunctionComparison) -> Iterator[str
             )
         elif one.verdict is verdict and unrun and p * (evidence.family_size + unrun) >= alpha:
             others = formats.counted(unrun, "test function")
-            yield f"{others} did not run that may share the level: with them this may not be {word}"
+            yield f"{others} did not run, which share the level: with them this may not be {word}"
 
 
 def claims(functions: Sequence[FunctionComparison], *, these_alone: bool = False) -> list[str]:
@@ -154,11 +154,12 @@ def claims(functions: Sequence[FunctionComparison], *, these_alone: bool = False
             for one in sorted(compared, key=lambda one: one.effect.cases)
         }
         cases = sum(counts.values())
-        return [f"holds for {sentences.these_cases(cases)} and this wording"]
+        return [f"the verdict is about {sentences.these_cases(cases)} and this wording"]
     if these_alone:
         return []
     return [
-        f"{formats.short(found[0])} holds for {_wordings(found)}" for found in by_function.values()
+        f"{formats.short(one[0])}: the verdict is about {_wordings(one)}"
+        for one in by_function.values()
     ]
 
 
@@ -240,15 +241,15 @@ def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
     if FEWEST_UNITS_FOR_T <= len(again) < effect.changed:
         ratio = ratio_of(-sum(again) / len(again))  # for metrics of which less is better
         return (
-            f"{len(again)} of its cases asked the same anew, and their {metric} went by "
-            f"{formats.factor(ratio)}: as much is no work of the change"
+            f"{len(again)} of its cases sent the same requests again, and their {metric} changed "
+            f"by {formats.factor(ratio)}: that much is not due to your change"
         )
     if settings.gate.margin:
         return ""
     typed = "--llm-margin" if settings.session else "--margin"
     return (
-        f"two recordings differ in {metric} for all cases at once (provider, machine, day), which "
-        f"no test tells from the change: give a margin of twice as much, as in {typed}=0.30"
+        f"on another day the {metric} of all cases differ (provider, machine), and no test can "
+        f"tell that from your change: set a margin of twice that difference, as in {typed}=0.30"
     )
 
 
@@ -278,7 +279,7 @@ def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iter
         yield from _without_calls([case for case in function.compared if case.kind == "unseen"])
     if 0 < kinds.get("score", 0) < effect.changed:
         yield (
-            f"{formats.counted(kinds['score'], 'case')} of the same replies, scored otherwise: "
+            f"{formats.counted(kinds['score'], 'case')} with the same replies and other scores: "
             f"there {sentences.NOT_THE_MODEL}"
         )
 
@@ -289,7 +290,7 @@ def _without_calls(unseen: Sequence[CaseComparison]) -> Iterator[str]:
     if any(map(any, trials)):
         count, of = sum(called.count(False) for called in trials), sum(map(len, trials))
         cases = formats.counted(len(unseen), "case")
-        yield f"{count} of {of} trials of {cases} made no call that was seen here"
+        yield f"{count} of {of} trials of {cases} made no call that the cache saw"
 
 
 def _where_requests_part(same: int, model: str) -> str:
@@ -327,7 +328,7 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
         yield f"the base, run now, lacks {added} of {of} cases: {_MADE_FROM_FILES}"
     if function.mismatched:
         yield (
-            f"{len(function.mismatched)} cases bear the same position but other parameters: "
+            f"{len(function.mismatched)} cases have the same position but other parameters: "
             "not compared; give ids= to parametrize"
         )
     for outcome, what in _LOST.items():

@@ -30,7 +30,7 @@ from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 SMALLEST_DROP = "smallest drop this run can find"
 CAUGHT = "in 4 of 5 builds if all cases fall alike"
-CAUGHT_IN_A_THIRD = "in 2 to 3 of 5 if a third of them bears all"
+CAUGHT_IN_A_THIRD = "in 2 to 3 of 5 if only a third of them falls"
 ONE_DRAW = "all repeats got equal replies: as long as they do, repeating adds nothing"
 MANY_CASES = 30  # from this share on it is found about as often
 NOT_THE_MODEL = "the test or the application changed, not the model"
@@ -71,9 +71,9 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
             text = f"not comparable: {worded(comparison.why)}"
         case Verdict.NEW:
             mean = _mean(comparison, comparison.effect.mean, comparison.effect.mean_interval)
-            text = f"new: the baseline has nothing of it{mean}"
+            text = f"new: the baseline does not have it{mean}"
         case _:
-            text = "gone: the baseline has it, and it was given up by llm_accept_gone"
+            text = "gone: the baseline has it, and llm_accept_gone says that it was removed"
     return text
 
 
@@ -103,8 +103,8 @@ def _why_not_confirmed(comparison: FunctionComparison) -> str:
         return f", and the fall was chance: {_asked_again(found)}"
     main = found.reference
     return (
-        f", and {main} fell as well: {_asked_again(found)}. The provider moved, or {main} was "
-        f"recorded on a lucky day: record {main} again, there, by  pytest --llm-cache=refresh"
+        f", and {main} fell as well: {_asked_again(found)}. The provider changed, or {main} was "
+        f"recorded on a lucky day: on {main}, record it again:  pytest --llm-cache=refresh"
     )
 
 
@@ -127,12 +127,12 @@ def scored_otherwise(comparison: FunctionComparison) -> bool:
 def _of_same_replies(comparison: FunctionComparison, rules: GateRules) -> str:
     """Write the meaning of a verdict on scores alone: no chance, and nothing to settle."""
     verdict = comparison.verdict
-    change = _moved(comparison) if comparison.effect.difference else "no change on the whole"
+    change = _moved(comparison) if comparison.effect.difference else "no change overall"
     text = f"{verdict_words(verdict)}: {change}"
     if verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
         text = f"{formats.label(comparison)} {change}{_beyond(comparison, rules)}"
     cases = formats.counted(comparison.effect.changed, "case")
-    return f"{text}; the same replies are scored otherwise ({cases}): {NOT_THE_MODEL}"
+    return f"{text}; the same replies got other scores ({cases}): {NOT_THE_MODEL}"
 
 
 def _moved(comparison: FunctionComparison) -> str:
@@ -178,7 +178,7 @@ def count_moved(differences: Sequence[float], better: Better, *, scale: Scale = 
         return text
     drop = sum(far) / len(differences)
     share = drop_as_factor(-drop, better) if scale == "log" else formats.number(drop, signed=True)
-    return f"{text}; the {len(far)} that {down} furthest make {share} of the difference"
+    return f"{text}; the {len(far)} that {down} furthest make up {share} of the difference"
 
 
 def _beyond(comparison: FunctionComparison, rules: GateRules) -> str:
@@ -256,12 +256,11 @@ def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
     if comparison.evidence.interval and comparison.evidence.ruled_out_by == "interval":
         worst = max(0.0, -comparison.evidence.interval[0])
         if not worst:
-            return f"{ruled_out}: the interval has no drop in it"
+            return f"{ruled_out}, and so is any smaller one"
         if comparison.scale == "log":
-            return f"{ruled_out}: at most by a factor of {formats.digits(ratio_of(worst))}"
-        fell = verb(comparison.better, improved=False)
+            return f"{ruled_out}, one by up to {formats.digits(ratio_of(worst))} is not"
         at_most = formats.decimals(worst, formats.places_beside(worst, rules.target))
-        return f"{ruled_out}: it {fell} by {at_most} at most"
+        return f"{ruled_out}, one of up to {at_most} is not"
     if comparison.evidence.ruled_out_by == "ends":
         return f"{ruled_out}: too little was right in the baseline, or is wrong here"
     if comparison.evidence.ruled_out_by == "smallest_drop":
@@ -381,11 +380,13 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     worst = most_moved(comparison, len(comparison.compared))
     furthest = [case for case in worst if case.difference == worst[0].difference]
     mostly = f", mostly {moved_case(furthest[0], comparison)}" if len(furthest) == 1 else ""
-    shown = f"these very cases fell beyond chance ({formats.p_value(p, after='p')}){mostly}"
+    shown = (
+        f"these cases fell by more than chance explains ({formats.p_value(p, after='p')}){mostly}"
+    )
     alone = comparison.evidence.p
     if alone is not None and alone < rules.alpha:  # a remark names the shared level
         return shown
-    return f"{shown}; that says nothing of cases like these, so the suite is not called worse"
+    return f"{shown}; that says nothing about other cases, so it is not called worse"
 
 
 def most_moved(

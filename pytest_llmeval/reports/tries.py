@@ -120,7 +120,7 @@ def _luck(tries: int, *, alpha: float) -> str:
     """
     share = 1 - (1 - alpha) ** tries
     part = f"1 in {round(1 / share)}" if share < _LARGE else f"{min(9, round(10 * share))} in 10"
-    return f"up to {part} such loops show an improvement by luck"
+    return f"after {tries} tries up to {part} teams see an improvement by luck alone"
 
 
 def _ordinal(number: int) -> str:

@@ -32,9 +32,9 @@ def unseen(judgement: Judgement) -> Iterator[str]:
         shown = judgement.names
         names = list(dict.fromkeys(shown[one.function] for one in run.cases if one.id in cases))
         yield (
-            f"{counted(len(cases), 'case')} made no call that was seen here "
-            f"({listed_names(names, _LISTED_FUNCTIONS)}): what they ask is neither kept nor "
-            "counted; if they ask no model take the mark off"
+            f"{counted(len(cases), 'case')} made no call that the cache saw "
+            f"({listed_names(names, _LISTED_FUNCTIONS)}): their calls are paid for each time; "
+            "if they call no model, remove the mark"
         )
 
 
@@ -51,22 +51,22 @@ def _cures(judgement: Judgement) -> Iterator[str]:
     others = [host for host in seen if host not in models]
     if others:
         named = " ".join(others[:_LISTED_HOSTS])
-        by = "".join(f", which {one} names," for one in _variables_with(others))
+        by = "".join(f", which {one} names" for one in _variables_with(others))
         yield (
-            f"if a model is at {listed_names(others, _LISTED_HOSTS)}{by} add its host in the ini "
-            f"file, and it is seen:  llm_intercept_hosts = {named}"
+            f"if a model is at {listed_names(others, _LISTED_HOSTS)}{by}, add its host to the ini "
+            f"file, so that the cache sees it:  llm_intercept_hosts = {named}"
         )
     if hosts:
         places = list(dict.fromkeys(chain.from_iterable(hosts.values())))
         yield (
-            f"what is asked by {listed_names([*hosts], _LISTED_HOSTS)} is not seen "
-            f"({listed_names(places, _LISTED_HOSTS)}): ask models by httpx, aiohttp, requests or "
+            f"the cache does not see calls by {listed_names([*hosts], _LISTED_HOSTS)} "
+            f"({listed_names(places, _LISTED_HOSTS)}): call models by httpx, aiohttp, requests or "
             "an SDK that sends through one of them"
         )
     if models:
         yield (
-            f"of what was sent to {listed_names(models, _LISTED_HOSTS)} only questions as JSON are "
-            "kept: no uploads, no lists, and nothing of an eval with intercept=False"
+            f"of what was sent to {listed_names(models, _LISTED_HOSTS)} only questions sent as "
+            "JSON are kept: no uploads, no lists, and nothing of an eval with intercept=False"
         )
 
 

@@ -467,7 +467,7 @@ def test_a_column_of_wordings_makes_it_a_claim_about_wordings() -> None:
     after = write_rows("b.csv", *rows(0.6, 0.5, 0.5, 0.4), header=header)
     found = figures(before, after)
     assert (found["method"], found["wordings"], found["units"]) == ("crossed", 4, 12)
-    assert "holds for cases and wordings like these (4 wordings)" in compare(before, after).stdout
+    assert "is about cases and wordings like these (4 wordings)" in compare(before, after).stdout
 
 
 def test_only_some_of_many_lost_cases_are_listed() -> None:

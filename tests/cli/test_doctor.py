@@ -110,8 +110,8 @@ def test_cases_that_show_nothing_are_counted_and_one_is_shown() -> None:
     ]
     said, line = lines_of(doctor(run=a_run(*cases)), "in each trial")
     assert said == (
-        "test_f: of 41 cases 10 passed and 1 missed in each trial, at 27% of its calls: such "
-        "cases show no small change"
+        "test_f: of 41 cases 10 passed and 1 missed in each trial; they take 27% of its calls "
+        "and show no small change"
     )
     assert line == "llmeval show last 'test_f[bad one]'"
 
@@ -171,7 +171,7 @@ def test_a_run_on_an_odd_day_is_told_from_the_one_before(*, between: bool) -> No
 
     said, line = lines_of(doctor(), "odd day")
 
-    assert "the mean of 40 cases asked the same again is 0.8" in said
+    assert "the mean of 40 cases that sent the same requests is 0.8" in said
     assert line == "pytest --llm-cache=refresh"
 
 
@@ -200,7 +200,7 @@ def test_metrics_that_move_together_may_be_one() -> None:
         )
         cases.append(CaseAndTrials(one.case, trials))
     said, line = lines_of(doctor(run=a_run(*cases)), "moves with tone")
-    assert said.startswith("test_f (score): moves with tone (r 1.00), and both share the level")
+    assert said.startswith("test_f (score): moves with tone (r 1.00): two gated metrics")
     assert line == '@llm_eval(gate="score")'
 
 

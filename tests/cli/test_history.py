@@ -84,7 +84,7 @@ class TestHistory:
             ["5151515", "shorter", "2026-11-21", "12", "0.700"],
         ]
         assert blocks[-1].splitlines() == [
-            "interval: 90%, the mean of cases like these",
+            "interval: 90%, a range for the mean of other cases like these",
             "commits of 2 branches are mixed: main, shorter. Show those of one: --branch=NAME",
         ]
         assert "mixed" not in invoke("history", "--branch=main").stdout

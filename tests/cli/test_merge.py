@@ -286,7 +286,7 @@ def test_the_gate_has_the_rules_that_the_shards_had_where_they_are_stricter(
 def test_in_ci_a_part_that_gates_alone_is_warned_of(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warning = "9 of 27 cases are judged by themselves"
+    warning = "only 9 of 27 cases are judged here: parts that are judged alone"
     monkeypatch.setenv("SHARD", "1")
     assert warning not in project.run("--llm-baseline=main").stdout.str()
     monkeypatch.setenv("CI", "true")
@@ -295,9 +295,9 @@ def test_in_ci_a_part_that_gates_alone_is_warned_of(
     assert "llmeval merge DIR... --baseline=main" in part
     assert warning not in project.run().stdout.str()
     monkeypatch.delenv("SHARD")
-    assert "judged by themselves" not in project.run("--llm-baseline=main").stdout.str()
+    assert "judged here" not in project.run("--llm-baseline=main").stdout.str()
     by_path = project.run("--llm-baseline=main", "test_more.py").stdout.str()
-    assert "note: 7 of 27 cases are judged by themselves" in by_path
+    assert "note: only 7 of 27 cases are judged here" in by_path
 
 
 def test_what_was_not_counted_is_not_claimed_to_be_counted(

@@ -61,8 +61,7 @@ def test_the_repeats_that_early_looks_leave_are_said_where_they_are_on(tmp_path:
     assert early_line(plan(*arguments)) == []
     (tmp_path / "pytest.ini").write_text("[pytest]\nllm_sequential = true\n")
     assert early_line(plan(*arguments)) == [
-        "  llm_sequential stops after 2.0 of 5 repeats on average, "
-        "and after 3.0 where nothing changed"
+        "  llm_sequential stops after 2.0 of 5 repeats on average, and after 3.0 if nothing changed"
     ]
     (tmp_path / "pytest.ini").write_text("[pytest]\nllm_sequential = sometimes\n")
     assert_refused(plan(*arguments), "llm_sequential in the ini file", "sometimes")
@@ -138,7 +137,7 @@ def test_what_no_number_does_is_told() -> None:
     result = plan("--drop=0.0001", "--baseline-repeats=1")
 
     assert "more than a million cases" in result.stdout
-    assert "no number of repeats of 40 cases does, here alone" in result.stdout
+    assert "no number of repeats of 40 cases is enough on the branch alone" in result.stdout
 
 
 def test_a_single_case_finds_nothing() -> None:
@@ -178,7 +177,7 @@ def test_several_functions_are_planned_one_by_one_or_one_is_named() -> None:
     ]
     record(a_run(*cases))
 
-    assert "each of 2 functions by itself" in plan().stdout
+    assert "each of 2 functions is planned by itself" in plan().stdout
     only = plan("--function=test_g").stdout
     assert "test_f" not in only
     assert "each of" not in only
@@ -229,7 +228,7 @@ def test_a_run_without_repeats_or_scores_cannot_be_planned_with() -> None:
 
 def test_a_plan_from_one_run_holds_if_the_change_acts_alike() -> None:
     record(mixed())
-    sentence = "holds if the change acts alike on all cases"
+    sentence = "a change that hurts some cases and spares others is found less often"
     assert sentence in plan().stdout
     assert sentence in plan("--rates=0.5,0.9").stdout
 
@@ -261,9 +260,9 @@ def test_a_plan_like_a_change_takes_over_how_unlike_it_acted() -> None:
 
     assert result.exit_code == 0
     assert f"run {before.id}" in result.stdout
-    assert "acts alike" not in result.stdout
+    assert "spares others" not in result.stdout
     spread = math.sqrt(parts.between)
-    assert f"as unlike others as --like did (standard deviation {spread:.3f})" in result.stdout
+    assert f"they differ as those of --like do (standard deviation {spread:.3f})" in result.stdout
     power = f"{power_of(design, drop=0.1):.0%}".replace("%", " %")
     assert f"(0.800 -> 0.700) is found in {power} of builds" in result.stdout
 
@@ -326,7 +325,7 @@ def test_tables_and_conditions_are_planned_with() -> None:
     assert (
         "scores: 9 cases x 5 repeats, baseline 5 repeats, mean 0.800" in plan("t.csv::old").stdout
     )
-    assert "as --like did" in plan("t.csv::old", "--like=t.csv::new").stdout
+    assert "those of --like" in plan("t.csv::old", "--like=t.csv::new").stdout
     alike = plan("t.csv::old", "--like=t.csv::old").stdout
     assert alike.startswith("note: A and B are the very same scores: nothing can differ\n")
     assert_refused(plan("t.csv"), "holds 2 conditions")

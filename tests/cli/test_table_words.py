@@ -238,7 +238,9 @@ def test_cases_of_several_metrics_are_counted_once_and_named_whole(tmp_path: Pat
     path = written(tmp_path, rows, OF_METRICS)
     text = told("compare", f"{path}::A", f"{path}::B", "--metric=acc")
     both = told("compare", f"{path}::A", f"{path}::B")
-    assert "holds for these 12 cases" in told("compare", f"{path}::A", f"{path}::B", "-v")
+    assert "the verdict is about these 12 cases" in told(
+        "compare", f"{path}::A", f"{path}::B", "-v"
+    )
     assert "holds for" not in text
     assert " · q3 2/2 -> 0/2" in both
     assert r"\x3a" not in both

@@ -59,7 +59,7 @@ def test_each_try_has_its_words_and_its_difference(looped: str) -> None:
     assert "+0.250" in first
     assert "{+right+}  " in second
     assert "+0.750" in second
-    luck_of = "up to 1 in 10 such loops show an improvement by luck"
+    luck_of = "after 2 tries up to 1 in 10 teams see an improvement by luck alone"
     assert luck == f"2 tries against main@aaaaaaa: {luck_of}"
     assert invoke("tries", looped).stdout.splitlines()[:3] == [heading, first, second]
 

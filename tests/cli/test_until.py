@@ -86,7 +86,7 @@ def test_repeats_grow_until_it_is_narrow_and_only_new_draws_are_paid_for(project
         before = repeats
     assert project.calls() == 20 * before
     assert f"narrow enough with {before} repeats" in result.stdout
-    assert "looking again from 3 repeats on" in result.stdout
+    assert "looking again does not spoil a range" in result.stdout
     # the last session's own output, and no other's
     assert result.stdout.count("llm evals =") == 1
     assert f"20 cases x {before} repeats" in result.stdout
@@ -108,7 +108,9 @@ def test_too_wide_at_the_most_repeats_exits_1_and_says_how_many_would_do() -> No
 
     assert result.exit_code == 1
     assert [repeats for repeats, _ in looks(result)] == [3, 4]
-    assert re.search(r"wide, not 0.02, at --max-repeats=4. About (\d+) would do", result.stdout)
+    assert re.search(
+        r"wide, not 0.02, at --max-repeats=4. About (\d+) would be enough", result.stdout
+    )
 
 
 def test_the_looks_are_drawn(project: Project) -> None:

@@ -38,7 +38,7 @@ EARLY = (
 )
 # By a part of the message: the test that takes it out of what was printed, and types it.
 TYPES = {
-    "there, by  pytest --llm-cache=refresh": (
+    "record it again:  pytest --llm-cache=refresh": (
         "plugin/test_confirm.py::test_main_is_recorded_again_as_the_line_says"
     ),
     "pytest --llm-repeats={repeats}": DOCTOR,
@@ -92,7 +92,7 @@ TYPES = {
     "is gated in the baseline": GONE,
     "--llm-max-gone=": GONE,
     "take the mark off, and say": "cures/test_gate.py::test_an_eval_that_is_to_ask_no_model",
-    "are judged by themselves": "cures/test_gate.py::test_parts_that_are_judged_by_themselves",
+    "cases are judged here": "cures/test_gate.py::test_parts_that_are_judged_by_themselves",
     "was set by addopts": (
         "cures/test_sessions.py::test_the_gate_of_a_job_is_not_ended_by_addopts"
     ),

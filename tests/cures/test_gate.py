@@ -50,7 +50,7 @@ OTHER_IDS = SIX.replace('f"case-{i}"', 'f"ticket-{i}"')
         (
             WITH_IDS,
             WITH_IDS.replace('f"case-{i}"', '("case-%s", "other-%s")[i < 3] % i'),
-            "and ask otherwise than there",
+            "and send other requests",
             r"type this once +(--llm-max-gone=\S+)",
         ),
     ],
@@ -93,7 +93,7 @@ def test_parts_that_are_judged_by_themselves(bench: Bench, monkeypatch: pytest.M
     parts = [("-k", "case-0 or case-1 or case-2"), ("-k", "case-3 or case-4 or case-5")]
     printed = bench.session(MAIN, *parts[0])
     merge = taken(printed, r"gate once: (llmeval merge DIR\.\.\. --baseline=main)")
-    assert "Record them without --llm-baseline" in printed
+    assert "Record each without --llm-baseline" in printed
     for part in parts:
         bench.session(*part)
 

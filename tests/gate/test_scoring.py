@@ -114,7 +114,7 @@ def test_a_crashed_trial_is_a_miss_whatever_the_direction_of_other_metrics() -> 
 def test_better_that_turns_nothing_is_told() -> None:
     # without a score the gate falls back to passes, which it does not turn
     (note,) = map(worded, oddities(a_run(a_case("a", "pm", better="lower"))))
-    assert note.startswith('test_suite.py::test_f: better="lower" turns nothing')
+    assert note.startswith('test_suite.py::test_f: better="lower" has no effect')
     assert oddities(a_run(a_case("a", "pm", scores=[1.0, 2.0], better="lower"))) == ()
     assert oddities(a_run(a_case("a", "pm"), a_case("b", better="lower", function="g"))) == ()
 

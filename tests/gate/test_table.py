@@ -161,7 +161,7 @@ def test_row_2_a_line_that_main_had_already_gives_nothing_up(
     assert outcome(found.functions[1]) == (2, "not_comparable", True)
     assert f"llm_accept_gone = {typed}  if" in worded(found.functions[1].why)
     assert notes(found)[0].startswith(
-        f"llm_accept_gone names {entry!r}, which gives nothing up: the baseline's ini file had "
+        f"llm_accept_gone names {entry!r}, which has no effect: the baseline's ini file had "
     )
     meant = GateRules(accept_gone=(entry, typed))
     assert not compare(baseline, a_run(SAME), meant).fails
@@ -193,7 +193,7 @@ def test_row_2_a_pattern_of_every_function_gives_nothing_up(entry: str) -> None:
     found = compare(a_run(SAME, OLD), a_run(SAME), GateRules(accept_gone=(entry,)))
     assert outcome(found.functions[1]) == (2, "not_comparable", True)
     assert notes(found) == (
-        f"llm_accept_gone names {entry!r}, which gives nothing up: it fits every function of the "
+        f"llm_accept_gone names {entry!r}, which has no effect: it fits every function of the "
         "baseline: name what is gone",
     )
 

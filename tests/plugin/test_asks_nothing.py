@@ -37,7 +37,7 @@ def test_a_stub_that_answers_every_case_is_not_compared(main: Project) -> None:
         "10 of the 10 cases that made calls in the baseline made none that was seen"
     )
     assert "a random id" not in str(result.stdout)  # of a request that was not made
-    result.stdout.fnmatch_lines(["*10 cases made no call that was seen here*"])
+    result.stdout.fnmatch_lines(["*10 cases made no call that the cache saw*"])
     result.stdout.fnmatch_lines(["note: *: llm is a fixture of this project here*"])
 
 
@@ -93,7 +93,7 @@ def test_trials_that_crashed_alike_before_they_asked_change_nothing(
     result, report = project.gate("--llm-baseline=last")
 
     assert only_function(report)["changed_kinds"] == {"unseen": 2}
-    result.stdout.fnmatch_lines(["*2 of 6 trials of 2 cases made no call that was seen here*"])
+    result.stdout.fnmatch_lines(["*2 of 6 trials of 2 cases made no call that the cache saw*"])
 
 
 REFUSED = """
@@ -126,4 +126,4 @@ def test_cases_that_were_refused_or_crashed_are_not_told_to_take_the_mark_off(
 
     result = project.run()
 
-    result.stdout.fnmatch_lines(["*1 case made no call that was seen here (test_asks_no_model)*"])
+    result.stdout.fnmatch_lines(["*1 case made no call that the cache saw (test_asks_no_model)*"])

@@ -88,7 +88,7 @@ def test_a_changed_scorer_is_told_as_such(main: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "improved  test_says_yes * ?/10",
-            "test_says_yes rose by 0.* (0.* -> 0.*); the same replies are scored otherwise "
+            "test_says_yes rose by 0.* (0.* -> 0.*); the same replies got other scores "
             "(* cases): "
             "the test or the application changed, not the model",
         ]
@@ -108,6 +108,6 @@ def test_a_new_function_and_new_cases_show_their_means(main: Project) -> None:
         [
             "new  test_new *0.???",
             "*with 2 cases only here (mean *): not compared",
-            "test_new: new: the baseline has nothing of it (mean 0.??? [[]0.??, 0.??[]])",
+            "test_new: new: the baseline does not have it (mean 0.??? [[]0.??, 0.??[]])",
         ]
     )

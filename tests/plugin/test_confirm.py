@@ -132,9 +132,9 @@ def test_a_worse_branch_is_red_and_says_what_main_scored_now(
     assert list(scratch.glob("llmeval-*")) == []
     result.stdout.fnmatch_lines(
         [
-            "llm evals: something seems to have fallen: 20 cases are asked 3 times again, of main*",
+            "llm evals: something seems to have fallen: 20 cases run 3 times more, on main*",
             "*; confirmed: main, asked again just now, scored 0.*; this branch 0.*; chance alone *",
-            "note: further calls, to see whether the fall is there again: 120",
+            "note: further calls, to see whether the fall comes again: 120",
         ]
     )
 
@@ -168,7 +168,7 @@ def test_a_provider_that_moved_is_to_blame_and_no_build_fails(
     assert (result.ret, report["verdict"]) == (pytest.ExitCode.OK, "not_confirmed")
     assert only(report)["confirmation"]["outcome"] == "base_fell"
     result.stdout.fnmatch_lines(["*not confirmed: it fell by 0.*, and main fell as well: main, *"])
-    assert "beyond chance" not in str(result.stdout)
+    assert "these cases fell by more" not in str(result.stdout)
     strict, _ = project.gate(*GATE, "--llm-strict")
     assert strict.ret == pytest.ExitCode.TESTS_FAILED
     alone, report = project.gate("--llm-baseline=main")
@@ -180,7 +180,7 @@ def test_main_is_recorded_again_as_the_line_says(project: Project, provider: Pro
     project.write(app=OTHER)
     project.commit("harmless")
     result, _ = project.gate(*GATE)
-    (line,) = re.findall(r"there, by  pytest (\S+)", " ".join(result.outlines))[:1]
+    (line,) = re.findall(r"record it again:  pytest (\S+)", " ".join(result.outlines))[:1]
     project.git("switch", "-q", "main")
     project.run(line)
     project.git("switch", "-q", "feature")

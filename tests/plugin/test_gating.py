@@ -113,7 +113,9 @@ def test_a_date_in_each_request_is_told(project: Project) -> None:
     result, report = project.gate("--llm-baseline=main")
 
     (note,) = (note for note in report["notes"] if "random id" in note)
-    assert note.startswith("each request of test_says_yes differs from the baseline's in a date")
+    assert note.startswith(
+        "each request of test_says_yes differs from the baseline's only in a date"
+    )
     result.stdout.fnmatch_lines([f"note: {note}"])
 
 

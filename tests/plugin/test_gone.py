@@ -205,7 +205,7 @@ def test_a_line_that_main_had_already_gives_up_nothing_that_goes_later(main: Pro
     result.stdout.fnmatch_lines(
         [
             "test_one: not comparable: *, or  test_evals.py::test_one  in a line of its own *",
-            "note: llm_accept_gone names 'test_one', which gives nothing up: * had that line *",
+            "note: llm_accept_gone names 'test_one', which has no effect: * had that line *",
         ]
     )
     configure(main, "llm_accept_gone = test_evals.py::test_one")

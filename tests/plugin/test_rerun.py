@@ -474,7 +474,7 @@ def test_it_is_told_what_runs_and_how_it_ended(project: Project, asked: Path) ->
     begin = f"llm evals: the evals of {base} run first, in a worktree"
     end = f"llm evals: end of the run of {base}, recorded as run {made.id}"
     started = "*= test session starts =*"
-    told = "this run is the baseline of the one that follows"
+    told = "the next run is compared with this one"
     result.stdout.fnmatch_lines([begin, started, told, end, started, "llm evals: baseline main@*"])
     result.stdout.no_fnmatch_line("compared with nothing yet*")
     assert (made.made, made.commit) == ("rerun", project.git("rev-parse", "main"))

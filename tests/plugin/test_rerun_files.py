@@ -224,7 +224,7 @@ def test_an_ignored_file_that_the_base_did_without_is_named(project: Project) ->
     _, report = project.gate(*RERUN)
 
     assert (
-        "this run read local.txt, which git ignores and the baseline's had not: "
+        "this run read local.txt, which git ignores and the baseline lacked: "
         "llm_base_files = local.txt  in the ini file copies it"
     ) in report["notes"]
 

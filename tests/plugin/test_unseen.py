@@ -165,11 +165,11 @@ def test_connections_past_the_cache_are_counted_and_named(
         ]
     )
     lines = [line for line in result.outlines if line.startswith(("note: ", "4 cases"))]
-    silent = "4 cases made no call that was seen here (test_x, test_awaiting, test_threads, "
+    silent = "4 cases made no call that the cache saw (test_x, test_awaiting, test_threads, "
     assert [line for line in lines if silent in line]
     assert [line for line in lines if "0 calls made, 0 replayed · 11 connections not seen" in line]
     assert lines[1].startswith("note: if a model is at api.example.com:")  # by aiohttp
-    assert lines[2].startswith("note: what is asked by socket, asyncio, urllib is not seen (")
+    assert lines[2].startswith("note: the cache does not see calls by socket, asyncio, urllib (")
     assert connections(pytester) == {
         ("api.example.com", "test_x"): 3,
         ("api.example.com", "test_awaiting"): 4,

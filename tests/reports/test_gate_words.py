@@ -83,7 +83,7 @@ def test_an_interval_without_a_drop_is_not_said_to_fall_by_nothing() -> None:
         interval=(0.0, 0.35),
         scale="linear",
     )
-    assert sentence(one, RULES).endswith("is ruled out (95%): the interval has no drop in it")
+    assert sentence(one, RULES).endswith("is ruled out (95%), and so is any smaller one")
 
 
 def test_a_worse_ratio_is_a_factor() -> None:
@@ -99,7 +99,7 @@ def test_a_worse_ratio_is_a_factor() -> None:
         (
             {"verdict": Verdict.NO_SIGNIFICANT_CHANGE, "ruled_out_by": "interval"},
             "no significant change: a change for the worse by a factor of 1.1 or more is ruled "
-            "out (95%): at most by a factor of 1.35",
+            "out (95%), one by up to 1.35 is not",
         ),
         (
             {"verdict": Verdict.INCONCLUSIVE},
@@ -122,12 +122,12 @@ OPEN = altered(
         (
             {"difference": 0.0},
             "no case moved; a change by a factor of 1.11 or more would have been caught in 4 of 5 "
-            "builds if all cases fall alike, in 2 to 3 of 5 if a third of them bears all",
+            "builds if all cases fall alike, in 2 to 3 of 5 if only a third of them falls",
         ),
         (
             {"scale": "linear", "ratio": None, "smallest_detectable_drop": 0.174},
             "all cases moved alike; a drop of 0.17 or more would have been caught in 4 of 5 builds "
-            "if all cases fall alike, in 2 to 3 of 5 if a third of them bears all",
+            "if all cases fall alike, in 2 to 3 of 5 if only a third of them falls",
         ),
         (
             {"method": "exact-within-case", "smallest_detectable_drop": None},
@@ -178,7 +178,7 @@ def scope(*functions: FunctionComparison) -> list[str]:
 def test_cases_are_counted_once_for_all_metrics() -> None:
     one = a_function("test_a")
     both = scope(one, altered(one, metric="seconds"), a_function("test_b", cases=3))
-    assert both == ["holds for these 12 cases and this wording"]
+    assert both == ["the verdict is about these 12 cases and this wording"]
     assert scope() == []
     assert scope(a_function("test_new", cases=0)) == []
 
@@ -190,17 +190,17 @@ def test_each_function_with_wordings_has_its_own_scope() -> None:
         a_function("test_c", wordings=1),
         a_function("test_d"),
     ) == [
-        "test_a holds for cases and wordings like these (5 wordings)",
-        "test_b holds for these 9 cases and these 2 wordings only",
-        "test_c holds for these 9 cases and this wording only",
-        "test_d holds for these 9 cases and this wording only",
+        "test_a: the verdict is about cases and wordings like these (5 wordings)",
+        "test_b: the verdict is about these 9 cases and these 2 wordings only",
+        "test_c: the verdict is about these 9 cases and this wording only",
+        "test_d: the verdict is about these 9 cases and this wording only",
     ]
 
 
 def test_a_function_speaks_of_wordings_in_general_only_if_all_its_metrics_do() -> None:
     one = a_function("test_a", method="crossed", wordings=5)
     assert scope(one, altered(one, metric="x", method="paired-t")) == [
-        "test_a holds for these 9 cases and these 5 wordings only"
+        "test_a: the verdict is about these 9 cases and these 5 wordings only"
     ]
 
 
@@ -255,7 +255,7 @@ def test_of_a_part_of_a_function_no_drop_is_offered_to_accept() -> None:
 def test_a_verdict_that_the_whole_suite_may_not_give_is_said_to_be_of_a_part() -> None:
     one = altered(SECONDS, p=0.02, p_adjusted=0.02, family_size=1)
     assert (
-        "2 test functions did not run that may share the level: with them this may not be REGRESSED"
+        "2 test functions did not run, which share the level: with them this may not be REGRESSED"
     ) in said_of(one, unrun=2)
     assert "share the level" not in said_of(one)
     assert "share the level" not in said_of(altered(one, p=0.001, p_adjusted=0.001), unrun=2)
@@ -277,7 +277,7 @@ def asked_again(count: int, *, changed: int) -> FunctionComparison:
     return altered(SECONDS, changed=changed, cases=changed, compared=cases)
 
 
-MARGIN = "two recordings differ in seconds for all cases at once (provider, machine, day), which no"
+MARGIN = "on another day the seconds of all cases differ (provider, machine), and no test can"
 
 
 @pytest.mark.parametrize(("count", "changed", "is_told"), [(6, 9, 1), (5, 9, 0), (9, 9, 0)])
@@ -285,12 +285,12 @@ def test_cases_that_asked_the_same_anew_tell_the_shift_of_the_day(
     count: int, changed: int, is_told: int
 ) -> None:
     found = said_of(asked_again(count, changed=changed))
-    line = f"{count} of its cases asked the same anew, and their seconds went by x1.5: as much is"
+    line = f"{count} of its cases sent the same requests again, and their seconds changed by x1.5: "
     assert (line in found, MARGIN in found) == (bool(is_told), not is_told)
 
 
 def test_a_margin_is_offered_for_what_calls_took_alone() -> None:
-    assert f"{MARGIN} test tells from the change" in said_of(SECONDS)
+    assert f"{MARGIN} tell that from your change" in said_of(SECONDS)
     assert "as in --llm-margin=0.30" in said_of(SECONDS)
     assert MARGIN not in said_of(altered(SECONDS, metric="score"))
     assert MARGIN not in said_of(altered(SECONDS, method="none"))
@@ -342,7 +342,7 @@ RESCORED = altered(
     p_within_case=0.001,
 )
 OTHERWISE = (
-    "the same replies are scored otherwise (9 cases): the test or the application changed, "
+    "the same replies got other scores (9 cases): the test or the application changed, "
     "not the model"
 )
 
@@ -353,7 +353,7 @@ OTHERWISE = (
         (Verdict.IMPROVED, 0.03, "test_it rose by 0.030 (0.840 -> 0.870)"),
         (Verdict.REGRESSED, -0.03, "test_it fell by 0.030 (0.840 -> 0.870)"),
         (Verdict.INCONCLUSIVE, -0.03, "inconclusive: fell by 0.030 (0.840 -> 0.870)"),
-        (Verdict.NO_SIGNIFICANT_CHANGE, 0.0, "no significant change: no change on the whole"),
+        (Verdict.NO_SIGNIFICANT_CHANGE, 0.0, "no significant change: no change overall"),
     ],
 )
 def test_a_changed_scorer_is_no_changed_model_and_no_chance(
@@ -401,7 +401,7 @@ def test_few_cases_that_fell_far_are_told_apart_from_those_that_chance_moved():
     noise = [-0.1] * 7 + [0.1] * 6 + [0.0] * 83
 
     assert count_moved([-1.0, -0.9, -0.9, -1.0, *noise], "higher") == (
-        "of 100 cases 11 fell, 6 rose; the 4 that fell furthest make -0.038 of the difference"
+        "of 100 cases 11 fell, 6 rose; the 4 that fell furthest make up -0.038 of the difference"
     )
     assert count_moved([-1.0, *noise], "higher") == "of 97 cases 8 fell, 6 rose"
     assert count_moved(noise, "lower") == "of 96 cases 7 worsened, 6 improved"
@@ -410,7 +410,7 @@ def test_few_cases_that_fell_far_are_told_apart_from_those_that_chance_moved():
 def test_the_share_of_a_ratio_is_a_factor():
     twice = [-math.log(2)] * 2 + [-0.1] * 8
 
-    told = "of 10 cases 10 worsened, 0 improved; the 2 that worsened furthest make x1.15 of the "
+    told = "of 10 cases 10 worsened, 0 improved; the 2 that worsened furthest make up x1.15 of the "
     assert count_moved(twice, "lower", scale="log") == f"{told}difference"
 
 

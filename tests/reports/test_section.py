@@ -180,7 +180,7 @@ def test_new_functions_have_a_line_each() -> None:
     judgement = replace(judgement, comparison=replace(comparison, functions=(*others, new, twin)))
 
     lines = texts(judgement, Page(80))
-    at = lines.index("test_tone: new: the baseline has nothing of it (mean 0.800 [0.06, 1.00])")
+    at = lines.index("test_tone: new: the baseline does not have it (mean 0.800 [0.06, 1.00])")
     assert lines[at - 1] == ""
     assert lines[at + 1].startswith("test_twin: new: ")
 

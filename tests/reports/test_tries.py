@@ -15,12 +15,12 @@ IMPROVED = FORMS["improved"]()
 @pytest.mark.parametrize(
     ("tries", "begins"),
     [
-        (2, "2nd try against main@4f1c20a: up to 1 in 10 such loops show an improvement by luck"),
-        (3, "3rd try against main@4f1c20a: up to 1 in 7 such loops"),
-        (4, "4th try against main@4f1c20a: up to 1 in 5 such loops"),
-        (12, "12th try against main@4f1c20a: up to 5 in 10 such loops"),
-        (21, "21st try against main@4f1c20a: up to 7 in 10 such loops"),
-        (200, "200th try against main@4f1c20a: up to 9 in 10 such loops"),
+        (2, "2nd try against main@4f1c20a: after 2 tries up to 1 in 10 teams see an"),
+        (3, "3rd try against main@4f1c20a: after 3 tries up to 1 in 7 teams"),
+        (4, "4th try against main@4f1c20a: after 4 tries up to 1 in 5 teams"),
+        (12, "12th try against main@4f1c20a: after 12 tries up to 5 in 10 teams"),
+        (21, "21st try against main@4f1c20a: after 21 tries up to 7 in 10 teams"),
+        (200, "200th try against main@4f1c20a: after 200 tries up to 9 in 10 teams"),
     ],
 )
 def test_the_share_grows_with_the_tries(tries: int, begins: str) -> None:

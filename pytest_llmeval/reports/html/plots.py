@@ -375,7 +375,7 @@ def look_chart(name: str, looks: Sequence[tuple[int, ExpectedMean]]) -> Chart:
 
     Args:
         name: of the function.
-        looks: repeats and what they let expect.
+        looks: the repeats at each look, and the range that was expected then.
 
     Source:
         Blackwell et al. draw prediction intervals over the number of repeats.

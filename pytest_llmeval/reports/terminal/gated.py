@@ -106,7 +106,7 @@ def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[
     scopes = [text for text in report.scope if text not in known]
     if page.verbose and any(one.effect.mean_interval for one in comparison.functions):
         scopes.append(
-            f"beside a mean: its own {percent(1 - 2 * rules.alpha)} interval, which tests nothing"
+            f"beside a mean: its own {percent(1 - 2 * rules.alpha)} interval; do not compare two"
         )
     changed = [
         one.effect.changed

@@ -121,7 +121,7 @@ def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator
 
 def _ungated(judgement: Judgement) -> Line:
     if judgement.settings.makes_baseline:
-        return Line("this run is the baseline of the one that follows")
+        return Line("the next run is compared with this one")
     if judgement.not_gated:
         return Line(f"not gated: {judgement.not_gated}", YELLOW)
     return Line("compared with nothing yet: on a branch, add  --llm-baseline=main", YELLOW)

@@ -67,7 +67,7 @@ def history_lines(history: History, page: Page, *, level: str) -> Iterator[Line]
         texts, left_out = page.table(rows, _ORDER_OF_MEANS, left=3, cut=(1,))
         yield from map(Line, texts)
         if _INTERVAL not in left_out and any(point.described.interval for point in points):
-            legend[f"interval: {level}, the mean of cases like these"] = None
+            legend[f"interval: {level}, a range for the mean of other cases like these"] = None
     yield from (Line(), *map(Line, filter(None, [*legend, mixed_branches(history)])))
 
 
@@ -104,8 +104,8 @@ def contents(found: Contents, folder: Path) -> Iterator[str]:
     older = found.places.total() - len(found.places)
     yield f"{folder}: {size(found.size)}"
     yield (
-        f"{counted(len(found.requests), 'request')}, {counted(len(found.places), 'draw')} to "
-        f"replay, {counted(older, 'older generation')}, {counted(found.spares, 'spare')}"
+        f"{counted(len(found.requests), 'request')}, {_replies(len(found.places))}, "
+        f"{older} older, {found.spares} spare"
     )
     if found.oldest:
         yield f"paid for from {found.oldest} to {found.newest}"

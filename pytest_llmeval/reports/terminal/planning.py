@@ -80,19 +80,19 @@ class PlannedFunction:
         else:
             spread = f"standard deviation {formats.decimals(math.sqrt(design.components.between))}"
             spread += " of logarithms" if self.log else ""
-            yield (f"  if every case changes, and falls as unlike others as --like did ({spread}):")
+            yield (f"  if every case changes, and they differ as those of --like do ({spread}):")
         yield f"  {worse} ({' -> '.join(means)}) is found in {_percent(plan.power)} of builds"
         if self.early:
             after, without = (f"{repeats:.1f}" for repeats in self.early)
             yield (
                 f"  llm_sequential stops after {after} of {_repeats(design.current)} on average, "
-                f"and after {without} where nothing changed"
+                f"and after {without} if nothing changed"
             )
         if plan.smallest_drop is not None:
             smallest = self._drop(plan.smallest_drop)
             yield f"  the smallest {self._unit} found in 80 % of builds is {smallest}"
         if self.alike:
-            yield "  (holds if the change acts alike on all cases)"
+            yield "  (a change that hurts some cases and spares others is found less often)"
         if not design.standard_error:
             yield "  (no two repeats of a case differ: how far they scatter is unknown)"
         yield from (f"  ({note})" for note in self.notes)
@@ -112,14 +112,14 @@ class PlannedFunction:
             more, paid = plan.cases - int(design.cases), self._paid(plan.cases * design.current)
             yield f"    {plan.cases} cases of {repeats} ({more} more): {paid}"
         for needed, where in (
-            (plan.repeats, "here alone"),
-            (plan.repeats_on_both_sides, "in the baseline too"),
+            (plan.repeats, "on the branch alone"),
+            (plan.repeats_on_both_sides, "on both sides"),
         ):
             if needed is None:
-                yield f"    no number of repeats of {cases} does, {where}"
+                yield f"    no number of repeats of {cases} is enough {where}"
             else:
                 paid = self._paid(needed * design.cases)
-                yield f"    {_repeats(needed)} of {cases}, {where}: {paid}"
+                yield f"    {_repeats(needed)} of {cases} {where}: {paid}"
 
     def _curves(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design
@@ -203,7 +203,7 @@ def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[s
     for function, expected in found:
         name = formats.label(function)
         if expected is None:
-            yield f"{name}: no trial has a score, so no number of repeats would do"
+            yield f"{name}: no trial has a score, so no number of repeats is enough"
         elif expected.width is None:
             yield f"{name}: no two repeats of a case differ, so how far they scatter is unknown"
         elif expected.width > width:
@@ -211,12 +211,12 @@ def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[s
         else:
             enough = f"narrow enough with {_repeats(repeats)}"
             yield f"{name}: {enough}: {formats.decimals(expected.width)} of {width:g} allowed"
-    yield "looking again from 3 repeats on leaves an interval its confidence (docs/statistics.md)"
+    yield "looking again does not spoil a range from 3 repeats on (docs/statistics.md)"
 
 
 def _not_narrow(expected: ExpectedMean, *, width: float, most: int) -> str:
     needed = repeats_for_width(expected, width=width, limit=MANY_REPEATS)
-    hint = f" About {needed} would do: --max-repeats={needed}" if needed else ""
+    hint = f" About {needed} would be enough: --max-repeats={needed}" if needed else ""
     wide = formats.decimals(expected.width or 0.0)
     return f"{wide} wide, not {width:g}, at --max-repeats={most}.{hint}"
 
@@ -264,11 +264,11 @@ class Checked:
         if check is None:
             return
         if self.cries_wolf(alpha):
-            yield "the gate cries wolf more often than its level says: trust no single alarm"
+            yield "the gate raises more false alarms than its level: do not trust a single one"
         if self.drifts:
             yield (
                 "its repeats drift: they differ by more than chance explains. Did the "
-                "provider change while the run was recorded? Record it anew"
+                "provider change while the run was recorded? Record it again"
             )
         if halves is not None and halves.verdict in MOVED:
             yield f"the gate calls its second half {MOVED[halves.verdict]}"

@@ -377,8 +377,8 @@ def begins(commit: str) -> str:
 def asks_again(reference: str, cases: int, repeats: int) -> str:
     """Say that something seems to have fallen, and who is asked again."""
     return (
-        f"llm evals: something seems to have fallen: {counted(cases, 'case')} are asked "
-        f"{counted(repeats, 'time')} again, of {reference} and here"
+        f"llm evals: something seems to have fallen: {counted(cases, 'case')} run "
+        f"{counted(repeats, 'time')} more, on {reference} and here"
     )
 
 
@@ -388,7 +388,7 @@ def confirmed_by(asked: Run, settings: Settings) -> Iterator[str]:
     if calls:
         cost = cost_of_run(asked, Prices(settings.prices))
         shown = "" if cost.is_local else f" · {cost.spent}"
-        yield f"further calls, to see whether the fall is there again: {calls}{shown}"
+        yield f"further calls, to see whether the fall comes again: {calls}{shown}"
 
 
 def ended(commit: str, found: FoundRun | None) -> str:
@@ -422,6 +422,6 @@ def ignored_note(ignored: Sequence[str]) -> Iterator[str]:
     """Name the files that the session read here and that its baseline's new run lacked."""
     if ignored:
         inside = [name for name in ignored if not name.startswith("..")]
-        yield f"this run read {first_of(ignored)}, which git ignores and the baseline's had not" + (
+        yield f"this run read {first_of(ignored)}, which git ignores and the baseline lacked" + (
             f": llm_base_files = {inside[0]}  in the ini file copies it" if inside else ""
         )

@@ -167,9 +167,9 @@ def described_table(
     yield formats.Line(heading, formats.BOLD)
     yield from map(formats.Line, texts)
     meanings = {
-        4: f"{level} interval: the mean of cases like these",
-        5: "next run: the mean of these very cases, were nothing changed",
-        6: "pass^k: all of k trials of a case pass",
+        4: f"{level} interval: a range for the mean of other cases like these",
+        5: "next run: a range for the mean of these cases, run again unchanged",
+        6: "pass^k: the chance that k trials of a case all pass",
     }
     told = {at for group in order for at in group}.difference(left_out)
     shown = [at for at in meanings if at in told and any(row[at] for row in rows[1:])]
