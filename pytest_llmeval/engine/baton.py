@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
 from queue import SimpleQueue
-from time import monotonic  # by name: a test may mock that of the module
+from time import monotonic  # by name: a test may mock the module's
 from typing import Any, Generic, TypeVar
 
 from pytest_llmeval.engine.holder import Holder
@@ -32,8 +32,8 @@ class Baton(Generic[H]):
     """Who may run.
 
     Args:
-        next_one: ends the turn of a trial and begins that of the trial that is next, which it
-            returns; None if the session is next. Called in the thread of the trial that ends its
+        next_one: ends the turn of a trial, begins the turn of the next trial and returns it;
+            None if the session is next. Called in the thread of the trial that ends its
             turn.
 
     Attributes:

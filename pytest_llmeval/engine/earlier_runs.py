@@ -93,9 +93,9 @@ def baseline_of(
 def draws_to_replay(
     config: pytest.Config, settings: Settings, *, earlier: Sequence[Run]
 ) -> Sequence[frozenset[str]]:
-    """Collect the draws that come before newer ones: else a refresh elsewhere would take them away.
+    """Collect the draws to replay in the place of newer ones, which a refresh may have made.
 
-    They are those of the baseline and of the anchor; without any,
+    These are the draws of the baseline and of the anchor; without any,
     of the runs of this commit and its ancestors.
 
     Args:

@@ -84,7 +84,7 @@ class Eval:
     """An item under the marker, with the merged arguments of its marks.
 
     Attributes:
-        is_gated: the session is to be held against another run, or makes it.
+        is_gated: the session is compared with another run, or makes that run.
         fails_on_miss: it fails as soon as one trial does not pass.
         first: what is added to the index of a trial for the slots of its calls.
         must_replay: it proves nothing without a call that was seen, as only replays are wanted.

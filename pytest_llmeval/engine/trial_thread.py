@@ -12,7 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
-from os import getpid  # by name: a test may mock that of the module
+from os import getpid  # by name: a test may mock the module's
 from typing import TypeVar, cast
 
 from pytest_llmeval.engine.baton import Ready

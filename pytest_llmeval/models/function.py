@@ -268,10 +268,10 @@ def _takes_draw(function: Callable[..., object]) -> bool:
 
 
 def _source(target: str, function: Callable[..., object]) -> str:
-    """Digest the code that makes the replies, so that an edit asks anew.
+    """Digest the code that makes the replies, so that an edited model is called again.
 
-    The module named in the target counts as well as the one that defines the callable:
-    mostly they are one, and an object made in the first is only described in the second.
+    Two modules count: the one that the target names, and the one that defines the callable.
+    The two differ where the callable is an object of an imported class.
     """
     version = getattr(function, "llm_version", None)
     if version is not None:

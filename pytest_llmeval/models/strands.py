@@ -20,7 +20,7 @@ def strands_of(steps: Steps, before: Mapping[str, str]) -> dict[str, Strand]:
 
     Args:
         steps: when each call began and ended, by its place.
-        before: by place, that of the call which the same code asked before; "" for none.
+        before: by place, the place of the call that the same code made before; "" for none.
     """
     places = sorted(steps, key=lambda place: steps[place].begun)
     following: defaultdict[str, list[str]] = defaultdict(list)

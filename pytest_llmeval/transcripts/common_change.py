@@ -40,7 +40,7 @@ class RequestChange:
 def request_changes(
     baseline: Run, current: Run, cases: Mapping[str, str], stored: transcript.StoredTexts
 ) -> tuple[RequestChange, ...]:
-    """Find the changes that most cases have, or that of the first case where none is common.
+    """Find the changes that most cases have; if none is common, the change of the first case.
 
     Args:
         baseline: the run that is compared with.

@@ -102,10 +102,10 @@ class ProcessState:
             raise failures[0]
 
     def put_on(self, state: State) -> None:
-        """Make a state that of the process.
+        """Put the parts of a state on the process.
 
         Raises:
-            Exception: of the first part that cannot be put on; all others are.
+            Exception: of the first part that cannot be put on; all others are put on.
         """
         failures = []
         for part in self.parts:

@@ -1,9 +1,9 @@
 """Ask some cases again, in a worktree of the base and here, to see whether a fall is there again.
 
-Two sessions run side by side, so that what moves the provider meanwhile moves both. Each is told
-which cases to run, and how its draws are numbered: after those that there are. Their replies are
-drawn anew, but for those that were drawn for the same question: a session that was interrupted, and
-one that judges the same draws once more, goes on with them.
+Two sessions run at the same time, so that a change of the provider meets both. Each is told which
+cases to run, and at which number its draws begin: behind the existing ones. The replies are paid
+for, except those that were paid for in the same check before. So a session that was interrupted,
+or that judges the same draws once more, goes on with the replies that it has.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class OpenedFiles:
 
     @property
     def files(self) -> set[Path]:
-        """Those that are there, without links."""
+        """The opened files that still exist, with links resolved."""
         found = (Path(os.path.realpath(name)) for name in self._written.copy())
         return {file for file in found if file.is_file()}
 

@@ -121,8 +121,8 @@ def _homes(function: Callable[..., object]) -> set[str]:
 def askable(session: pytest.Session) -> tuple[str, ...]:
     """Name the class and module fixtures that a test may ask for while it runs.
 
-    Those that are parametrized pytest does not give to ``request.getfixturevalue``; the
-    exclusive ones and pytest-asyncio's runners are ours to refuse and to replace.
+    Parametrized fixtures are left out, as pytest does not give them to
+    ``request.getfixturevalue``. We refuse the exclusive ones and replace pytest-asyncio's runners.
     """
     return tuple(
         name

@@ -31,7 +31,7 @@ class JudgesEarly(Protocol):
 
     @property
     def functions(self) -> Collection[str]:
-        """Those that are compared with another run."""
+        """The functions that are compared with another run."""
 
     def is_settled(self, run: Run, *, repeats: Sequence[int]) -> bool:
         """Tell whether one function needs no more trials.

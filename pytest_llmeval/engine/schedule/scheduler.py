@@ -55,7 +55,7 @@ class Scheduler:
 
     Attributes:
         lookahead: tells which cases may be started early.
-        turns: swaps the state of the process for that of the trial whose turn it is.
+        turns: puts the state of the trial whose turn it is on the process.
         display: shows how far the session is, None where nothing is to be shown.
         alone: the trial that runs in the session's own thread, beside no other.
         evals: test functions of which trials differed, or did what nobody saw.
@@ -151,7 +151,7 @@ class Scheduler:
                 self._step(thread)
 
     def _next_one(self, thread: TrialThread) -> TrialThread | None:
-        """End the turn of a trial, in its own thread; begin that of the next one.
+        """End the turn of a trial, in its own thread; begin the turn of the next trial.
 
         Returns:
             The next trial; None if the session itself is to go on.
@@ -408,6 +408,6 @@ class Scheduler:
 def _libraries_of_gate() -> list[Callable[[], object]]:
     """Return what loads the libraries of the gate, step by step.
 
-    They take 0.3 s, which a session that waits for a model need not add.
+    Loading them takes 0.3 s, which a session can do while it waits for a model.
     """
     return [load, partial(import_module, "pytest_llmeval.gate.compare")]

@@ -78,9 +78,9 @@ class Dialect:
         provider: the first half of a model name.
         speaks_as: the vendor whose dialect this is, which stands in keys; "" for the provider.
         paths: patterns for the ends of the paths whose replies are kept.
-        uploads: likewise of paths that take a form with a file.
+        uploads: patterns for the ends of paths that take a form with a file.
         key_variable: environment variable of the API key.
-        base_variable: that of the base URL, whose host is part of every key; "" for none.
+        base_variable: the variable of the base URL, whose host is part of every key; "" for none.
         beta_header: request header that changes what a request means, "" for none.
         read_facts: picks model, fingerprint and tokens out of a reply.
         read_request: reads model, stream and sampling parameters out of path and body.

@@ -117,7 +117,7 @@ class Exchange:
 
 
 def _unset_variables(dialect: Dialect) -> tuple[str, ...]:
-    """Name the variable of a key that is missing, and that of the base URL if it is so too."""
+    """Name the variable of a missing key, and the base URL's if it is not set either."""
     base = dialect.base_variable
     is_unset = base and not os.environ.get(base)
     return (dialect.key_variable, base) if is_unset else (dialect.key_variable,)

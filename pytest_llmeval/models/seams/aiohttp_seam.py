@@ -263,7 +263,7 @@ async def send_by_connector(
     """Send a question by a connector, which has its connections, and read the whole reply.
 
     Args:
-        connector: that of the session, or one beside its loop.
+        connector: the session's own, or one of ours on another event loop.
         timeout: of the session, for each attempt.
         request: to be sent.
         most: bytes that are read of the reply.

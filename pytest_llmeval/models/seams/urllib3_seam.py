@@ -34,7 +34,7 @@ def sending_by_requests(
     """Make the method by which adapters of requests send.
 
     Args:
-        plain: that of the library.
+        plain: the library's own method.
         module: ``requests.adapters``.
         interception: decides what is kept.
     """
@@ -59,7 +59,7 @@ def sending_by_botocore(
     """Make the method by which sessions of botocore send.
 
     Args:
-        plain: that of the library.
+        plain: the library's own method.
         module: ``botocore.httpsession``.
         interception: decides what is kept.
     """

@@ -22,9 +22,9 @@ def missed_last(
 ) -> frozenset[str] | None:
     """Return the ids of the cases that missed or moved when they last ran; None if none ran.
 
-    A case missed if one of its trials did not pass. It moved if a mean differs from that of the
-    baseline that its run was compared with. The last run of a case is the newest one that has it,
-    as ``--lf`` remembers what a session for other tests did not run.
+    A case missed if one of its trials did not pass. It moved if a mean differs from the
+    mean in the baseline that its run was compared with. The last run of a case is the newest one
+    that has it, as ``--lf`` remembers what a session for other tests did not run.
 
     Args:
         store: where the runs lie; worktrees share it.
