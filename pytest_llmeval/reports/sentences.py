@@ -100,7 +100,7 @@ def _why_not_confirmed(comparison: FunctionComparison) -> str:
     found = comparison.confirmation
     assert found is not None  # noqa: S101 - this verdict has one
     if found.outcome == "chance":
-        return f", and the fall was chance: {_asked_again(found)}"
+        return f", and the fall is not there again: {_asked_again(found)}"
     main = found.reference
     return (
         f", and {main} fell as well: {_asked_again(found)}. The provider changed, or {main} was "
