@@ -18,14 +18,7 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import (
-    MEASURED_METRICS,
-    Outcome,
-    Run,
-    first_failed,
-    stops_of,
-    trials_by_case,
-)
+from pytest_llmeval.records import MEASURED_METRICS, Outcome, Run, first_failed, stops_of
 from pytest_llmeval.reports import formats, sentences
 from pytest_llmeval.reports.edits import compared_remark, edited_remarks
 from pytest_llmeval.reports.provenance import first_new_call
@@ -369,7 +362,7 @@ def first_errored(
     for trial in judgement.run.trials:
         if functions[trial.case] == one.function and trial.outcome is Outcome.ERRORED:
             reasons = ", ".join(call.reason for call in trial.calls if call.reason)
-            of_case = trials_by_case(judgement.run, [trial.case])[trial.case]
+            of_case = (one for one in judgement.run.trials if one.case == trial.case)
             # of a case that missed, too, the headline is that of a miss
             headline = judgement.headlines.get(trial.case) if first_failed(of_case) is trial else ""
             seen = headline or reasons or trial.message
