@@ -243,9 +243,10 @@ def too_many_errored(errored: int, *, ran: int) -> bool:
 
 
 def first_failed(trials: Iterable[Trial]) -> Trial | None:
-    """Return the first trial that did not pass; one with a score comes before one without."""
-    failed = [one for one in trials if one.outcome not in (Outcome.PASSED, Outcome.SKIPPED)]
-    return min(failed, key=lambda one: not one.outcome.is_scored, default=None)
+    """Return the first trial that did not pass; an errored one only if no trial has a score."""
+    ran = [one for one in trials if one.outcome is not Outcome.SKIPPED]
+    told = [one for one in ran if one.outcome.is_scored] or ran
+    return next((one for one in told if one.outcome is not Outcome.PASSED), None)
 
 
 def crashed_too_soon(trials: Sequence[Trial]) -> tuple[Trial, ...]:

@@ -123,12 +123,12 @@ def place_of(judgement: Judgement, function: str) -> report.PlaceOfTest:
 
 
 def first_failure(judgement: Judgement, case: str, trials: Iterable[Trial]) -> str:
-    """Say why the first trial of a case that did not pass failed; "" if all passed.
+    """Say why the first trial of a case that did not pass failed; "" if each with a score passed.
 
     A recorded run has the type of the exception and its line, and no text of a reply.
     """
     failed = first_failed(trials)
-    return judgement.headlines.get(case) or (failed.message if failed else "")
+    return "" if failed is None else judgement.headlines.get(case) or failed.message
 
 
 def trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials, Trials]:

@@ -90,15 +90,19 @@ def counted(count: int, noun: str, nouns: str | None = None) -> str:
     return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
-def counted_comparisons(functions: Sequence[str], *, more: str = "") -> str:
+def counted_comparisons(
+    functions: Sequence[str], *, more: str = "", besides: Sequence[str] = ()
+) -> str:
     """Write ``9 functions``; each metric of a function is a comparison.
 
     Args:
         functions: the name of each comparison's function.
         more: a word before the noun.
+        besides: of the comparisons that are told already.
     """
-    kinds = functions_of(functions)
-    noun = "function" if len(kinds) == len(functions) else "comparison"
+    every = (*besides, *functions)
+    kinds = functions_of(every)
+    noun = "function" if len(kinds) == len(every) else "comparison"
     return counted(len(functions), more + ("metric" if kinds == {TABLE_FUNCTION} else noun))
 
 

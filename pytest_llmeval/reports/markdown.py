@@ -96,7 +96,7 @@ def _head(report: Report) -> Iterator[str]:
             yield from _cases_table("", worst[:_MOST_CASES])
         yield ""
         yield from _means_table(side.described[:_MOST_ROWS])
-        yield from _more(side.described[_MOST_ROWS:])
+        yield from _more(side.described, _MOST_ROWS)
         return
     shown = functions[:_MOST_FUNCTIONS]
     yield from _functions_table(report, side.baseline, shown)
@@ -105,7 +105,7 @@ def _head(report: Report) -> Iterator[str]:
     yield from _cases(
         side.baseline, [one for one in shown if one.of.verdict is shown[0].of.verdict]
     )
-    yield from _more(functions[_MOST_FUNCTIONS:], order=", the worst first")
+    yield from _more(functions, _MOST_FUNCTIONS, order=", the worst first")
 
 
 def _request_changes(report: Report) -> Iterator[str]:
@@ -115,10 +115,13 @@ def _request_changes(report: Report) -> Iterator[str]:
         yield from ("", f"**{_told(heading[0].upper() + heading[1:])}:** {' · '.join(parts)}")
 
 
-def _more(functions: Sequence[telling.AnyFunction], *, order: str = "") -> Iterator[str]:
-    """Count the functions that have no row in the head."""
-    if functions:
-        count = formats.counted_comparisons([one.of.function for one in functions], more="more ")
+def _more(
+    functions: Sequence[telling.AnyFunction], shown: int, *, order: str = ""
+) -> Iterator[str]:
+    """Count the functions that have no row in the head, behind so many that are shown."""
+    names = [one.of.function for one in functions]
+    if names[shown:]:
+        count = formats.counted_comparisons(names[shown:], more="more ", besides=names[:shown])
         yield from ("", f"{count} below{order}.")
 
 

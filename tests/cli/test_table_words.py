@@ -273,3 +273,37 @@ def test_metrics_are_no_functions_and_a_case_counts_once(tmp_path: Path) -> None
     assert "test function" not in lines + told("show", pair[0]) + told("selfcheck", pair[0])
     assert ", 12 cases, 72 trials" in told("show", pair[0]).splitlines()[0]
     assert json.loads(told("compare", *pair, "--json"))["run"]["cases"] == 12
+
+
+def test_an_empty_score_is_no_reason_of_a_fall(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        (i, r, 1, k) for i in range(20) for r in range(3) for k in "AB" if i or k < "B"
+    ]
+    path = written(tmp_path, [*rows, (0, 0, "", "B"), (0, 1, 0, "B"), (0, 2, 0, "B")])
+
+    section, run = (
+        told("compare", f"{path}::A", f"{path}::B", "-v"),
+        told("show", f"{path}::B"),
+    )
+
+    assert re.search(r"fell most  0  100% \(3/3\) -> 0% \(0/2\)$", section, re.MULTILINE)
+    assert re.search(r"worst  0  0/2$", run, re.MULTILINE)
+    for printed in (section, run):
+        assert re.search(r"first of them  0  the score is empty$", printed, re.MULTILINE)
+
+
+def test_the_margin_that_is_offered_for_seconds_is_taken(tmp_path: Path) -> None:
+    rows = [
+        (i, r, 1 + i % 3 / 10 + r / 10, "seconds", k)
+        for i in range(8)
+        for r in range(2)
+        for k in "AB"
+    ]
+    pair = [f"{written(tmp_path, rows, OF_METRICS)}::{k}" for k in "AB"]
+
+    offered = re.search(
+        r"as in (--margin=\S+ --target=[\d.]+); ", " ".join(told("compare", *pair).split())
+    )
+
+    assert offered is not None
+    assert "no significant change" in told("compare", *pair, *offered[1].split())

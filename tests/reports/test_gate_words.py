@@ -291,7 +291,7 @@ def test_cases_that_asked_the_same_anew_tell_the_shift_of_the_day(
 
 def test_a_margin_is_offered_for_what_calls_took_alone() -> None:
     assert f"{MARGIN} tell that from your change" in said_of(SECONDS)
-    assert "as in --llm-margin=0.30" in said_of(SECONDS)
+    assert "as in --llm-margin=0.30 --llm-target=0.60; it holds for all" in said_of(SECONDS)
     assert MARGIN not in said_of(altered(SECONDS, metric="score"))
     assert MARGIN not in said_of(altered(SECONDS, method="none"))
     judgement = FORMS["regressed"]()

@@ -208,3 +208,7 @@ def test_the_last_line_of_pytest_names_the_function_that_fell_most() -> None:
     line = failure_line(replace(judgement, comparison=replace(comparison, functions=functions)))
     assert line.startswith("llm evals: test_label fell by 0.283 ")
     assert line.endswith(" (and 1 more function)")
+    milder = replace(milder, function=worst.function, metric="seconds")
+    functions = (milder, worst, *others)
+    line = failure_line(replace(judgement, comparison=replace(comparison, functions=functions)))
+    assert line.endswith(" (and 1 more comparison)")

@@ -81,9 +81,9 @@ def _failure(judgement: Judgement) -> str:
     if not failing:
         return f"{against}{why_failed(comparison, judgement.settings.gate)}"
     first = with_name(sentence(failing[0], judgement.settings.gate), label(failing[0]))
-    others = [one.function for one in failing[1:]]
-    more = f" (and {counted_comparisons(others, more='more ')})" if others else ""
-    return f"{against}{first}{more}"
+    named, *others = (one.function for one in failing)
+    count = counted_comparisons(others, more="more ", besides=[named])
+    return f"{against}{first}" + (f" (and {count})" if others else "")
 
 
 def is_described(judgement: Judgement) -> bool:

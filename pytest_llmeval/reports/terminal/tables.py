@@ -85,7 +85,8 @@ def compared_table(
     lines += [formats.Line(text, style(one)) for text, one in zip(texts[1:], shown, strict=True)]
     if len(shown) < len(compared):
         folded = [one.function for one in compared if one.verdict is Verdict.UNCHANGED]
-        lines.append(formats.Line(f"{formats.counted_comparisons(folded)} unchanged, all replayed"))
+        count = formats.counted_comparisons(folded, besides=[one.function for one in shown])
+        lines.append(formats.Line(f"{count} unchanged, all replayed"))
     left_out = {
         (one.function, one.metric): [
             f"{SMALLEST_DROP}: {row[at]}"
