@@ -57,7 +57,7 @@ def differences(judgement: Judgement) -> list[Difference]:
     return [
         *_of_calls(baseline, run),
         *_of_versions(baseline, run),
-        *_of_rules(baseline, judgement.settings.gate),
+        *_of_rules(baseline, judgement.settings.gate, in_session=bool(judgement.settings.session)),
     ]
 
 
@@ -136,10 +136,10 @@ def _of_versions(baseline: Run, run: Run) -> Iterator[Difference]:
             yield Difference(f"version of {name}", (old,), (new,))
 
 
-def _of_rules(baseline: Run, rules: GateRules) -> Iterator[Difference]:
+def _of_rules(baseline: Run, rules: GateRules, *, in_session: bool) -> Iterator[Difference]:
     for name, new in asdict(rules).items():
         old = baseline.rules.get(name, new)  # an older version did not have this rule
-        if old != new:
+        if old != new and (in_session or name != "sequential"):  # a command looks once
             yield Difference(f"llm_{name}", _setting(old), _setting(new))
 
 

@@ -319,9 +319,11 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
         parts = [f"{formats.counted(added, 'case')} new here{mean}"] if added else []
         parts += [f"{formats.counted(gone, 'case')} only in the baseline"] if gone else []
         yield f"not compared: {', '.join(parts)}"
-    if added and judgement.baseline is not None and judgement.baseline.how == "rerun":
-        of = added + function.effect.cases
-        yield f"the base, run now, lacks {added} of {of} cases: {_MADE_FROM_FILES}"
+    if judgement.baseline is not None and judgement.baseline.how == "rerun":
+        known = {case.id for case in judgement.baseline.run.cases}  # if not by this metric
+        if lacks := sum(case not in known for case in function.only_here):
+            of = added + function.effect.cases
+            yield f"the base, run now, lacks {lacks} of {of} cases: {_MADE_FROM_FILES}"
     if function.mismatched:
         yield (
             f"{len(function.mismatched)} cases have the same position but other parameters: "

@@ -114,6 +114,21 @@ def test_cases_that_the_base_lacks_are_counted_and_said(project: Project, asked:
     assert "nothing new was measured" not in str(result.stdout)
 
 
+def test_a_new_metric_of_cases_that_the_base_has_lacks_no_case(
+    project: Project, asked: Path
+) -> None:
+    named = SMALL.replace("(llm, case)", "(llm, case, llm_score)")
+    named = named.replace("    assert", '    llm_score(0.5, "length")\n    assert')
+    named = named.replace("repeats=3", 'repeats=3, gate=("pass", "length")')
+    project.write(test_evals=named)
+    project.commit("a metric more")
+
+    result, report = project.gate(*RERUN)
+
+    assert {one["verdict"] for one in report["functions"]} == {"unchanged", "new"}
+    assert "the base, run now" not in str(result.stdout)
+
+
 def test_what_both_runs_ask_is_refreshed_once(project: Project, asked: Path) -> None:
     project.gate(*RERUN)
     shutil.rmtree(project.path / ".llmeval" / "runs")

@@ -53,8 +53,10 @@ def a_run(*, versions: dict[str, str] | None = None, calls: int = 1, **changes: 
     )
 
 
-def told(baseline: Run, run: Run, rules: GateRules | None = None) -> list[str]:
-    settings = Settings(directory=Path(), session="s", gate=rules or GateRules())
+def told(
+    baseline: Run, run: Run, rules: GateRules | None = None, *, session: str = "s"
+) -> list[str]:
+    settings = Settings(directory=Path(), session=session, gate=rules or GateRules())
     against = Baseline(run=baseline, path=Path(), reference="main", how="last")
     judgement = Judgement(settings=settings, run=run, baseline=against)
     return [one.line(judgement.names) for one in differences(judgement)]
@@ -288,3 +290,10 @@ def test_another_model_is_told_before_any_figure() -> None:
     assert first == "Another model is asked: a/new, not a/old in 2 functions"
     assert lead(report, [])[0] == first
     assert "**Another model is asked: a/new, not a/old in 2 functions.** " in render(report)
+
+
+def test_a_command_that_looks_once_calls_early_looks_no_difference() -> None:
+    early = replace(a_run(), rules={"sequential": True, "target": 0.1})
+    assert told(early, early, session="") == []
+    assert told(early, early) == ["llm_sequential: true -> false"]
+    assert told(early, early, GateRules(target=0.2), session="") == ["llm_target: 0.1 -> 0.2"]
