@@ -149,10 +149,15 @@ class Controller(EvalProcess):
 
     def early_judge(self, opening: Run) -> EarlyJudge | None:
         """Return the judge of functions whose trials are made; None where none is wanted."""
-        planned = None if self._session is None else self._session.planned
-        if planned is None or not planned.settings.gate.sequential or not any(planned.recorded):
+        if self._session is None or not self.looks_early:
             return None
-        return EarlyJudge(planned, opening)
+        return EarlyJudge(self._session.planned, opening)
+
+    @property
+    def looks_early(self) -> bool:
+        """Whether functions may stop early; not on main, whose whole run the next branches need."""
+        hows = {one.how for one in self._compared_with()}
+        return self._settings.gate.sequential and bool(hows) and "earlier commit" not in hows
 
     def header(self) -> list[str]:
         """Name the baseline."""

@@ -161,15 +161,14 @@ class EvalProcess:
         A worker has one where it is dealt all cases of a function.
         """
         worker: dict[str, Any] = getattr(self._config, "workerinput", {})
-        paths = map(Path, worker.get(earlier_runs.COMPARED_KEY, ()))
-        if not self._settings.gate.sequential or not worker.get(earlier_runs.COMPARED_KEY):
+        if not worker.get(earlier_runs.LOOKS_KEY):
             return None
         if worker.get(SPLITTING, True):
             model_session(self._config).notes.append(_SPLIT)
             return None
         from pytest_llmeval.judging import early_judge  # few workers judge
 
-        return early_judge(self._settings, opening, paths)
+        return early_judge(self._settings, opening, map(Path, worker[earlier_runs.COMPARED_KEY]))
 
     def earlier_runs(self) -> list[Run]:
         """List the baseline and the anchor; a worker is told their files."""

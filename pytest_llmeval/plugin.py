@@ -225,7 +225,8 @@ class SessionHooks:
         if self._brief is not None:
             node.workerinput[BRIEF] = self._brief.written()
         compared = () if self._controller is None else self._controller.files_compared
-        tell_worker(node, config=self._config, compared=compared)
+        looks = self._controller is not None and self._controller.looks_early
+        tell_worker(node, config=self._config, compared=compared, looks=looks)
         self._reports = report_hooks(self._config, self._settings)
         self._reports.nodes.append(node)
         follow_workers(

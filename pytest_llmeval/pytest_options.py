@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmeval.errors import SettingsError, nearest, without_user
+from pytest_llmeval.errors import SettingsError, nearest
 from pytest_llmeval.settings import (
     REMOVED,
     REMOVED_OPTIONS,
@@ -233,13 +233,8 @@ def _check_read_as_typed(config: pytest.Config) -> None:
 
 def _check_origin_of_store(config: pytest.Config, named: str) -> None:
     """Refuse the address of a store that stands in the ini file, in addopts too."""
-    if hasattr(config, "workerinput") or "--llm-store" in _typed_options(config):
-        return
-    try:
-        untyped_store(named)
-    except ValueError as exc:
-        source = "llm_store in the ini file, or addopts"
-        raise SettingsError(f"{source}: {without_user(named)}: {exc}") from None
+    if not hasattr(config, "workerinput") and "--llm-store" not in _typed_options(config):
+        checked("llm_store in the ini file, or addopts", untyped_store, named)
 
 
 def _check_origin_of_warn(config: pytest.Config, typed: set[str]) -> None:

@@ -25,6 +25,7 @@ from pytest_llmeval.runs.store import RunStore, refuse_tracked
 from pytest_llmeval.settings import Settings, default_directory
 
 COMPARED_KEY = "llmeval_compared"
+LOOKS_KEY = "llmeval_looks"  # under which a worker finds whether functions may stop early
 
 _SECONDS_ON_LAPTOP = 5.0  # for the store of a team: in CI nobody waits, and a missing run costs
 

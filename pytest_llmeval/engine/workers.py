@@ -18,7 +18,7 @@ from pytest_llmeval.engine.case_reports import (
     show_scores,
     shown_as_m,
 )
-from pytest_llmeval.engine.earlier_runs import COMPARED_KEY
+from pytest_llmeval.engine.earlier_runs import COMPARED_KEY, LOOKS_KEY
 from pytest_llmeval.engine.run_header import files_used
 from pytest_llmeval.engine.schedule.overlap import SPLITTING, STEALING
 from pytest_llmeval.errors import SettingsError
@@ -137,13 +137,14 @@ class ReportHooks:
         self.shown_as_m = shown_as_m(terminalreporter)
 
 
-def tell_worker(node: Any, *, config: pytest.Config, compared: Sequence[str]) -> None:
+def tell_worker(node: Any, *, config: pytest.Config, compared: Sequence[str], looks: bool) -> None:
     """Tell a worker what it cannot know: what was typed, and how work is dealt."""
     dist = config.getoption("dist", "no")
     node.workerinput[STEALING] = dist == "worksteal"
     node.workerinput[SPLITTING] = dist not in ("loadscope", "loadfile")
     node.workerinput[TYPED_KEY] = [str(one) for one in config.invocation_params.args]
     node.workerinput[COMPARED_KEY] = list(compared)
+    node.workerinput[LOOKS_KEY] = looks
 
 
 def send_usage_error(config: pytest.Config, error: SettingsError) -> None:

@@ -105,6 +105,20 @@ def test_a_build_in_which_nothing_changed_stops_and_a_later_one_goes_on(project:
     assert len({*calls, *rest}) == len(calls) + len(rest) == 30 * 7
 
 
+@pytest.mark.parametrize("workers", [(), ("-n2", "--dist=loadscope")], ids=["here", "workers"])
+def test_main_itself_runs_all_repeats_as_the_next_branches_need_its_run(
+    project: Project, workers: tuple[str, ...]
+) -> None:
+    project.git("switch", "-q", "main")
+    reword(project)
+
+    result, report = project.gate(*GATED, *workers)
+
+    assert (result.ret, report["baseline"]["how"]) == (0, "earlier commit")
+    assert (last_run(project).looks, last_run(project).complete) == ({}, True)
+    assert len(asked(project)) == 30 * 5
+
+
 def test_a_bad_branch_stops_after_two_repeats(project: Project) -> None:
     reword(project, rate=0.4)
 
