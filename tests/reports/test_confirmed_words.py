@@ -45,8 +45,8 @@ ASKED = "main, asked again just now, scored 0.850; this branch 0.650"
         (
             Verdict.NOT_CONFIRMED,
             Confirmation(outcome="base_fell", p=0.4, p_base=0.01, **FOUND),
-            f", and main fell as well: {ASKED}. The provider moved, or main was recorded on a "
-            "lucky day: record main again, there, by  pytest --llm-cache=refresh",
+            f", and main fell as well: {ASKED}. The provider changed, or main was recorded on "
+            "a lucky day: on main, record it again:  pytest --llm-cache=refresh",
         ),
     ],
     ids=["confirmed", "impossible", "not there", "main fell"],
