@@ -154,7 +154,7 @@ def test_a_base_that_cannot_run_is_repaired_by_the_branch(bench: Bench) -> None:
     printed = bench.session(MAIN, "--llm-on-missing=rerun")
     assert bench.exit == 4
 
-    printed = bench.type(taken(printed, r"run it ungated: (--llm-on-missing=warn)"))
+    printed = bench.type(taken(printed, r"run it once with: (--llm-on-missing=warn)"))
 
     assert (bench.exit, "not gated" in printed) == (0, True)
 

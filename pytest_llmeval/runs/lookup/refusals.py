@@ -188,7 +188,7 @@ class Refusals:
     def not_made(self, commit: str, reason: BaselineError) -> BaselineError:
         """Make the error for a run that was to be made now, and cannot be."""
         what = f"no run of {short_hash(commit)} could be made:"
-        way_out = "If this branch repairs that commit, run it ungated:  --llm-on-missing=warn"
+        way_out = "If this branch repairs that commit, run it once with:  --llm-on-missing=warn"
         return self._leads_nowhere(what, todo=f"{reason}\n       {way_out}")
 
     def not_found(self, what: str, *, todo: str, other: str = "") -> BaselineNotFound:

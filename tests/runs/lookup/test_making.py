@@ -174,5 +174,5 @@ def test_what_cannot_be_made_is_named_with_the_reason(branch: Project) -> None:
     assert what == f"--llm-baseline=main: no run of {main[:7]} could be made:"
     assert why == "       its pytest ended with 2"
     assert way_out.endswith(
-        "If this branch repairs that commit, run it ungated:  --llm-on-missing=warn"
+        "If this branch repairs that commit, run it once with:  --llm-on-missing=warn"
     )
