@@ -141,7 +141,7 @@ def test_a_base_that_git_ignores_something_of(
     for run in bench.project.runs():
         run.unlink()
 
-    printed = bench.type(taken(printed, r"not: (llm_base_files = \S+)"))
+    printed = bench.type(taken(printed, r"lacked: (llm_base_files = \S+)"))
 
     assert bench.exit == 0
     assert "run first, in a worktree" in printed
