@@ -179,10 +179,10 @@ def _moved(pairing: Pairing, adjusted: Tails, *, rules: GateRules, is_looked_at:
 
 
 def _agreeing(limits: Limits | None, row: Row, *, rules: GateRules) -> Interval | None:
-    """Let the interval end where the verdict says that it does: no fall found means 0 is in it."""
+    """Let the interval end where the verdict says so: no fall found means the margin is in it."""
     if limits is None:
         return None
-    lower, upper = min(limits.lower, 0.0), max(limits.upper, 0.0)
+    lower, upper = min(limits.lower, 0.0), max(limits.upper, 0.0 - rules.margin)
     if row == Row.REGRESSED:
         upper = min(limits.upper, 0.0 - rules.margin)
     elif row == Row.IMPROVED:

@@ -384,7 +384,8 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
         f"these cases fell by more than chance explains ({formats.p_value(p, after='p')}){mostly}"
     )
     alone = comparison.evidence.p
-    if alone is not None and alone < rules.alpha:  # a remark names the shared level
+    # a remark names the shared level, and a margin is why a fall of all cases is none
+    if rules.margin or (alone is not None and alone < rules.alpha):
         return shown
     return f"{shown}; that says nothing about other cases, so it is not called worse"
 

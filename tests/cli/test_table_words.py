@@ -307,3 +307,24 @@ def test_the_margin_that_is_offered_for_seconds_is_taken(tmp_path: Path) -> None
 
     assert offered is not None
     assert "no significant change" in told("compare", *pair, *offered[1].split())
+
+
+def test_a_fall_within_the_margin_has_its_own_interval_and_no_other_reason(tmp_path: Path) -> None:
+    rows = [
+        (i, r, 0.8 + i % 5 / 50 + r / 50 - 0.1 * (k == "B"), k)
+        for i in range(20)
+        for r in (0, 1)
+        for k in "AB"
+    ]
+    pair = [
+        f"{written(tmp_path, [*rows, (99, 0, 0.8, 'A'), (99, 0, 0.72, 'B')])}::{k}" for k in "AB"
+    ]
+
+    allowed = json.loads(told("compare", *pair, "--margin=0.15", "--target=0.3", "--json"))
+    strict = json.loads(told("compare", *pair, "--json"))
+    section = told("compare", *pair, "--margin=0.15", "--target=0.3")
+
+    assert (allowed["verdict"], strict["verdict"]) == ("no_significant_change", "regressed")
+    (one,), (other,) = allowed["functions"], strict["functions"]
+    assert one["interval"] == pytest.approx(other["interval"])
+    assert "other cases, so it is not called worse" not in " ".join(section.split())
