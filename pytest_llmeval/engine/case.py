@@ -92,11 +92,14 @@ class CaseRunner:
 
     def runtest(self) -> None:
         """Run the other trials and fold them all."""
-        if any(trial.saw_others for trial in self._run_all()):
-            # Whatever they ended with: none of them may count, or all.
-            self.trials.forget()
+        ended = self._run_all()
+        if any(trial.saw_others for trial in ended):
             self._scheduler.hold_serial(self.spec.case.function, UNPATCHED)
-            self._run_all()
+            # Whatever they ended with: none of them may count, or all. With other draws it would be
+            # a second chance.
+            if not any(trial.reached_out or self._drew(trial) for trial in ended):
+                self.trials.forget()
+                self._run_all()
         self.trials.refuse_made_once()
         result = self._fold()
         self._hand_over()
@@ -202,6 +205,10 @@ class CaseRunner:
             self.trials.err_without_calls()
         return self.trials.ended
 
+    def _drew(self, trial: Ended) -> bool:
+        """Whether a trial has draws that would not come again."""
+        return self.spec.is_uncached and bool(trial.record.calls)
+
     def _fold(self) -> Fold:
         expected = self._xfailed is not None and not self.item.config.option.runxfail
         self._is_ordinary = self._missed_as_a_test_does()
@@ -232,7 +239,7 @@ class CaseRunner:
         if any(trial.record.calls for trial in ended):
             return False
         ways = {(trial.record.outcome, trial.headline) for trial in ended}
-        if len(ways) > 1 or any(trial.reached_out for trial in ended):
+        if len(ways) > 1 or any(trial.may_have_asked for trial in ended):
             self._scheduler.evals.add(function)
         has_missed = {end for end, _ in ways} == {Outcome.MISSED}
         return has_missed and function not in self._scheduler.evals

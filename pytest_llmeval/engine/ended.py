@@ -25,7 +25,7 @@ class Ended:
         was_detached: it blocked without telling, and the others went on beside it.
         saw_others: see ``TrialThread``.
         held_for: for whose sake its calls were not overlapped: what it patched, a model.
-        reached_out: it did something that may be a call which nobody saw.
+        reached_out: it opened a connection, or sent a request that is not kept.
     """
 
     record: Trial
@@ -42,3 +42,8 @@ class Ended:
     saw_others: bool = False
     held_for: str = ""
     reached_out: bool = False
+
+    @property
+    def may_have_asked(self) -> bool:
+        """Whether it did something that may be a call which nobody saw."""
+        return self.reached_out or self.was_detached

@@ -88,6 +88,7 @@ class Eval:
         fails_on_miss: it fails as soon as one trial does not pass.
         first: what is added to the index of a trial for the slots of its calls.
         must_replay: it proves nothing without a call that was seen, as only replays are wanted.
+        is_uncached: the replies of its calls are not kept.
     """
 
     item: pytest.Function
@@ -98,6 +99,7 @@ class Eval:
     is_gated: bool = False
     fails_on_miss: bool = False
     must_replay: bool = False
+    is_uncached: bool = False
     first: int = 0
 
 
@@ -229,6 +231,7 @@ def _eval_of(item: pytest.Function, arguments: Mapping[str, object], settings: S
         is_serial=mark_arguments.is_serial(arguments.get("concurrency")),
         intercept=intercept,
         must_replay=intercept and settings.cache == "replay",
+        is_uncached=settings.cache == "off",
         is_gated=is_to_be_gated(settings) or settings.makes_baseline,
         fails_on_miss=settings.fail_on_miss,
         first=settings.first_trial,

@@ -43,7 +43,7 @@ def refused_if_made_once(ended: Sequence[Ended]) -> list[Ended]:
         for one in ended
         if one.in_setup
         and one.record.outcome is Outcome.CRASHED
-        and not (one.record.asked or one.reached_out)
+        and not (one.record.asked or one.may_have_asked)
         and not isinstance(one.exception, _JUDGES)
     ]
     kinds = {(one.fixture, type(one.exception)) for one in failed}

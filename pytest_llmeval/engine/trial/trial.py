@@ -154,7 +154,7 @@ class RunningTrial:
             was_detached=self.thread.was_detached,
             saw_others=self.thread.saw_others,
             held_for=self.thread.held_for,
-            reached_out=self.ledger.reached_out or self.thread.was_detached,
+            reached_out=self.ledger.reached_out,
         )
 
     def release(self) -> None:
