@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from operator import attrgetter
+from pkgutil import resolve_name
 from typing import Any
 
 from pytest_llmeval.models.attribution import replaced
@@ -22,20 +23,22 @@ from pytest_llmeval.originals import Clock
 
 _CLOCKS = (
     "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns sleep localtime gmtime "
-    "strftime"
+    "strftime tzname"
 )
 _FILES = (
     "open close read write stat lstat listdir scandir mkdir makedirs remove unlink rename replace "
     "rmdir environ getenv urandom system popen"
 )
+_HANDLERS = "handle_request handle_async_request"
 # Modules, the classes in each or "", and names there. Those of other packages count once imported.
 _PLACES = (
     ("time", "", _CLOCKS),
     ("datetime", "", "datetime date"),
     ("os", "", _FILES),
     ("os.path", "", "exists isfile isdir getsize"),
-    ("builtins", "", "open input __import__"),
-    ("io", "", "open"),
+    ("builtins io", "", "open input __import__"),
+    ("sys threading", "", "argv stdin excepthook unraisablehook"),
+    ("warnings", "", "showwarning formatwarning"),
     ("pathlib", "", "Path PosixPath"),
     ("pathlib", "Path", "open exists read_text write_text read_bytes write_bytes stat"),
     ("socket", "", "socket create_connection getaddrinfo gethostbyname"),
@@ -53,19 +56,20 @@ _PLACES = (
     ("requests.adapters", "HTTPAdapter", "send"),
     ("httpx", "", "get post request Client AsyncClient"),
     ("httpx httpx2", "Client AsyncClient", "send request _transport_for_url"),
-    ("httpx httpx2", "HTTPTransport", "handle_request"),
-    ("httpx httpx2", "AsyncHTTPTransport", "handle_async_request"),
-    ("httpcore httpcore2", "ConnectionPool", "handle_request"),
-    ("httpcore httpcore2", "AsyncConnectionPool", "handle_async_request"),
-    ("aiohttp", "ClientSession", "_request"),
-    ("aiohttp", "TCPConnector", "connect"),
+    ("httpx httpx2", "HTTPTransport AsyncHTTPTransport", _HANDLERS),
+    ("httpcore httpcore2", "ConnectionPool AsyncConnectionPool", _HANDLERS),
+    ("aiohttp", "ClientSession TCPConnector", "_request connect"),
     ("botocore.httpsession", "URLLib3Session", "send"),
     ("botocore.client", "BaseClient", "_make_api_call"),
     ("grpc", "", "insecure_channel secure_channel"),
-    ("openai", "", "OpenAI AsyncOpenAI"),
+    ("openai anthropic", "", "OpenAI AsyncOpenAI Anthropic AsyncAnthropic"),
     ("openai.resources.chat.completions", "Completions AsyncCompletions", "create"),
-    ("anthropic", "", "Anthropic AsyncAnthropic"),
     ("anthropic.resources.messages", "Messages AsyncMessages", "create"),
+)
+# Functions that give a setting of the process.
+_SETTINGS = (
+    "sys.getrecursionlimit sys.getswitchinterval sys.get_int_max_str_digits gc.isenabled "
+    "socket.getdefaulttimeout logging.getLoggerClass logging.getLogRecordFactory"
 )
 _LARGEST_DRIFT = 1.0  # seconds; a clock that jumps is frozen, or was set
 
@@ -80,6 +84,9 @@ class Guard:
         self._modules = 0
         self._looks: list[Look] = []
         self._umasks: tuple[int, int] | None = None  # before the first change, and now
+        self._settings = [
+            (resolve_name(name), name.replace(".get", ".set")) for name in _SETTINGS.split()
+        ]
         self.take()
 
     @contextmanager
@@ -103,7 +110,7 @@ class Guard:
             self._looks = [
                 *_looks(),
                 (self._is_clock_off, False, "time"),
-                (sys.getrecursionlimit, sys.getrecursionlimit(), "sys.setrecursionlimit"),
+                *((read, read(), shown) for read, shown in self._settings),
                 (self._is_umask_off, False, "os.umask"),
                 (locale, locale(), "locale"),
             ]

@@ -31,6 +31,7 @@ SWAPS = """
 import contextlib
 import datetime
 import decimal
+import gc
 import http.client
 import locale
 import logging
@@ -38,7 +39,9 @@ import os
 import random
 import socket
 import sys
+import threading
 import time
+import warnings
 
 SWAPS = {
     "time": (time, "time", lambda: 0.0),
@@ -50,9 +53,18 @@ SWAPS = {
     "listdir": (os, "listdir", lambda *_: []),
     "environ": (os, "environ", {}),
     "client": (http.client.HTTPConnection, "request", lambda *_: None),
+    "argv": (sys, "argv", ["mine"]),
+    "hook": (sys, "excepthook", lambda *_: None),
+    "hook of threads": (threading, "excepthook", lambda *_: None),
+    "shown warnings": (warnings, "showwarning", lambda *_, **__: None),
 }
 OF_TRIAL = {
     "limit": (sys.getrecursionlimit, sys.setrecursionlimit, 5_000),
+    "switches": (sys.getswitchinterval, sys.setswitchinterval, 0.25),
+    "digits": (sys.get_int_max_str_digits, sys.set_int_max_str_digits, 5_000),
+    "timeout": (socket.getdefaulttimeout, socket.setdefaulttimeout, 77.0),
+    "garbage": (gc.isenabled, lambda on: gc.enable() if on else gc.disable(), False),
+    "loggers": (logging.getLoggerClass, logging.setLoggerClass, type("L", (logging.Logger,), {})),
     "umask": (lambda: os.umask(os.umask(0o22)), os.umask, 0o77),
     "locale": (
         lambda: locale.setlocale(locale.LC_CTYPE),
@@ -166,8 +178,8 @@ def test_what_a_trial_swaps_by_hand_no_other_sees(pytester: pytest.Pytester) -> 
 
     result = run_forked(pytester)
 
-    result.assert_outcomes(passed=24 + 3 * 12 + 24)
-    result.stdout.fnmatch_lines(["36 cases ran serially: *time was changed (?*"])
+    result.assert_outcomes(passed=24 + 3 * 21 + 24)
+    result.stdout.fnmatch_lines(["63 cases ran serially: *time was changed (?*"])
 
 
 OF_TRIAL = """
