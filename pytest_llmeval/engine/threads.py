@@ -39,6 +39,10 @@ class Result(Generic[T]):
         except BaseException as exc:  # likewise
             self._raised.append(exc)
 
+    def is_there(self) -> bool:
+        """Whether there is a value."""
+        return bool(self._value)
+
     @property
     def lay(self) -> float:
         """For how many seconds the value has been there; 0 if there is none."""

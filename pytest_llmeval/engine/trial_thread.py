@@ -59,6 +59,7 @@ class TrialThread:
         done, detached, was_detached, waits_since, ready_since: see ``Holder``.
         pooled, handing_over: likewise.
         cancelled: it is not wanted any more.
+        knows_it: this was raised in it.
         escaped: what left the trial altogether, such as pytest.exit.
         left_setup: its fixtures are set up, or failed to be.
         in_teardown: its fixtures end; only an ordinary exception lets pytest end the others.
@@ -90,7 +91,7 @@ class TrialThread:
         self.done = False
         self.detached = False
         self.was_detached = False
-        self.cancelled = False
+        self.cancelled = self.knows_it = False
         self.left_setup = False
         self.in_teardown = False
         self.ready_since = 0.0
@@ -112,7 +113,6 @@ class TrialThread:
         self._run_trial = run
         self._function = function
         self._pid = getpid()
-        self._knows_it = False  # that it is cancelled
         self._runs_test = False  # the test's own code runs
         self._to_trial = threading.Lock()
         self._to_trial.acquire()
@@ -233,15 +233,22 @@ class TrialThread:
         self.suspend(lambda: self.ready.threads.run(partial(self.call_output.context().run, job)))
         return result.get()
 
-    def suspend(self, begin: Callable[[], object]) -> None:
-        """Begin something, and pass the baton on until the trial is ready."""
+    def suspend(self, begin: Callable[[], object], *, has_ended: Callable[[], bool] = bool) -> None:
+        """Begin something, and pass the baton on until the trial is ready.
+
+        Args:
+            begin: begins it.
+            has_ended: whether it came to its own end, which counts also if the trial was cancelled
+                before its turn: a fixture that is up must be torn down.
+        """
         self.check_in()
         self.raise_if_cancelled()
         self.waits_since = Clock.seconds()
         begin()
         self.ready.baton.pass_on(self)
         self._to_trial.acquire()
-        self.raise_if_cancelled()
+        if not has_ended():
+            self.raise_if_cancelled()
         if self._runs_test and self.ready.blocking:
             self._run_free()
 
@@ -279,10 +286,10 @@ class TrialThread:
         """Raise once what no ``except Exception`` stops, then ordinary exceptions."""
         if not self.cancelled:
             return
-        if self._knows_it or self.in_teardown:
+        if self.knows_it or self.in_teardown:
             # pytest would leave the fixtures that are still up at what is no Exception.
             raise ProviderFailed("the trial was cancelled before there was a reply")
-        self._knows_it = True
+        self.knows_it = True
         raise TrialCancelled
 
     def _is_entered(self) -> bool:

@@ -209,7 +209,7 @@ class TrialRunner:
         result: Result[T] = Result()
         kept = result.keep_awaited(coroutine)
         try:
-            self._run(kept, context)
+            self._run(kept, context, result.is_there)
             return result.get()
         finally:
             for unwanted in (kept, coroutine):
@@ -254,17 +254,24 @@ class TrialRunner:
         """Swap the state of the process for the trial's, while there is a trial."""
         return contextlib.nullcontext() if self._has_ended else self._pump.ready.turn(self._trial)
 
-    def _run(self, coroutine: Coroutine[Any, Any, None], context: Context) -> None:
+    def _run(
+        self,
+        coroutine: Coroutine[Any, Any, None],
+        context: Context,
+        has_ended: Callable[[], bool],
+    ) -> None:
         thread = self._trial
         begin = partial(self._pump.start, self._trial, coroutine, context)
         if not thread.overlaps:
             self._wait_here(begin(), timeout=None)
-        elif thread.cancelled:  # it tears its fixtures down, and is waited for
-            self._wait_here(begin(), timeout=GRACE)
+        elif thread.cancelled and (thread.knows_it or thread.in_teardown):
+            self._wait_here(begin(), timeout=GRACE)  # it tears its fixtures down
         else:
             ready = self._pump.ready
             self.watch()
-            thread.suspend(lambda: begin().add_done_callback(lambda _: ready.put(thread)))
+            thread.suspend(
+                lambda: begin().add_done_callback(lambda _: ready.put(thread)), has_ended=has_ended
+            )
         self._raise_exit()
 
     def _raise_exit(self) -> None:

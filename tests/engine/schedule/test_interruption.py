@@ -397,3 +397,41 @@ def test_x_ends_what_is_in_flight_before_wider_fixtures(
     assert log.count("up narrow") == log.count("down narrow") == 4
     assert log[-2:] == ["down module", "down session"]
     assert len(recorded(pytester.path).trials) == 4
+
+
+def test_an_async_fixture_that_is_up_when_ctrl_c_comes_is_torn_down(
+    pytester: pytest.Pytester,
+) -> None:
+    evals = """
+import asyncio
+import os
+import pytest
+from pytest_llmeval import llm_eval
+
+OPENED = []
+
+@pytest.fixture(scope="module")
+def together(): return asyncio.Barrier(4)
+
+@pytest.fixture
+def connection(together, _llm_runner):  # as pytest-asyncio does it
+    async def open_it():
+        await together.wait()
+        OPENED.append(1)
+        if len(OPENED) == 4:  # they are up together, and none had its turn since
+            asyncio.get_running_loop().call_soon(os.kill, os.getpid(), 2)  # Ctrl-C
+        return len(OPENED)
+
+    number = _llm_runner.run(open_it())
+    yield number
+    with open("closed.log", "a") as log: log.write(f"{number}\\n")
+
+@llm_eval(repeats=4)
+async def test_it(connection): assert False, "it began"
+"""
+    pytester.makepyfile(test_it=evals)
+
+    result = run_forked(pytester)
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert sorted(lines(pytester.path / "closed.log")) == ["1", "2", "3", "4"]
