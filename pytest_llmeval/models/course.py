@@ -198,7 +198,7 @@ class Course:
             yield
         finally:
             with self._lock:
-                del self._waits[get_ident()]
+                self._waits.pop(get_ident(), None)  # a finalizer may have waited in here
                 self._last = self._busy[get_ident()] = self._now()
                 self._tell()
 

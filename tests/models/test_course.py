@@ -302,6 +302,13 @@ def test_a_reply_waits_for_a_thread_that_was_woken_and_had_no_turn_yet(
         assert not course.is_held(second, "a draw")
 
 
+def test_a_thread_may_wait_while_it_waits() -> None:
+    """As a finalizer does that joins a thread, wherever garbage is collected."""
+    course = Course("trial 0", others=1)
+    with course.waiting(lambda: False), course.waiting(lambda: True):
+        pass
+
+
 def test_a_loop_sees_the_reply_of_a_thread_before_the_next_one_comes(
     begin: Callable[..., Session], pool: ThreadPoolExecutor
 ) -> None:
