@@ -393,9 +393,8 @@ def _own_tasks(loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Tas
     loop = loop or asyncio.get_running_loop()
     runner = RUNNER.get(None)
     if runner is None or loop.get_task_factory() is not make_task:
-        return _ALL_TASKS(
-            loop
-        )  # on a loop of the test's own, or under its factory, we know of none
+        # on a loop of the test's own, or under its factory, we know of none
+        return _ALL_TASKS(loop)
     return {one for one in runner.tasks if one.get_loop() is loop and not one.done()}
 
 
