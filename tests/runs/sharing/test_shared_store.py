@@ -8,12 +8,14 @@ import pytest
 
 from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError
 from pytest_llmeval.records import CiJob, Run
+from pytest_llmeval.runs.ci import ON_LAPTOP
 from pytest_llmeval.runs.git import GitState
 from pytest_llmeval.runs.lookup.best_run import Search
 from pytest_llmeval.runs.lookup.for_commands import draws_of_every_run
 from pytest_llmeval.runs.run_file import write_run
-from pytest_llmeval.runs.sharing.shared_store import SharedStore, open_store
+from pytest_llmeval.runs.sharing.shared_store import SharedStore, open_store, session_refs
 from pytest_llmeval.runs.store import BORROWED, ENDING, RunName, RunStore
+from pytest_llmeval.settings import Settings
 from tests.runs.builders import COMMIT, TREE, lines_of, make_run, write_lines
 
 FIRST, LATER = "20261121T084100-1a2b3c", "20261121T084200-000000"
@@ -250,6 +252,28 @@ def test_without_a_name_it_is_the_folder_and_without_a_repository_there_is_none(
     assert type(open_store(tmp_path, named=None, git=outside)) is RunStore
     with pytest.raises(SettingsError, match="and /x is in no git repository"):
         open_store(tmp_path, named="git+refs://origin", git=outside)
+
+
+@pytest.mark.parametrize("fetch", [True, False])
+def test_a_session_fetches_what_history_lacks_where_it_may(project, origin, fetch):
+    directory = project.top / ".llmeval"
+    settings = Settings(
+        directory=directory,
+        session="s",
+        store="git+refs://origin",
+        fetch=fetch,
+        baseline_reach=7,
+    )
+    refs = session_refs(settings, git=project.state, ci=ON_LAPTOP)
+    assert isinstance(refs.store, SharedStore)
+    assert (refs.store.directory, refs.reach) == (directory, 7)
+    assert (refs.own is not None) is fetch
+
+
+def test_outside_a_repository_a_session_fetches_nothing(tmp_path):
+    outside = GitState(top=None, absent="/x is in no git repository")
+    settings = Settings(directory=tmp_path, session="s", fetch=True)
+    assert session_refs(settings, git=outside, ci=ON_LAPTOP).own is None
 
 
 def test_by_its_name_it_is_opened_in_the_refs_of_the_remote(project, origin):
