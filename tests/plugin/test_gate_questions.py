@@ -258,7 +258,7 @@ def test_the_section_says_for_which_wordings_it_holds(
     (function,) = report["functions"]
     assert (function["method"], function["wordings"]) == (method, wordings)
     assert function["units"] == 6
-    assert f"test_says_yes holds for {claim}" in str(result.stdout)
+    assert f"test_says_yes: the verdict is about {claim}" in str(result.stdout)
 
 
 def test_no_template_is_in_a_run_file(project: Project) -> None:

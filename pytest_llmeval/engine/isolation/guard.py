@@ -68,9 +68,9 @@ _PLACES = (
 )
 # Functions that give a setting of the process.
 _SETTINGS = (
-    "sys.getrecursionlimit sys.getswitchinterval sys.get_int_max_str_digits gc.isenabled "
-    "socket.getdefaulttimeout logging.getLoggerClass logging.getLogRecordFactory"
-)
+    "sys.getrecursionlimit", "sys.getswitchinterval", "sys.get_int_max_str_digits", "gc.isenabled",
+    "socket.getdefaulttimeout", "logging.getLoggerClass", "logging.getLogRecordFactory",
+)  # fmt: skip
 _LARGEST_DRIFT = 1.0  # seconds; a clock that jumps is frozen, or was set
 
 # Reads some places; gives what was there; their name as shown.
@@ -84,9 +84,7 @@ class Guard:
         self._modules = 0
         self._looks: list[Look] = []
         self._umasks: tuple[int, int] | None = None  # before the first change, and now
-        self._settings = [
-            (resolve_name(name), name.replace(".get", ".set")) for name in _SETTINGS.split()
-        ]
+        self._settings = [(resolve_name(name), name.replace(".get", ".set")) for name in _SETTINGS]
         self.take()
 
     @contextmanager
