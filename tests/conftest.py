@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.imports import import_package
 from tests.platforms import obstacle
@@ -24,7 +24,8 @@ pytest_plugins = ["pytester"]
 # A quarter of the time until all tests are found went into garbage of which there is none yet.
 gc.disable()
 
-settings.register_profile("patient", deadline=None)  # other processes may have the cores
+# Other processes may have the cores: no law hangs on a clock, nor does the making of its examples.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
