@@ -287,11 +287,11 @@ def did_you_mean(typed: str, names: Sequence[str], *, most: int, others: Sequenc
     return f"Did you mean {', '.join(near)}?" if near else f"It has {listed_names(names, most)}"
 
 
-def nearest(typed: str, names: Sequence[str], *, most: int = 3) -> list[str]:
-    """Return the names that are most like what was typed."""
+def nearest(typed: str, names: Sequence[str], *, most: int = 3, likeness: float = 0.6) -> list[str]:
+    """Return the names that are most like what was typed, from some likeness between 0 and 1 on."""
     from difflib import get_close_matches  # few sessions come to this
 
-    return get_close_matches(typed, names, n=most)
+    return get_close_matches(typed, names, n=most, cutoff=likeness)
 
 
 # Masks users and passwords of addresses: a token of CI is mostly one.

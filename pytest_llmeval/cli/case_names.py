@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 
 import click
 
-from pytest_llmeval.errors import listed_names
+from pytest_llmeval.errors import listed_names, nearest
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, bare, function_of
 from pytest_llmeval.transcripts.scan import ScannedRun
 
@@ -40,7 +39,7 @@ def case_named(text: str, cases: Iterable[str], worst: Callable[[Sequence[str]],
     if len(functions) == 1 and not any(text in _parameters(case) for case in found):
         return worst(found)
     if not found:
-        near = listed_names(get_close_matches(text, ids, n=3, cutoff=0.4), _CANDIDATES)
+        near = listed_names(nearest(text, ids, likeness=0.4), _CANDIDATES)
         hint = f". Did you mean: {near}" if near else ""
         raise click.UsageError(f"{text}: no case has that name, or a part of that name{hint}")
     named = listed_names(sorted(functions) if len(functions) > 1 else found, _CANDIDATES)

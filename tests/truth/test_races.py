@@ -11,21 +11,36 @@ from tests.truth.kinds import Kind
 from tests.truth.sessions import RatedServer, Sessions
 from tests.truth.test_kinds import differing
 
-PAYING = """
-@evaluated()
-def test_0_pay(llm, i):
-    for who in "abc":
-        llm.ask(f"{who} {i} rate=1")
-
+HELPERS = """
 async def first_of(*asks):
     tasks = {asyncio.ensure_future(ask) for ask in asks}
     done, late = await asyncio.wait(tasks, return_when=FIRST_COMPLETED)
     if late:
         await asyncio.wait(late)
     return done.pop().result()
+
+def begun(ask, *arguments):
+    threads = [threading.Thread(target=ask, args=each) for each in arguments]
+    for thread in threads:
+        thread.start()
+    return threads
+
+def joined(threads):
+    for thread in threads:
+        thread.join()
 """
+PAYING = (
+    HELPERS
+    + """
+@evaluated()
+def test_0_pay(llm, i):
+    for who in "abc":
+        llm.ask(f"{who} {i} rate=1")
+"""
+)
 PAYING_CLIENT = (
-    CLIENT
+    HELPERS
+    + CLIENT
     + """
 async def plain(client, who, i):
     reply = await client.chat.completions.create(**asked(f"{who} {i} rate=1"))
@@ -45,13 +60,6 @@ async def test_0_pay(i):
         for who in "abc":
             await plain(client, who, i)
             await streamed(client, who, i)
-
-async def first_of(*asks):
-    tasks = {asyncio.ensure_future(ask) for ask in asks}
-    done, late = await asyncio.wait(tasks, return_when=FIRST_COMPLETED)
-    if late:
-        await asyncio.wait(late)
-    return done.pop().result()
 """
 )
 
@@ -137,12 +145,9 @@ def test_a(llm, i):
     def ask(who):
         llm.ask(f"{who} {i} rate=1")
         came.put(who)
-    threads = [threading.Thread(target=ask, args=(who,)) for who in "ab"]
-    for thread in threads:
-        thread.start()
+    threads = begun(ask, "a", "b")
     first = came.get()
-    for thread in threads:
-        thread.join()
+    joined(threads)
     assert first == "a"
 """,
     ),
@@ -156,11 +161,7 @@ def test_a(llm, i):
         for who in several:
             llm.ask(f"{who} {i} rate=1")
             came.append(who)
-    threads = [threading.Thread(target=ask, args=pair) for pair in ("ab", "ca")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    joined(begun(ask, "ab", "ca"))  # two questions each
     assert "".join(came) in ("abca", "acba", "caab")
 """,
     ),
