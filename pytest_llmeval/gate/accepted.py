@@ -88,9 +88,8 @@ def notes_on_accepted(entries: Sequence[str], judged: Sequence[Judged]) -> Itera
         functions = [one for each in compared for one in each.functions if one.metric == metric]
         left_out = [str(one.figures[0]) for each in compared for one in each.not_judged]
         found = [one for one in functions if line.names(one.function, metric)]
-        named = {one.function for one in found} | {
-            name for name in left_out if line.names(name, metric)
-        }
+        named = {one.function for one in found}
+        named = named or {name for name in left_out if line.names(name, metric)}
         fell = next((one for one in found if one.verdict is Verdict.REGRESSED), None)
         if compared and not named:
             yield Fact(Why.ACCEPTED_NOTHING, (entry,))

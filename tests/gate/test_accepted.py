@@ -186,6 +186,20 @@ def test_a_name_that_fits_two_functions_accepts_neither() -> None:
     assert found.fails
 
 
+def test_a_function_of_that_name_without_the_metric_makes_no_line_unclear() -> None:
+    ways = {"v1": 1.0, "v2": 0.0}
+    before, after = (
+        a_run(*(a_case(str(at), scores=[v, v], gate=("score",), request=way) for at in range(8)))
+        for way, v in ways.items()
+    )
+    baseline = both(before, moved(BASELINE))
+    found = held(baseline, both(after, moved(suite("p", request="v2"))), "test_f:score >= 0")
+    assert [one.accepted for one in found.functions] == [True, False]
+    assert not found.fails
+    gone = held(baseline, after, "test_f:score >= 0")
+    assert [one.accepted for one in gone.functions] == [True, False]
+
+
 def test_what_is_accepted_stays_in_the_family() -> None:
     other = suite("p", function="test_g"), suite("p", function="test_g", request="v2")
     runs = both(BASELINE, other[0]), both(WORSE, other[1])
@@ -220,6 +234,17 @@ def test_a_function_that_was_left_out_is_not_called_unknown() -> None:
     )
     found = compare(baseline, selected, GateRules(accept=(MEANT,)), typed=("-k test_g",))
     assert found.not_judged
+    assert said([MEANT], (baseline, found)) == []
+
+
+def test_a_function_of_that_name_that_was_left_out_makes_no_line_unclear() -> None:
+    baseline = both(BASELINE, moved(BASELINE))
+    selected = dataclasses.replace(
+        WORSE, selection=("-k suite",), partial=(f"{ELSEWHERE}::test_f",)
+    )
+    found = compare(baseline, selected, GateRules(accept=(MEANT,)), typed=("-k suite",))
+    assert found.not_judged
+    assert [one.accepted for one in found.functions] == [True]
     assert said([MEANT], (baseline, found)) == []
 
 

@@ -110,7 +110,13 @@ def judge(
     fails &= not found or any(one.row != 1 for one in found.values())
     for (function, metric), one in found.items():
         accepted = one.verdict == "regressed" and is_accepted(
-            function, metric, one.better, one.mean, rules, baseline, [name for name, _ in found]
+            function,
+            metric,
+            one.better,
+            one.mean,
+            rules,
+            baseline,
+            [name for name, of in found if of == metric],
         )
         one.fails = one.verdict == "not_comparable" or (one.verdict == "regressed" and not accepted)
         one.fails |= rules.strict and one.verdict == "inconclusive"
