@@ -6,11 +6,11 @@ and long texts are cut, as in a kept request.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from json import dumps, loads
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.reply import NewRow, pack_object, unpack_object
@@ -65,7 +65,7 @@ def keep_parameters(store: Store, by_digest: Mapping[str, Parameters]) -> None:
 def _rows(by_digest: Mapping[str, Parameters]) -> Iterator[NewRow]:
     for digest, parameters in by_digest.items():
         with suppress(TypeError, ValueError, RecursionError):  # a test has changed them since
-            known = json.loads(json.dumps(dict(parameters), default=plain_value))
+            known = loads(dumps(dict(parameters), default=plain_value))
             value = pack_object(trimmed(known))
             if value is not None:
                 yield parameters_name(digest), value

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path
+from secrets import token_hex
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.originals import Files
@@ -145,7 +145,7 @@ def set_aside(database: Path, *, seen: Identity) -> Path | None:
         if identity(database) != seen:
             return None
         now = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
-        target = folder.with_name(f"{folder.name}.damaged-{now}-{secrets.token_hex(3)}")
+        target = folder.with_name(f"{folder.name}.damaged-{now}-{token_hex(3)}")
         folder.rename(target)
     finally:
         claim.unlink(missing_ok=True)

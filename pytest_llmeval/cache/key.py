@@ -7,10 +7,10 @@ a change. Raise ``SCHEMA`` if a change is needed.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from json import JSONDecoder, JSONEncoder
 from operator import attrgetter
 from typing import Any, NoReturn
 from urllib.parse import unquote_plus, urlsplit
@@ -126,9 +126,7 @@ def canonical_request(
 
 _parts = attrgetter(*PARTS)
 # Made once, as making an encoder takes as long as using it.
-_ENCODER = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-)
+_ENCODER = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def parse_json(text: bytes) -> Any:
@@ -154,7 +152,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_DECODER = JSONDecoder(parse_constant=_refuse_constant)
 
 
 @lru_cache(maxsize=64)

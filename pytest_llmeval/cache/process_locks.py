@@ -11,13 +11,13 @@ import contextlib
 import errno
 import hashlib
 import os
-import secrets
 import stat
 import struct
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import NamedTuple
 
 from pytest_llmeval.cache.directory import prepare_directory
@@ -47,7 +47,7 @@ def lack_of_locks(directory: Path) -> str:
         The fault and what to type; "" where files can be locked, or none can be made.
     """
     folder = next(each for each in (directory, *directory.parents) if _is_folder(each))
-    probe = folder / f".llmeval-probe-{secrets.token_hex(8)}"
+    probe = folder / f".llmeval-probe-{token_hex(8)}"
     with contextlib.suppress(OSError), _opened_to_lock(probe) as descriptor:
         try:
             if fcntl is not None:

@@ -7,14 +7,14 @@ Nothing but JSON is ever parsed from it.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
-import secrets
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from json import dumps
 from operator import attrgetter
+from secrets import token_hex
 from time import gmtime, strftime
 from typing import Any, NamedTuple
 
@@ -102,7 +102,7 @@ def paid_reply(
     known = sensible(facts or {})
     usage = usage_of(known)
     return StoredReply(
-        draw=secrets.token_hex(16),
+        draw=token_hex(16),
         sha256=hashlib.sha256(body).hexdigest(),
         body=body,
         status=status,
@@ -160,7 +160,7 @@ def pack(header: Mapping[str, Any], body: bytes) -> bytes:
         RowRefused: they are too large to be read back.
         TypeError, ValueError: the header is no JSON.
     """
-    line = json.dumps(header, separators=(",", ":"), allow_nan=False).encode("ascii")
+    line = dumps(header, separators=(",", ":"), allow_nan=False).encode("ascii")
     if len(line) > MAX_HEADER or len(body) > MAX_BODY:
         raise RowRefused(f"a reply of {len(body)} bytes is too large")
     return deflate(line + b"\n" + body)
@@ -202,7 +202,7 @@ def pack_object(line: Mapping[str, Any]) -> bytes | None:
         ValueError: it holds a number that is not finite; likewise ``TypeError`` and
             ``RecursionError``.
     """
-    text = json.dumps(line, separators=(",", ":"), allow_nan=False).encode("ascii")
+    text = dumps(line, separators=(",", ":"), allow_nan=False).encode("ascii")
     return deflate(text) if len(text) <= MAX_HEADER else None
 
 

@@ -8,9 +8,9 @@ replay reads. A stored value is zlib over one line of JSON.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from json import dumps
 from typing import Any
 
 from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name
@@ -121,4 +121,4 @@ def flat_fields(field: str, value: Any) -> Iterator[tuple[str, str]]:
         for index, part in enumerate(value):
             yield from flat_fields(f"{field}[{index}]", part)
     else:
-        yield field or "body", json.dumps(value, ensure_ascii=False)
+        yield field or "body", dumps(value, ensure_ascii=False)

@@ -7,10 +7,10 @@ costs through the SDK, and a replay does not even import it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
+from json import loads
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -107,7 +107,7 @@ class ChatProvider:
 
     def _reply(self, stored: StoredReply, expected: Expected) -> Reply:
         vendor, (body, parsed), model = self._vendor, expected.last, stored.facts.get("model")
-        parsed = parsed if body is stored.body else json.loads(stored.body)
+        parsed = parsed if body is stored.body else loads(stored.body)
         return Reply(
             text=vendor.text(parsed),
             parse=partial(vendor.sdk_object, parsed),

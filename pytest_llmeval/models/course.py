@@ -8,7 +8,6 @@ of the trial, and its loop, have had their turn.
 
 from __future__ import annotations
 
-import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import inf
+from secrets import token_hex
 from threading import get_ident
 from time import monotonic  # by name: a test may mock those of the module
 from typing import TYPE_CHECKING, TypeVar
@@ -378,7 +378,7 @@ class Course:
 
     def _note(self, call: OpenCall, draw: str, *, given_up: Lost | None) -> None:
         if given_up:
-            draw = call.given_up.draw if call.given_up else secrets.token_hex(16)
+            draw = call.given_up.draw if call.given_up else token_hex(16)
             call.leave(draw, given_up)
             self._is_new, self._is_plain = True, False
         rang = self._rang[call.expired :]

@@ -6,7 +6,6 @@ import ast
 import hashlib
 import importlib
 import inspect
-import json
 import random
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,6 +14,7 @@ from contextvars import copy_context
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from json import dumps
 from pathlib import Path
 
 from pytest_llmeval.cache.key import canonical_request, parse_json
@@ -195,7 +195,7 @@ class FunctionProvider:
         seconds = Clock.seconds() - started
         if not isinstance(text, str):
             raise ProviderFailed(f"{name} returned {type(text).__name__}, not str")
-        body = json.dumps({"text": masked_answer(text)}).encode()
+        body = dumps({"text": masked_answer(text)}).encode()
         return paid_reply(body=body, facts={"seconds": seconds})
 
 

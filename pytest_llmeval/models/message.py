@@ -5,11 +5,11 @@ A text may be anything, so nothing here trusts its form; what is not known is a 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from json import dumps, loads
 from typing import Any, Literal
 
 from pytest_llmeval.cache.key import value_at
@@ -146,7 +146,7 @@ def call_text(name: object, arguments: object) -> str:
 
 def medium_text(name: str, part: Mapping[str, Any]) -> str:
     """Name an image or the like by its address, or by the size of what was sent."""
-    texts = [json.loads(text) for field, text in flat_fields("", part) if field != "type"]
+    texts = [loads(text) for field, text in flat_fields("", part) if field != "type"]
     longest = max((text for text in texts if isinstance(text, str)), key=len, default="")
     if longest.startswith(("http://", "https://")):
         return f"{name} {longest}"
@@ -185,7 +185,7 @@ def _listed(value: object) -> list[Any]:
 
 
 # Writes any value that JSON has as a text of it.
-as_json = partial(json.dumps, ensure_ascii=False)
+as_json = partial(dumps, ensure_ascii=False)
 
 
 def objects(value: object) -> list[dict[str, Any]]:

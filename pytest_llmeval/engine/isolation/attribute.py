@@ -1,7 +1,8 @@
-"""An attribute of which there is one."""
+"""Attributes of which there is one."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pytest_llmeval.engine.isolation.part import Part
@@ -26,3 +27,27 @@ class OneAttribute(Part[Any]):
     def put_on(self, saved: Any) -> None:
         """Put it back."""
         setattr(self._owner, self._name, saved)
+
+
+class FilledLater(Part[dict[str, Any]]):
+    """Swap what modules keep once somebody has needed it first, or has set it by hand."""
+
+    NAMES = (
+        ("asyncio.events", "_event_loop_policy"),
+        ("tempfile", "tempdir"),
+        ("urllib.request", "_opener"),
+    )
+
+    def take_off(self) -> dict[str, Any]:
+        """Return what is there, by name, None where nobody has needed it yet."""
+        return {name: getattr(sys.modules.get(module), name, None) for module, name in self.NAMES}
+
+    def put_on(self, saved: dict[str, Any]) -> None:
+        """Put it back."""
+        for module, name in self.NAMES:
+            if (found := sys.modules.get(module)) is not None:
+                setattr(found, name, saved[name])
+
+    def is_as(self, saved: dict[str, Any]) -> bool:
+        """Whether the trial has changed nothing that was filled."""
+        return all(saved[name] in (None, now) for name, now in self.take_off().items())

@@ -14,55 +14,41 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import product
-from operator import attrgetter
+from logging import getLevelNamesMapping
+from operator import attrgetter, itemgetter
 from pkgutil import resolve_name
 from typing import Any
 
 from pytest_llmeval.models.attribution import replaced
 from pytest_llmeval.originals import Clock
 
-_CLOCKS = (
-    "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns sleep localtime gmtime "
-    "strftime tzname"
+# Modules of which every public function and class counts, once they are imported.
+_MODULES = (
+    "asyncio builtins datetime http.client io json locale logging os os.path pathlib random "
+    "secrets shutil signal socket ssl subprocess sys tempfile threading time urllib.request uuid "
+    "warnings anthropic grpc httpx openai requests"
 )
-_FILES = (
-    "open close read write stat lstat listdir scandir mkdir makedirs remove unlink rename replace "
-    "rmdir environ getenv urandom system popen"
-)
+# Beside them, what stands there otherwise. What we replace while the loop runs does not count.
+_VALUES = frozenset(("__import__", "argv", "environ", "stdin", "tzname"))
+_OURS = frozenset(("all_tasks",))
 _HANDLERS = "handle_request handle_async_request"
-# Modules, the classes in each or "", and names there. Those of other packages count once imported.
+# Of other modules and of classes: names of them.
 _PLACES = (
-    ("time", "", _CLOCKS),
-    ("datetime", "", "datetime date"),
-    ("os", "", _FILES),
-    ("os.path", "", "exists isfile isdir getsize"),
-    ("builtins io", "", "open input __import__"),
-    ("sys threading", "", "argv stdin excepthook unraisablehook"),
-    ("warnings", "", "showwarning formatwarning"),
-    ("pathlib", "", "Path PosixPath"),
     ("pathlib", "Path", "open exists read_text write_text read_bytes write_bytes stat"),
-    ("socket", "", "socket create_connection getaddrinfo gethostbyname"),
     ("socket", "socket", "connect __init__"),
     ("ssl", "SSLContext", "wrap_socket"),
-    ("subprocess", "", "Popen run check_output"),
-    ("uuid", "", "uuid1 uuid4"),
-    ("http.client", "", "HTTPConnection HTTPSConnection"),
+    ("json", "JSONEncoder JSONDecoder", "default encode decode"),
     ("http.client", "HTTPConnection", "request connect getresponse"),
-    ("urllib.request", "", "urlopen _opener"),
     ("urllib.request", "OpenerDirector", "open"),
     ("urllib3.connectionpool", "HTTPConnectionPool HTTPSConnectionPool", "urlopen ConnectionCls"),
-    ("requests", "", "request get post Session"),
     ("requests.sessions", "Session", "request send get_adapter"),
     ("requests.adapters", "HTTPAdapter", "send"),
-    ("httpx", "", "get post request Client AsyncClient"),
     ("httpx httpx2", "Client AsyncClient", "send request _transport_for_url"),
     ("httpx httpx2", "HTTPTransport AsyncHTTPTransport", _HANDLERS),
     ("httpcore httpcore2", "ConnectionPool AsyncConnectionPool", _HANDLERS),
     ("aiohttp", "ClientSession TCPConnector", "_request connect"),
     ("botocore.httpsession", "URLLib3Session", "send"),
     ("botocore.client", "BaseClient", "_make_api_call"),
-    ("grpc", "", "insecure_channel secure_channel"),
-    ("openai anthropic", "", "OpenAI AsyncOpenAI Anthropic AsyncAnthropic"),
     ("openai.resources.chat.completions", "Completions AsyncCompletions", "create"),
     ("anthropic.resources.messages", "Messages AsyncMessages", "create"),
 )
@@ -110,6 +96,7 @@ class Guard:
                 (self._is_clock_off, False, "time"),
                 *((read, read(), shown) for read, shown in self._settings),
                 (self._is_umask_off, False, "os.umask"),
+                (getLevelNamesMapping, getLevelNamesMapping(), "logging.addLevelName"),
                 (locale, locale(), "locale"),
             ]
         self._drift = Clock.wall() - Clock.seconds()
@@ -142,7 +129,7 @@ class Guard:
 
 def _count_modules() -> int:
     """Count the modules, to see later whether there are more; 0 to look again in any case."""
-    names = (name for modules, _, _ in _PLACES for name in modules.split())
+    names = " ".join((_MODULES, *(modules for modules, _, _ in _PLACES))).split()
     return 0 if any(map(_is_under_way, names)) else len(sys.modules)
 
 
@@ -154,13 +141,25 @@ def _is_under_way(name: str) -> bool:
 
 def _looks() -> Iterator[Look]:
     """Look at the places that are there."""
-    for modules, owners, names in _PLACES:
-        for module, owner in product(modules.split(), owners.split() or [""]):
-            found: Any = None if _is_under_way(module) else sys.modules.get(module)
-            if found is not None and owner:
-                found = getattr(found, owner, None)
-            there = dir(found) if owner else getattr(found, "__dict__", ())
-            present = [name for name in names.split() if name in there]
-            if found is not None and present:
-                read = partial(attrgetter(*present), found)  # of a class also what it inherits
-                yield read, read(), ".".join(filter(None, (module, owner)))
+    for module in _MODULES.split():
+        found = None if _is_under_way(module) else sys.modules.get(module)
+        there: Any = getattr(found, "__dict__", {})
+        names = [name for name, value in there.items() if _counts(name, value)]
+        if names:
+            read = partial(itemgetter(*names), there)
+            yield read, read(), module
+    for modules, owners, members in _PLACES:
+        for module, owner in product(modules.split(), owners.split()):
+            found = None if _is_under_way(module) else sys.modules.get(module)
+            found = getattr(found, owner, None)
+            names = [name for name in members.split() if hasattr(found, name)]
+            if names:
+                read = partial(attrgetter(*names), found)  # also what it inherits
+                yield read, read(), f"{module}.{owner}"
+
+
+def _counts(name: str, value: object) -> bool:
+    """Whether a name of a module counts: none of an exception, as there are many."""
+    if name.startswith("_") or not callable(value):
+        return name in _VALUES
+    return name not in _OURS and not (isinstance(value, type) and issubclass(value, BaseException))

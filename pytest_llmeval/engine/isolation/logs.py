@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 
 from pytest_llmeval.engine.isolation.part import Part
 
-set_level = logging.Logger.setLevel  # the plain one: while evals run another is in its place
+
+def set_level(logger: logging.Logger, level: int) -> None:
+    """Set a level past who is told of it while evals run, and clear what loggers remember of it."""
+    vars(logger)["level"] = level
+    logger.manager._clear_cache()  # type: ignore[attr-defined]
 
 
 class LogLevels(Part[tuple[int, int]]):
@@ -85,10 +89,10 @@ class LogHandlers(Part[HandlerState]):
             self.put_on(kept)
 
     def _find_attached(self) -> Sequence[tuple[logging.Logger, logging.Handler]]:
-        """Find the loggers with each handler: root, and those that do not propagate to it."""
+        """Find the loggers with each handler: root, and those that have handlers of their own."""
         loggers: list[logging.Logger] = [logging.root]
         for logger in list(logging.root.manager.loggerDict.values()):  # a call may add one
-            if isinstance(logger, logging.Logger) and not logger.propagate:
+            if isinstance(logger, logging.Logger) and logger.handlers:
                 loggers.append(logger)
         return [
             (logger, handler)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.engine.holder import check_in
-from pytest_llmeval.engine.isolation.patches import Patches
+from pytest_llmeval.engine.isolation.patches import SWITCHES, Patches
 from pytest_llmeval.engine.isolation.places import noted
 from pytest_llmeval.models.seams.imported import once_imported
 
@@ -36,24 +36,20 @@ def noted_changes(current: Callable[[], Patches | None]) -> Iterator[None]:
     redirection: Any = contextlib._RedirectStream
     # Owner, function, which of its calls change something, and how a trial takes note of them.
     places: list[tuple[Any, str, Callable[..., bool], Callable[..., object] | None]] = [
-        (os, "putenv", _is_of_trial, None),
-        (os, "unsetenv", _is_of_trial, None),
+        (os, "putenv", _is_of_trial, Patches.add_variable),
+        (os, "unsetenv", _is_of_trial, Patches.add_variable),
         (os, "chdir", _always, None),
         (redirection, "__enter__", _always, None),
         # Without a record libraries do it, for a moment.
         (warnings.catch_warnings, "__enter__", attrgetter("_record"), None),
-        (
-            logging.Logger,
-            "setLevel",
-            lambda logger, level: logger.level != level,
-            Patches.add_level,
-        ),
+        (logging.Logger, "__setattr__", _is_switched, Patches.add_switch),
         (pytest.MonkeyPatch, "__init__", _always, Patches.adopt),
     ]
 
     def note(changes: Callable[..., bool], by: Any, /, *args: Any, **named: Any) -> None:
-        if changes(*args, **named):
-            check_in(alone=True)
+        if not changes(*args, **named):
+            return
+        check_in(alone=True)
         patches = current()
         if by is not None and patches is not None:
             by(patches, *args, **named)
@@ -73,6 +69,11 @@ def noted_changes(current: Callable[[], Patches | None]) -> Iterator[None]:
 
 def _always(*_: object, **__: object) -> bool:
     return True
+
+
+def _is_switched(logger: logging.Logger, name: str, value: object) -> bool:
+    """Whether a logger that is there is told what to do otherwise."""
+    return name in SWITCHES and vars(logger).get(name, value) != value
 
 
 def _is_of_trial(name: object, *_: object) -> bool:

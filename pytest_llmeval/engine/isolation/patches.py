@@ -26,6 +26,7 @@ from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.part import Part
 from pytest_llmeval.engine.isolation.places import Attribute, ImportPath, Item, Level, Place, told
 
+SWITCHES = frozenset(("level", "propagate", "disabled"))  # of loggers
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -45,6 +46,7 @@ class Patches:
         self._guard = guard
         self.outside = ""
         self.mocks = 0
+        self._variables: dict[str, str | None] = {}
         self.places: dict[object, Place] = {}
 
     @property
@@ -58,6 +60,8 @@ class Patches:
         if self.mocks:
             return "mock.patch"
         place = self._guard.changed()
+        if any(os.environ.get(name) != value for name, value in self._variables.items()):
+            place = "os.putenv"
         return f"{place} was changed" if place else ""
 
     def add(self, place: Place) -> None:
@@ -77,10 +81,16 @@ class Patches:
         """Count one less."""
         self.mocks = max(0, self.mocks - 1)
 
-    def add_level(self, logger: logging.Logger, *_: object, **__: object) -> None:
-        """Look at the level of a logger; the root logger's level is swapped anyway."""
-        if logger is not logging.root:
-            self.add(Level(logger, "level"))
+    def add_switch(self, logger: logging.Logger, name: str, _: object) -> None:
+        """Look at what a logger does; the root logger's level is swapped anyway."""
+        if name != "level":
+            self.add(Item(vars(logger), name))
+        elif logger is not logging.root:
+            self.add(Level(logger, name))
+
+    def add_variable(self, name: str | bytes, value: str | bytes | None = None) -> None:
+        """Note what child processes find; the environment of Python may not know of it."""
+        self._variables[os.fsdecode(name)] = None if value is None else os.fsdecode(value)
 
     def adopt(self, patcher: pytest.MonkeyPatch) -> None:
         """Watch what a ``MonkeyPatch`` of this trial does.

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from pytest_llmeval.engine.isolation.attribute import OneAttribute
+from pytest_llmeval.engine.isolation.attribute import FilledLater, OneAttribute
 from pytest_llmeval.engine.isolation.call_output import CallOutput, CallsInTurn, following_calls
 from pytest_llmeval.engine.isolation.capture import Capture, Streams
 from pytest_llmeval.engine.isolation.environment import Environment
@@ -58,7 +58,7 @@ class ProcessState:
         self.generators = Generators(lambda: self.patches.current is not None)
         self.calls = CallsInTurn(handlers)
         self.patches = PatchesInTurn(self.guard)
-        self._wide: tuple[Part[Any], ...] = (Environment(), Folder(), LogLevels())
+        self._wide: tuple[Part[Any], ...] = (Environment(), Folder(), FilledLater(), LogLevels())
         self.parts: tuple[Part[Any], ...] = (
             self.nodes,
             *self._wide,

@@ -10,10 +10,10 @@ pace down, counts as infrastructure or content and is worded by the SDK like any
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from json import dumps, loads
 from typing import cast
 
 from pytest_llmeval.cache.key import value_at
@@ -108,7 +108,7 @@ def with_facts(reply: HttpReply, expected: Expected) -> HttpReply:
             reply,
             status=exc.status,
             headers={**reply.headers, "content-type": "application/json"},
-            body=json.dumps({"error": exc.error}).encode(),
+            body=dumps({"error": exc.error}).encode(),
         )
     begun = {"first_chunk_seconds": reply.first_chunk_seconds} if is_stream else {}
     facts = {**expected.dialect.read_facts(content), **begun, "seconds": reply.seconds}
@@ -154,7 +154,7 @@ def read_stream(body: bytes, dialect: Dialect) -> JsonObject:
 
 def _parsed(data: bytes) -> JsonObject:
     try:
-        piece = json.loads(data)
+        piece = loads(data)
     except (ValueError, RecursionError):
         piece = None
     if not isinstance(piece, dict):
@@ -191,7 +191,7 @@ def _read_plain(body: bytes, fields: AnswerFields) -> JsonObject:
         NoAnswer: it is no JSON object, is an error, or has no place for an answer.
     """
     try:
-        reply = json.loads(body)
+        reply = loads(body)
     except (ValueError, RecursionError):
         raise _own_error(
             "the reply is not complete, valid JSON; nothing was stored", code="llmeval_not_json"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
+from json import dumps, loads
 from typing import Any
 from zlib import crc32
 
@@ -29,7 +29,7 @@ def frame_pieces(body: bytes) -> Iterator[bytes]:
             (told,) = _SUM.unpack_from(body, end)
             is_whole = payload <= end and told == crc32(body[place:end])
             headers = dict(_headers(body[place + _PRELUDE.size : payload])) if is_whole else {}
-            event = json.loads(body[payload:end] or b"{}") if is_whole else None
+            event = loads(body[payload:end] or b"{}") if is_whole else None
         except (struct.error, IndexError, ValueError):
             event = None
         if not isinstance(event, dict):
@@ -54,6 +54,6 @@ def _piece(headers: Mapping[str, str], event: Mapping[str, Any]) -> bytes:
     failure = headers.get(":exception-type") or headers.get(":error-code")
     if failure:
         message = event.get("message") or headers.get(":error-message")
-        return json.dumps({"error": {"type": failure, "message": message}}).encode()
+        return dumps({"error": {"type": failure, "message": message}}).encode()
     own = event.get("bytes")
-    return b64decode(own) if isinstance(own, str) else json.dumps(event).encode()
+    return b64decode(own) if isinstance(own, str) else dumps(event).encode()

@@ -6,7 +6,6 @@ is a failure of the infrastructure: a status nobody thought of must not score a 
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -15,6 +14,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from http import HTTPStatus
+from json import dumps, loads
 
 from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.errors import Failure
@@ -118,7 +118,7 @@ class ReplyError:
 def read_error(body: bytes) -> ReplyError:
     """Read the error that a reply tells of."""
     try:
-        reply = json.loads(body)
+        reply = loads(body)
     except (ValueError, RecursionError):
         return ReplyError()
     if isinstance(reply, list) and reply:  # so Google words it
@@ -265,7 +265,7 @@ def own_failure(status: int, message: str, *, code: str) -> HttpReply:
     return HttpReply(
         status=status,
         headers={"content-type": "application/json"},
-        body=json.dumps({"error": error}).encode(),
+        body=dumps({"error": error}).encode(),
     )
 
 

@@ -7,13 +7,13 @@ of the environment: CI masks its log, not the files that a job leaves.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from json import dumps
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 
 from pytest_llmeval.cache.key import is_secret_name
@@ -100,7 +100,7 @@ def masked_keys(text: str, keys: Iterable[str] | None = None) -> str:
         keys: the longest first; None for those of the environment as it is now.
     """
     for key in keys_of_environment() if keys is None else keys:
-        for form in (key, repr(key)[1:-1], json.dumps(key)[1:-1], quote(key, safe="")):
+        for form in (key, repr(key)[1:-1], dumps(key)[1:-1], quote(key, safe="")):
             text = text.replace(form, MASK)
     return text
 

@@ -10,7 +10,6 @@ the module of either, ``request`` and ``response`` are objects of that module.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
+from json import loads
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.replies import StoredReply
@@ -188,7 +188,7 @@ def run_on_loop(
 def json_object(content: bytes) -> JsonObject | None:
     """Read the body of a request whose reply is kept; None if it is no JSON object."""
     try:
-        body = json.loads(content)
+        body = loads(content)
     except ValueError:
         return None
     return body if isinstance(body, dict) else None

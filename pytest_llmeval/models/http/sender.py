@@ -10,7 +10,6 @@ else runs on the event loop is not in the seconds of a call, and no connection b
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +17,7 @@ from errno import EPROTO
 from functools import cache, partial
 from importlib import import_module
 from inspect import signature
+from json import dumps
 from threading import TIMEOUT_MAX, Event
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -183,7 +183,7 @@ class Sender:
             TimeIsUp: it was not complete in time.
         """
         library = newest()
-        body = json.dumps(question.body, separators=(",", ":"), ensure_ascii=False).encode()
+        body = dumps(question.body, separators=(",", ":"), ensure_ascii=False).encode()
         try:
             parsed, transport, connections = self._ways.get(url) or self._way(library, url)
             every = {

@@ -7,10 +7,10 @@ frames.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from json import dumps, loads
 from typing import Any
 
 from pytest_llmeval.cache.key import parse_json, value_at
@@ -47,12 +47,12 @@ def stream_pieces(body: bytes) -> Iterator[bytes]:
 def _array_items(body: bytes) -> Iterator[bytes]:
     """Take a stream that is one JSON array apart; one that was cut is no JSON, and stays whole."""
     try:
-        items = json.loads(body)
+        items = loads(body)
     except (ValueError, RecursionError):
         yield body
     else:
         for item in items:
-            yield json.dumps(item).encode()
+            yield dumps(item).encode()
 
 
 def _event_data(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -8,10 +8,10 @@ had reserved counts as spent.
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from decimal import Decimal, DecimalException
+from json import dumps, loads
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,7 +57,7 @@ class Journal:
             _remove_left_behind(self._path.parent)
         # In one piece, so that lines of two workers never mix. It begins with a newline, as a
         # worker may be killed while it writes.
-        Files.add(self._path, b"\n" + json.dumps(entry).encode() + b"\n", os.O_APPEND)
+        Files.add(self._path, b"\n" + dumps(entry).encode() + b"\n", os.O_APPEND)
 
     def unread(self) -> list[list[Any]]:
         """Return the entries since the last time, one's own included.
@@ -79,7 +79,7 @@ class Journal:
         entries = []
         for line in content[:whole].splitlines():
             with suppress(ValueError):
-                entries.append(json.loads(line))
+                entries.append(loads(line))
         return [entry for entry in entries if isinstance(entry, list)]
 
     def remove(self) -> None:

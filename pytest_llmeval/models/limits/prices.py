@@ -5,10 +5,10 @@ A price is never guessed. Where there is none the cost is not known, which is no
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from json import dumps
 from typing import Any
 
 from pytest_llmeval.errors import SettingsError
@@ -189,7 +189,7 @@ def most_input_tokens(body: Mapping[str, Any], *, window: int | None) -> int | N
     """
     if _points_elsewhere(body):
         return window
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    text = dumps(body, ensure_ascii=False, separators=(",", ":"))
     return len(text.encode("utf-8", "surrogatepass")) + ADDED_TOKENS
 
 

@@ -28,28 +28,39 @@ SLEEP = time.sleep
 """
 # Assigned by hand, as libraries do: neither by MonkeyPatch nor by unittest.mock.
 SWAPS = """
+import asyncio
+import builtins
 import contextlib
+import ctypes
 import datetime
 import decimal
 import gc
 import http.client
+import json
 import locale
 import logging
 import os
 import random
+import secrets
+import shutil
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
+import uuid
 import warnings
 
+of_children = ctypes.CDLL(None).getenv
+of_children.restype = ctypes.c_char_p
 SWAPS = {
     "time": (time, "time", lambda: 0.0),
     "sleep": (time, "sleep", lambda seconds: None),
     "datetime": (datetime, "date", type("Frozen", (datetime.date,), {})),
     "socket": (socket, "socket", type("Refused", (), {})),
     "connect": (socket.socket, "connect", lambda *_: None),
-    "open": (__import__("builtins"), "open", lambda *_: None),
+    "open": (builtins, "open", lambda *_: None),
     "listdir": (os, "listdir", lambda *_: []),
     "environ": (os, "environ", {}),
     "client": (http.client.HTTPConnection, "request", lambda *_: None),
@@ -57,6 +68,20 @@ SWAPS = {
     "hook": (sys, "excepthook", lambda *_: None),
     "hook of threads": (threading, "excepthook", lambda *_: None),
     "shown warnings": (warnings, "showwarning", lambda *_, **__: None),
+    "print": (builtins, "print", lambda *_, **__: None),
+    "sorted": (builtins, "sorted", lambda values, **_: list(values)),
+    "dumps": (json, "dumps", lambda *_, **__: "mine"),
+    "loads": (json, "loads", lambda *_, **__: {}),
+    "random": (random, "random", lambda: 0.5),
+    "token": (secrets, "token_hex", lambda *_: "mine"),
+    "id": (uuid, "uuid5", lambda *_: "mine"),
+    "command": (subprocess, "check_call", lambda *_, **__: 0),
+    "copy": (shutil, "copy", lambda *_: None),
+    "process": (os, "getpid", lambda: 1),
+    "link": (os.path, "islink", lambda *_: False),
+    "logger": (logging, "getLogger", lambda *_: logging.root),
+    "thread": (threading, "Thread", type("Refused", (), {})),
+    "sleep of asyncio": (asyncio, "sleep", lambda *_: None),
 }
 OF_TRIAL = {
     "limit": (sys.getrecursionlimit, sys.setrecursionlimit, 5_000),
@@ -65,6 +90,14 @@ OF_TRIAL = {
     "timeout": (socket.getdefaulttimeout, socket.setdefaulttimeout, 77.0),
     "garbage": (gc.isenabled, lambda on: gc.enable() if on else gc.disable(), False),
     "loggers": (logging.getLoggerClass, logging.setLoggerClass, type("L", (logging.Logger,), {})),
+    "names of levels": (
+        lambda: logging.getLevelName(25), lambda name: logging.addLevelName(25, name), "NOTICE"
+    ),
+    "variable": (
+        lambda: of_children(b"MINE"),
+        lambda value: os.putenv("MINE", value) if value else os.unsetenv("MINE"),
+        b"mine",
+    ),
     "umask": (lambda: os.umask(os.umask(0o22)), os.umask, 0o77),
     "locale": (
         lambda: locale.setlocale(locale.LC_CTYPE),
@@ -72,7 +105,7 @@ OF_TRIAL = {
         "C" if locale.setlocale(locale.LC_CTYPE) != "C" else "C.UTF-8",
     ),
 }
-FOUND = {name: vars(owner).get(place) for name, (owner, place, _) in SWAPS.items()}
+FOUND = {}  # when the first trial looks
 VALUES = {name: read() for name, (read, _, _) in OF_TRIAL.items() if name != "umask"}
 
 
@@ -100,7 +133,7 @@ def swapped(name):
 def look():
     now = {name: vars(owner).get(place) for name, (owner, place, _) in SWAPS.items()}
     values = {name: OF_TRIAL[name][0]() for name in VALUES}
-    wrong = [name for name in now if now[name] is not FOUND[name]]
+    wrong = [name for name in now if now[name] is not FOUND.setdefault(name, now[name])]
     return wrong + [name for name in VALUES if values[name] != VALUES[name]]
 """
 EVALS = """
@@ -120,14 +153,19 @@ def test_bystander(llm, name, n):
     assert not look()
 
 
-@pytest.mark.parametrize("name", NAMES)
-@llm_eval(repeats=2, min_score=1)
-def test_swaps(llm, name):
-    llm.ask("before")
-    with swapped(name) as is_mine:
-        llm.ask(name)
-        assert is_mine()
-    assert not look()
+def eval_of(name):
+    @llm_eval(repeats=2, min_score=1)
+    def swaps(llm):
+        llm.ask("before")
+        with swapped(name) as is_mine:
+            llm.ask(name)
+            assert is_mine()
+        assert not look()
+    return swaps
+
+
+for name in NAMES:  # each must be noticed by itself
+    globals()[f"test_swaps_{name.replace(' ', '_')}"] = eval_of(name)
 
 
 @pytest.fixture
@@ -178,14 +216,19 @@ def test_what_a_trial_swaps_by_hand_no_other_sees(pytester: pytest.Pytester) -> 
 
     result = run_forked(pytester)
 
-    result.assert_outcomes(passed=24 + 3 * 21 + 24)
-    result.stdout.fnmatch_lines(["63 cases ran serially: *time was changed (?*"])
+    result.assert_outcomes(passed=24 + 3 * 37 + 24)
+    section = " ".join(result.stdout.str().partition("111 cases ran serially: ")[2].split())
+    assert section.startswith("time was changed (76), builtins was changed (3), ")
+    assert "logging.addLevelName was changed (1), os.putenv was changed (1)" in section
 
 
 OF_TRIAL = """
+import asyncio
 import decimal
 import logging
 import random
+import tempfile
+import urllib.request
 
 import pytest
 from pytest_llmeval import llm_eval
@@ -194,19 +237,40 @@ LOGGER = logging.getLogger("app")
 SEEN = {}
 
 
+def change(n):
+    assert LOGGER.level == 0
+    assert decimal.getcontext().prec == 28
+    assert (LOGGER.propagate, LOGGER.disabled, urllib.request._opener) == (True, False, None)
+    assert not str(tempfile.tempdir).startswith("mine")
+    assert not hasattr(asyncio.get_event_loop_policy(), "mine")
+    random.seed(n)
+    LOGGER.setLevel(n + 1)
+    LOGGER.propagate = False
+    LOGGER.disabled = True
+    decimal.getcontext().prec = n + 1
+    tempfile.tempdir = f"mine {n}"
+    urllib.request.install_opener(n)
+    policy = asyncio.DefaultEventLoopPolicy()
+    policy.mine = n
+    asyncio.set_event_loop_policy(policy)
+
+
+def is_mine(n):
+    policy = getattr(asyncio.get_event_loop_policy(), "mine", None)
+    found = LOGGER.level - 1, decimal.getcontext().prec - 1, urllib.request._opener, policy
+    assert found == (n, n, n, n)
+    return (LOGGER.propagate, LOGGER.disabled, tempfile.tempdir) == (False, True, f"mine {n}")
+
+
 @llm_eval(repeats=3, min_score=1)
 @pytest.mark.parametrize("n", range(8))
 def test_sync(llm, n):
-    assert LOGGER.level == 0
-    assert decimal.getcontext().prec == 28
-    random.seed(n)
-    LOGGER.setLevel(n + 1)
-    decimal.getcontext().prec = n + 1
+    change(n)
     drawn = []
     for step in range(3):
         llm.ask(f"{n} {step}")
         drawn.append(random.random())
-        assert (LOGGER.level, decimal.getcontext().prec) == (n + 1, n + 1)
+        assert is_mine(n)
     mine = random.Random(n)
     assert drawn == [mine.random() for _ in range(3)]
 
@@ -214,15 +278,12 @@ def test_sync(llm, n):
 @llm_eval(repeats=3, min_score=1)
 @pytest.mark.parametrize("n", range(8))
 async def test_async(async_llm, n):
-    assert LOGGER.level == 0
-    random.seed(n)
-    LOGGER.setLevel(n + 1)
-    decimal.getcontext().prec = n + 1
+    change(n)
     drawn = []
     for step in range(3):
         await async_llm.ask(f"{n} {step}")
         drawn.append(random.random())
-        assert (LOGGER.level, decimal.getcontext().prec) == (n + 1, n + 1)
+        assert is_mine(n)
     mine = random.Random(n)
     assert drawn == [mine.random() for _ in range(3)]
 
@@ -236,7 +297,8 @@ def test_what_is_not_seeded_is_drawn_from_that_of_all(llm):
 
 
 def test_the_session_has_its_own():
-    assert LOGGER.level == 0
+    assert (LOGGER.level, LOGGER.propagate, LOGGER.disabled) == (0, True, False)
+    assert not hasattr(asyncio.get_event_loop_policy(), "mine")
     assert decimal.getcontext().prec == 28
 """
 
