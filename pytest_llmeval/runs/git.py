@@ -105,19 +105,22 @@ def read_state(folder: Path) -> GitState:
     Returns:
         Its state; one with ``absent`` set without git or outside a working tree.
     """
+    question = ("--show-toplevel", "--is-shallow-repository", "HEAD^{commit}", "HEAD^{tree}")
     try:
-        found = _git(folder, "rev-parse", "--show-toplevel", "--is-shallow-repository")
+        found = _git(folder, "rev-parse", *question, "--symbolic-full-name", "HEAD")
     except OSError as exc:
         return GitState(top=None, absent=f"git cannot be run ({exc.strerror or exc})")
-    if not found.succeeded:
+    if not found.output:
         if "not a git repository" in found.complaint:
             return GitState(top=None, absent=f"{folder} is in no git repository")
         said = " ".join(found.complaint.split())
         return GitState(top=None, absent=f"git does not read {folder}: {said}", is_refused=True)
-    top, _, shallow = found.text.rpartition("\n")
-    head = _git(folder, "rev-parse", "HEAD^{commit}", "HEAD^{tree}")
-    commit, tree = head.text.split("\n") if head.succeeded else (None, None)
-    branch = _git(folder, "symbolic-ref", "--quiet", "HEAD")
+    commit = tree = None
+    if found.succeeded:
+        top, shallow, commit, tree, head = found.text.rsplit("\n", 4)
+    else:  # git wrote what it could, and then the name that means nothing before the first commit
+        top, shallow, _ = found.text.rsplit("\n", 2)
+        head = _git(folder, "symbolic-ref", "--quiet", "HEAD").text
     # Without regard to .gitmodules; "none" would count files of submodules that nobody imports.
     submodules = "--ignore-submodules=untracked"
     status = _git(folder, "status", "--porcelain", "-z", "--untracked-files=no", submodules)
@@ -128,7 +131,7 @@ def read_state(folder: Path) -> GitState:
         top=Path(top),
         commit=commit,
         tree=tree,
-        branch=branch.text.removeprefix("refs/heads/") if branch.succeeded else None,
+        branch=head.removeprefix("refs/heads/") if head.startswith("refs/") else None,
         dirty=not status.succeeded or status.text != "" or hidden != (),
         changed=(*hidden, *differing),
         hidden=hidden,
@@ -172,9 +175,10 @@ def resolve(name: str, *, top: Path) -> ResolvedRef | None:
     if not is_name(name):
         return None
     places = [f"refs/{kind}/{name}" for kind in ("heads", "remotes/origin", "tags", "remotes")]
-    existing = _git(top, "for-each-ref", "--format=%(refname)", *places).text.split("\n")
-    full_name = next((place for place in places if place in existing), None)
-    commit = _rev_parse(top, f"{full_name or name}^{{commit}}")
+    existing = refs_of(top, places)
+    full_name = next(iter(existing), None)
+    # A branch is a commit. Anything else may be an annotated tag.
+    commit = existing.get(places[0]) or _rev_parse(top, f"{full_name or name}^{{commit}}")
     if not re.fullmatch(FULL_HASH, commit):
         return None
     # Names such as HEAD, FETCH_HEAD and heads/main are refs too.

@@ -54,14 +54,6 @@ class WantedCommit:
     chosen: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Base:
-    """A merge-base, and how many commits HEAD has that it lacks; infinity if there is none."""
-
-    commit: str | None
-    distance: float
-
-
 def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
     """Find the commit that a name means.
 
@@ -212,14 +204,16 @@ def _as_on_a_laptop(name: str, *, head: str, top: Path, in_ci: bool) -> WantedCo
         # Jobs merge requests into local branches.
         if not (in_ci and tips and place.startswith(_HEADS)):
             tips = {place: ref.commit, **tips}
-    bases = {one: _base(tip, head=head, top=top) for one, tip in tips.items()}
+    bases = {one: _merge_base(tip, head=head, top=top) for one, tip in tips.items()}
     # A remote copy of this very branch says nothing of where it began.
-    others = [one for one in bases if one.startswith((_HEADS, ORIGIN)) or bases[one].commit != head]
-    nearest = min(others or bases, key=lambda one: bases[one].distance)
+    others = [one for one in bases if one.startswith((_HEADS, ORIGIN)) or bases[one] != head]
+    nearest, *rest = others or bases
+    if rest:
+        nearest = min(others or bases, key=lambda one: _distance(bases[one], head=head, top=top))
     is_branch = nearest.startswith((_HEADS, _REMOTES))
     return WantedCommit(
-        commit=bases[nearest].commit,
-        is_tip=bases[nearest].commit == tips[nearest],
+        commit=bases[nearest],
+        is_tip=bases[nearest] == tips[nearest],
         branch=branch if is_branch else None,
         tips=tuple(dict.fromkeys(tips.values())),
         notes=_notes_on_branch(branch, nearest, tips, top=top) if is_branch else (),
@@ -258,7 +252,7 @@ def _note_of_lost_branch(branch: str, *, top: Path) -> tuple[str, ...]:
     return (f"the local branch {branch} is stale: origin has no such branch any more{now}",)
 
 
-def _base(tip: str, *, head: str, top: Path) -> _Base:
+def _merge_base(tip: str, *, head: str, top: Path) -> str | None:
     """Find the merge-base of HEAD and a branch: of several the one in the branch's own line.
 
     Runs are recorded for a branch's first parents. Where two branches were merged into each
@@ -266,11 +260,17 @@ def _base(tip: str, *, head: str, top: Path) -> _Base:
     """
     bases = (ask(top, "merge-base", "--all", head, tip) or "").split()
     if not bases:
-        return _Base(None, math.inf)
+        return None
     best = bases[0]
     if len(bases) > 1:
         beyond = [f"{base}^@" for base in bases]
         line = (ask(top, "rev-list", "--first-parent", tip, "--not", *beyond) or "").split()
         best = next((base for base in bases if base in line), best)
-    distance = int(ask(top, "rev-list", "--count", f"{best}..{head}") or 0)
-    return _Base(best, distance)
+    return best
+
+
+def _distance(base: str | None, *, head: str, top: Path) -> float:
+    """Count the commits that HEAD has and a merge-base lacks; infinity if there is none."""
+    if base is None:
+        return math.inf
+    return int(ask(top, "rev-list", "--count", f"{base}..{head}") or 0)
