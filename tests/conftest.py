@@ -1,20 +1,18 @@
 from __future__ import annotations
 
-import functools
 import gc
 import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
-from importlib import import_module, metadata
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.imports import import_package
+from tests.imports import import_package, read_installed_once
 from tests.platforms import obstacle
 from tests.project import Project, make_project, make_small_project
 from tests.warm_python import warm_python
@@ -85,25 +83,11 @@ def imported() -> None:
         import_module(name)
 
 
-class Installed:
-    """A distribution, each of whose files is read once."""
-
-    def __init__(self, found: metadata.Distribution) -> None:
-        self._found = found
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._found, name)
-        setattr(self, name, value)
-        return value
-
-
 @pytest.fixture(scope="session")
 def installed() -> Iterator[None]:
     """Read once what is installed: pytest reads it three times a session, for a third of it."""
-    found = [Installed(one) for one in metadata.distributions()]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metadata, "distributions", lambda: found)
-        patch.setattr(metadata, "version", functools.cache(metadata.version))
+        read_installed_once(patch)
         yield
 
 

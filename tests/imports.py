@@ -5,8 +5,12 @@ A session that judges, or a command, spends twice as long on that as on all the 
 
 from __future__ import annotations
 
+import functools
 import pkgutil
-from importlib import import_module
+from importlib import import_module, metadata
+from typing import Any
+
+import pytest
 
 
 def import_package() -> None:
@@ -17,3 +21,22 @@ def import_package() -> None:
         import_module(module.name)
     for name in ("numpy", "scipy.special", "scipy.optimize", "jinja2"):
         import_module(name)
+
+
+class _Installed:
+    """A distribution, each of whose files is read once."""
+
+    def __init__(self, found: metadata.Distribution) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._found, name)
+        setattr(self, name, value)
+        return value
+
+
+def read_installed_once(patch: pytest.MonkeyPatch) -> None:
+    """Let what is installed be read once, by all sessions from now on."""
+    found = [_Installed(one) for one in metadata.distributions()]
+    patch.setattr(metadata, "distributions", lambda: found)
+    patch.setattr(metadata, "version", functools.cache(metadata.version))

@@ -1,6 +1,7 @@
 """Imported by the process that sessions are forked off: it imports what they import.
 
-It runs a session first, for what pytest imports, and as pytest rewrites the plugin.
+It runs sessions first: for what pytest imports, as pytest rewrites the plugin, and for patterns
+that are compiled once a process.
 """
 
 import gc
@@ -12,24 +13,37 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.imports import import_package
+from tests.imports import import_package, read_installed_once
 
 EVAL = """
 from pytest_llmeval import llm_eval
 
+def answer(messages, *, draw, **params):
+    return "yes" if draw.trial else "no"
+
 @llm_eval(repeats=2)
-def test_first(): pass
+def test_first(llm):
+    assert llm.ask("Say yes").text == "yes"
+"""
+
+INI = """
+[pytest]
+pythonpath = .
+llm_model = function/test_first:answer
 """
 
 
-def run_a_session() -> None:
-    with TemporaryDirectory() as folder, Path(os.devnull).open("w") as nothing:
-        (Path(folder) / "test_first.py").write_text(EVAL)
-        with redirect_stdout(nothing), redirect_stderr(nothing):
-            pytest.main([folder, "-p", "no:cacheprovider"])
+def run_session(folder: str, *more: str) -> None:
+    with Path(os.devnull).open("w") as to, redirect_stdout(to), redirect_stderr(to):
+        assert pytest.main([folder, "-p", "no:cacheprovider", *more]) == 0
     del sys.modules["test_first"]
 
 
-run_a_session()
-import_package()
+read_installed_once(pytest.MonkeyPatch())  # for good: this process runs no test itself
+with TemporaryDirectory() as folder:
+    (Path(folder) / "pytest.ini").write_text(INI)
+    (Path(folder) / "test_first.py").write_text(EVAL)
+    run_session(folder)
+    import_package()
+    run_session(folder, "--llm-baseline=last")  # now with all that it reads of libraries
 gc.freeze()  # sessions look for garbage of their own alone
