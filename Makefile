@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-fast goldens test-readme test-pytest-versions test-clients test-libraries resolutions test-plugins lint docs pictures demo calibrate truth bench house dist test-dist clean
+.PHONY: test test-stories test-fast goldens test-readme test-pytest-versions test-clients test-libraries resolutions test-plugins lint docs pictures demo calibrate truth bench house dist test-dist clean
 .PRECIOUS: .venv-pytest-%/.ready .venv-clients-%/.ready .venv-library-%/.ready
 
 $(VENV)/.ready: pyproject.toml
@@ -16,15 +16,20 @@ $(VENV)/.ready: pyproject.toml
 	touch $@
 
 # The rooms that must be covered branch by branch, with tests/transcripts, which reads the cache,
-# then everything else. Both are dealt out in long pieces: what a module sets up once is then set
-# up once. Tests also wait, so there are more processes than cores. Simulations, which measure
-# rates, would take four times as long while branches are counted.
+# then everything else but the stories. Both are dealt out in long pieces: what a module sets up once
+# is then set up once. Tests also wait, so there are more processes than cores. Simulations, which
+# measure rates, would take four times as long while branches are counted.
 COVERED := tests/stats tests/gate tests/cache tests/runs tests/transcripts tests/ci/test_which_commit.py
 SIMULATIONS := tests/stats/test_calibration.py tests/gate/test_calibration.py \
 	tests/gate/test_shards_calibration.py
 PACKAGES := pytest_llmeval/stats/*,pytest_llmeval/gate/*,pytest_llmeval/cache/*,pytest_llmeval/runs/*
-REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) tests/compatibility tests/fresh tests/libraries tests/truth, \
+# What takes several sessions or processes after each other: jobs of CI, bases that run again, commands
+# that a message prints, workers, kills, browsers.
+STORIES := tests/browser tests/ci tests/correctness tests/cures tests/example $(wildcard tests/*/stories)
+REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) $(STORIES) \
+	tests/compatibility tests/fresh tests/libraries tests/truth, \
 	$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))
+MANY := $(BIN)/pytest -q -n 4 --dist worksteal -m "not calibration"
 
 test: $(VENV)/.ready lint
 	$(BIN)/coverage erase
@@ -32,8 +37,11 @@ test: $(VENV)/.ready lint
 		-m "not calibration" $(addprefix --ignore=,$(SIMULATIONS)) $(COVERED)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include="$(PACKAGES)" --fail-under=100
-	$(BIN)/pytest -q -n 4 --dist worksteal -m "not calibration" \
-		$(addprefix --ignore=,$(filter %.py,$(COVERED))) $(REST)
+	$(MANY) $(addprefix --ignore=,$(STORIES)) $(REST)
+
+# Six minutes more. CI runs both.
+test-stories: $(VENV)/.ready
+	$(MANY) $(addprefix --ignore=,$(filter %.py,$(COVERED))) $(STORIES)
 
 # The daily loop: what needs no session in a process of its own, and a few whole stories. On a machine
 # with a load of 15 all but its last 28 tests took 128 s of CPU time. Left out are most rooms of

@@ -11,7 +11,7 @@ import pytest
 from tests.ci.hosts import REPOSITORY, on_laptop, pull_request
 from tests.ci.origin import Origin
 from tests.ci.test_rerun import OPTIONS, Ended
-from tests.plugin.test_keyless import APP, DEFER, EVALS, KEYS, NEW
+from tests.plugin.stories.test_keyless import APP, DEFER, EVALS, KEYS, NEW
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 NO_KEY = dict.fromkeys(KEYS, "")  # as CI hands out a secret that a fork is not given

@@ -161,7 +161,7 @@ WAYS = (
     (
         88,
         "no key, the prompt changed",
-        "plugin/test_keyless.py::test_cases_that_ask_something_new_are_one_line_and_no_errors",
+        "plugin/stories/test_keyless.py::test_cases_that_ask_something_new_are_one_line_and_no_errors",
     ),
     (89, "no key, no replies", NO_REPLIES),
     (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.test_early_stopping import (
+from tests.plugin.stories.test_early_stopping import (
     EVALS,
     GATED,
     IT,

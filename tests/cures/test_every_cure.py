@@ -39,7 +39,7 @@ EARLY = (
 # By a part of the message: the test that takes it out of what was printed, and types it.
 TYPES = {
     "record it again:  pytest --llm-cache=refresh": (
-        "plugin/test_confirm.py::test_main_is_recorded_again_as_the_line_says"
+        "plugin/stories/test_confirm.py::test_main_is_recorded_again_as_the_line_says"
     ),
     "pytest --llm-repeats={repeats}": DOCTOR,
     "llmeval plan {run} --function=": DOCTOR,
@@ -154,7 +154,7 @@ REASONS = {
     "as --llm-target)": "is a text of --help",
     "Record one: pytest": "is what everybody types",
     "(--llm-missed)": "names the option that chose the cases",
-    "pasted llm_origin_alias": "takes another address; tests/plugin/test_keyless.py",
+    "pasted llm_origin_alias": "takes another address; tests/plugin/stories/test_keyless.py",
     "git-lfs keeps": "takes git-lfs",
     "Record one that fits": "is what everybody types",
     "llm_intercept_hosts = ": "takes a host elsewhere; tests/plugin/test_unseen.py has such lines",
@@ -167,12 +167,12 @@ REASONS = {
     "pytest-llm-baseline": "takes the index",
     "[pytest]\npythonpath": "is a file",
     "pip install": "takes the index",
-    "Name files relative to the project": "several ways; tests/plugin/test_rerun_installs.py",
+    "Name files relative to the project": "several: tests/plugin/stories/test_rerun_installs.py",
     "llm_base_setup = {": "quotes the line that failed",
     "its trial waited for its turn": "names the option that made it wait",
     "cannot be held over its workers": "takes a folder that cannot be written",
     "see what limits the account": "takes minutes of a provider's refusals",
-    "nothing came within": "is the case of a client of HTTP; tests/plugin/test_own_deadline.py",
+    "nothing came within": "is of a client of HTTP; tests/plugin/stories/test_own_deadline.py",
     "no reply within": "names the option that set the limit",
     "is never kept": "says what the modes of the cache do",
     "(fails the build": "names the option that failed the build",

@@ -174,7 +174,7 @@ def test_nor_is_one_that_wants_fewer_calls(
 
 def test_a_timeout_of_ours_is_no_result(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     evals = CLIENTS.replace("timeout=0.3", "timeout=9").replace("timeout(0.3)", "timeout(9)")
-    monkeypatch.setattr("tests.plugin.test_own_deadline.CLIENTS", evals)
+    monkeypatch.setattr("tests.plugin.stories.test_own_deadline.CLIENTS", evals)
     project.write(test_evals=evals, pytest_ini="[pytest]\nllm_timeout = 0.3\n")
     with OpenAIServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)

@@ -26,7 +26,7 @@ from tests.forked import ForkedSession
 from tests.project import Project
 from tests.warm_python import PYTHON
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
