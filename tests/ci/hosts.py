@@ -234,6 +234,15 @@ def gitlab_push(origin: Origin, folder: Path, *, branch: str = "main", depth: in
     return _gitlab_job(origin, folder, "push", sha, depth=depth, environ=environ, specs=specs)
 
 
+def gitlab_tag(origin: Origin, folder: Path, *, tag: str = "v1") -> Job:
+    """Make the job of a tag on the newest commit of main at GitLab."""
+    sha = origin.tip
+    origin.set(f"refs/tags/{tag}", sha)
+    environ = {"CI_COMMIT_TAG": tag, "CI_COMMIT_REF_NAME": tag}
+    specs = [f"+refs/tags/{tag}:refs/tags/{tag}"]
+    return _gitlab_job(origin, folder, "push", sha, depth=20, environ=environ, specs=specs)
+
+
 def _gitlab_job(
     origin: Origin,
     folder: Path,

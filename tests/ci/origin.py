@@ -73,7 +73,7 @@ class _Original:
     ticks: int
 
 
-_ORIGINALS: dict[tuple[str, int], _Original] = {}
+_ORIGINALS: dict[tuple[object, ...], _Original] = {}
 
 
 class Origin:
@@ -87,7 +87,14 @@ class Origin:
         main: the commits of main that ``advance`` made, oldest first.
     """
 
-    def __init__(self, folder: Path, *, project: str = ".", commits: int = 3) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        project: str = ".",
+        commits: int = 3,
+        changed: Mapping[str, str] | None = None,
+    ) -> None:
         """Make it with the project of ``tests/project.py`` on main.
 
         Args:
@@ -95,20 +102,23 @@ class Origin:
             project: folder of the project in the repository.
             commits: how many commits main has; the first brings the project, each of the others
                 changes a file that no eval reads.
+            changed: files of the project that are others, by name.
         """
         self.path = folder / "origin.git"
         self.project = project
         self.main: list[str] = []
         self._tree = folder / "author"
         self._made = 0
-        original = _ORIGINALS.get((project, commits))
+        files = {**PROJECT, **(changed or {})}
+        made = (project, commits, *files.values())
+        original = _ORIGINALS.get(made)
         if original is not None:
             self._copy(original)
             return
-        self._begin(commits)
+        self._begin(commits, files)
         copied = tempfile.TemporaryDirectory()
         shutil.copytree(folder, copied.name, dirs_exist_ok=True)
-        _ORIGINALS[project, commits] = _Original(copied, tuple(self.main), self._made)
+        _ORIGINALS[made] = _Original(copied, tuple(self.main), self._made)
 
     def _copy(self, original: _Original) -> None:
         """Be as the original, whose commits have the same hashes."""
@@ -120,7 +130,7 @@ class Origin:
         (self._tree / ".git").write_text(f"gitdir: {known_there}\n")
         (known_there / "gitdir").write_text(f"{self._tree / '.git'}\n")
 
-    def _begin(self, commits: int) -> None:
+    def _begin(self, commits: int, files: Mapping[str, str]) -> None:
         """Make the repository with the commits of main."""
         folder = self.path.parent
         folder.mkdir()
@@ -129,7 +139,7 @@ class Origin:
         root = run_git(self.path, "commit-tree", "-m", "root", nothing, environ=self._clock())
         run_git(self.path, "worktree", "add", "--quiet", "--detach", str(self._tree), root)
         self.set("main", root)
-        self.advance(PROJECT)
+        self.advance(files)
         for number in range(2, commits + 1):
             self.advance({"README.md": f"{number}\n"})
 

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ci.hosts import Job, github_push, gitlab_push, merge_request, pull_request
+from tests.ci.hosts import (
+    Job,
+    github_push,
+    gitlab_push,
+    gitlab_tag,
+    merge_request,
+    pull_request,
+)
 from tests.ci.origin import WORSE, Origin, run_git
 from tests.ci.situation import HARMLESS
 from tests.ci.test_recipes import AGAIN, CALLS, GITLAB_JOB, NOTES_CALLS, README, ROOT, Ci
@@ -54,13 +61,13 @@ def in_folder(make: Callable[..., Job]) -> Callable[..., Job]:
 
 def test_a_monorepo_at_github(tmp_path: Path) -> None:
     ci = Ci(tmp_path)
-    ci.origin = Origin(tmp_path / "monorepo", project=BOT, commits=1)
-    base = ci.origin.advance(NOTES_CALLS)
+    ci.origin = Origin(tmp_path / "monorepo", project=BOT, commits=1, changed=NOTES_CALLS)
+    base = ci.origin.tip
     workflow = replace(README, text=of_monorepo())
     push, request = in_folder(github_push), in_folder(pull_request)
 
     ended = ci.run_github(workflow, push, run_id=1)
-    assert told(ended) == (0, "not_gated", CALLS, None), ended.output
+    assert told(ended)[:3] == (0, "new", CALLS), ended.output  # nothing had an eval before
     ended = ci.run_github(workflow, request, head=ci.origin.commit(HARMLESS, on=base), run_id=2)
     assert told(ended) == (0, "unchanged", 0, base), ended.output
     worse = ci.origin.commit(WORSE, on=base)
@@ -72,16 +79,21 @@ def test_a_monorepo_at_github(tmp_path: Path) -> None:
     assert ci.caches.keys("refs/heads/main") == ["llmeval-bot-push-1-1"]
 
 
+def with_rule(told_rule: str) -> dict[str, Any]:
+    """Add a rule that the page tells, with the variable that goes with it."""
+    found = re.search(r"with the variable\s+`(\w+: pull)`", PAGE)
+    assert found
+    assert f"`- if: {told_rule}`" in PAGE
+    rule = {"if": told_rule, "variables": yaml.safe_load(found[1])}
+    evals = GITLAB_JOB.content["evals"]
+    return {"evals": {**evals, "rules": [*evals["rules"], rule]}}
+
+
 def with_branches() -> dict[str, Any]:
     """Add the rule that the page tells for pipelines of branches, and share the cache."""
-    told_rule = r"add a last rule, `- (if: \$CI_COMMIT_BRANCH)`, with the variable\s+`(\w+: pull)`"
-    found = re.search(told_rule, PAGE)
-    assert found
-    rule = {**yaml.safe_load(found[1]), "variables": yaml.safe_load(found[2])}
-    evals = GITLAB_JOB.content["evals"]
+    (evals,) = with_rule("$CI_COMMIT_BRANCH").values()
     of_main, own = evals["cache"]
-    cache = [{**of_main, "unprotect": True}, own]
-    return {"evals": {**evals, "rules": [*evals["rules"], rule], "cache": cache}}
+    return {"evals": {**evals, "cache": [{**of_main, "unprotect": True}, own]}}
 
 
 def gitlab_branch(origin: Origin, folder: Path, *, head: str, **_: Any) -> Job:
@@ -128,3 +140,15 @@ def test_pipelines_of_gitlab(tmp_path: Path, make: Callable[..., Job]) -> None:
     ended = ci.run_gitlab(jobs, make, head=harmless)
     assert told(ended)[:2] == (0, "unchanged"), ended.output
     assert told(ended)[3] == (red if make is merged else before)
+
+
+def test_a_tag_at_gitlab_has_no_run_of_main_and_is_judged_all_the_same(tmp_path: Path) -> None:
+    ci, jobs = Ci(tmp_path), with_rule("$CI_COMMIT_TAG")
+    before = ci.origin.tip
+    ci.origin.advance(WORSE)
+    ci.run_gitlab(jobs, gitlab_push)
+
+    ended = ci.run_gitlab(jobs, gitlab_tag)
+
+    assert told(ended) == (1, "regressed", 2 * CALLS + AGAIN, before), ended.output
+    assert ended.baseline["how"] == "rerun"

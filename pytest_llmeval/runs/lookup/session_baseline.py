@@ -123,18 +123,22 @@ class _Lookup:
             raise self.refuse.not_checked_out(wanted)
         looked_at: list[Step] = []
         refs = self.refuse.refs
-        make = None if self.refuse.is_own_branch_in_ci(wanted) else self.make
+        is_own = self.refuse.is_own_branch_in_ci(wanted)
+        missing = None  # the step of which a run can be made
         for step in refs.steps(wanted, head=refs.git.commit, root=self.refuse.search.root):
-            if make and self.settings.on_missing == "rerun-always":
-                return self._made(make, step, wanted=wanted)
-            if make and step.is_older and looked_at and not looked_at[0].is_older:
+            if missing and step.is_older and not missing.is_older:
                 break  # no older run is taken where a new one can be made
+            # A branch in CI is compared with its past, never with its own commit made again.
+            if self.make and not missing and (step.is_older or not is_own):
+                missing = step
+                if self.settings.on_missing == "rerun-always":
+                    break
             best = self.refuse.search.best_at(*step.commits)
             if best is not None:
                 return self._found(best, step, wanted=wanted, looked_at=looked_at)
             looked_at.append(step)
-        if make is not None:
-            return self._made(make, looked_at[0], wanted=wanted)
+        if self.make and missing:
+            return self._made(self.make, missing, wanted=wanted)
         error = self.refuse.nothing_recorded(wanted, looked_at)
         # A shallow clone cannot tell; on the branch itself this run is the first of the branch.
         may_be_first = isinstance(error, BaselineNotFound) and error.stops
@@ -149,7 +153,7 @@ class _Lookup:
         try:
             run = make(commit)
         except BaselineError as exc:
-            raise self.refuse.not_made(commit, exc) from exc
+            raise self.refuse.not_made(commit, exc, wanted=wanted) from exc
         if run is None:
             return self._nothing_yet(commit, wanted=wanted)
         made = self.refuse.refs.standing_for(wanted, run, step, reference=self.refuse.reference)

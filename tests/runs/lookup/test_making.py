@@ -145,16 +145,57 @@ def test_where_no_earlier_one_has_a_run_that_of_the_parent_is_made(branch: Proje
     assert make.asked == [branch.git("rev-parse", "main~1")]
 
 
-def test_a_job_of_the_branch_itself_makes_nothing(branch: Project) -> None:
+@pytest.fixture
+def pushed(branch: Project) -> Project:
+    """The job of a push to main."""
     branch.git("switch", "--quiet", "main")
     branch.ci = CiFacts(provider="github", event="push", commit=branch.head)
-    make = Maker(branch)
+    return branch
+
+
+@pytest.mark.parametrize("on_missing", ["rerun", "rerun-always"])
+def test_a_job_of_the_branch_itself_makes_the_run_of_the_commit_before(
+    pushed: Project, on_missing: OnMissing
+) -> None:
+    make = Maker(pushed)
+    found = find(pushed, "main", make, on_missing=on_missing)
+    assert (found.how, make.asked) == ("rerun", [pushed.git("rev-parse", "main~1")])
+
+
+def test_it_is_compared_with_the_last_run_however_old(pushed: Project) -> None:
+    make, oldest = Maker(pushed), pushed.record(pushed.git("rev-parse", "main~2"))
+    assert find(pushed, "main", make).run.id == oldest
+    assert make.asked == []
+
+
+def test_it_never_makes_the_run_of_its_own_commit(pushed: Project) -> None:
+    (pushed.top / "prompt.txt").write_text("made by a step of the job\n")
+    make = Maker(pushed)
+    find(pushed, "main", make)
+    assert make.asked == [pushed.git("rev-parse", "main~1")]
+
+
+def test_where_the_commit_before_cannot_be_run_it_records_the_first_run(pushed: Project) -> None:
+    def fail(_: str) -> FoundRun:
+        raise BaselineError("its pytest ended with 2")
 
     with pytest.raises(BaselineNotFound) as caught:
-        find(branch, "main", make)
+        find(pushed, "main", fail)
 
+    before = pushed.git("rev-parse", "main~1")
     assert not caught.value.stops
-    assert make.asked == []
+    assert caught.value.line == (
+        f"--llm-baseline=main: no run of {before[:7]} could be made: its pytest ended with 2. "
+        "This run will be the first"
+    )
+
+
+def test_a_branch_of_a_single_commit_has_nothing_to_make(project: Project) -> None:
+    project.ci = CiFacts(provider="github", event="push", commit=project.head)
+    make = Maker(project)
+    with pytest.raises(BaselineNotFound) as caught:
+        find(project, "main", make)
+    assert (caught.value.stops, make.asked) == (False, [])
 
 
 def test_a_commit_without_such_evals_is_an_empty_baseline(branch: Project) -> None:
