@@ -93,7 +93,7 @@ def _asked_again(found: Confirmation) -> str:
     before, here = (
         formats.decimals(mean) for mean in (found.baseline_mean, found.mean) if mean is not None
     )
-    return f"{found.reference}, asked again just now, scored {before}; this branch {here}"
+    return f"{found.reference}, asked again, scored {before}; this branch {here}"
 
 
 def _why_not_confirmed(comparison: FunctionComparison) -> str:
