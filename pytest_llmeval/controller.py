@@ -24,7 +24,7 @@ from pytest_llmeval.gate.results import Comparison
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.judging import EarlyJudge
 from pytest_llmeval.models.limits.journal import Journal
-from pytest_llmeval.pytest_options import PARSER, ci_of, environ_of
+from pytest_llmeval.pytest_options import ci_of, started
 from pytest_llmeval.records import CaseResult, Run
 from pytest_llmeval.refusal import ENDED_BY_PYTEST, report_refusal, usage_error
 from pytest_llmeval.reports import for_others
@@ -103,7 +103,7 @@ class Controller(EvalProcess):
             find=partial(earlier_runs.baseline_of, config, settings, ci=ci, make=make),
             rootpath=config.rootpath,
             typed=self._typed(),
-            may_defer=earlier_runs.may_defer(settings, ci, environ_of(config)),
+            may_defer=earlier_runs.may_defer(settings, ci, started(config).environ),
         )
 
     def _make_run(self, commit: str) -> FoundRun | None:
@@ -122,8 +122,8 @@ class Controller(EvalProcess):
     def _rerun(self) -> Rerun:
         from pytest_llmeval.engine.rerun.base_run import Rerun  # few sessions come here
 
-        config = self._config
-        return Rerun(config, self._settings, config.stash.get(PARSER, None), environ_of(config))
+        begun = started(self._config)
+        return Rerun(self._config, self._settings, begun.parser, begun.environ, typed=begun.typed)
 
     def _compared_with(self) -> list[Baseline]:
         """List the baseline and the anchor, under the names that they were recorded with."""
@@ -262,7 +262,8 @@ class Controller(EvalProcess):
         self._report = report = make_report(self._judgement)
         self._problems = for_others.write_reports(report, self._settings.reports, self._judgement)
         if self._brief is None:
-            self._summary_problems = for_others.append_summary(report, environ_of(self._config))
+            environ = started(self._config).environ
+            self._summary_problems = for_others.append_summary(report, environ)
         return self._judgement
 
     def _confirmed(
@@ -308,7 +309,7 @@ class Controller(EvalProcess):
         report = self._report if judgement is self._judgement else None
         found = for_others.failures(report or make_report(judgement), judgement)
         report_failures(session, found)
-        if environ_of(self._config).get("GITHUB_ACTIONS") == "true":
+        if started(self._config).environ.get("GITHUB_ACTIONS") == "true":
             self._annotations = for_others.github_annotations(found)
 
     def _set_status(self, session: pytest.Session, judgement: Judgement) -> None:

@@ -20,7 +20,7 @@ from pytest_llmeval.engine.schedule.overlap import SPLITTING
 from pytest_llmeval.engine.schedule.rounds import JudgesEarly
 from pytest_llmeval.errors import SettingsError, files_unknown
 from pytest_llmeval.fixtures import model_session
-from pytest_llmeval.pytest_options import PARSER, asks_only, ci_of
+from pytest_llmeval.pytest_options import asks_only, ci_of, started
 from pytest_llmeval.records import CaseResult, Progress, Run
 from pytest_llmeval.settings import MARKER, Settings
 
@@ -207,7 +207,8 @@ class EvalProcess:
         return [] if self._engine is None else self._engine.unreported()
 
     def _typed(self) -> tuple[str, ...]:
-        return typed_selection(self._config, self._config.stash.get(PARSER, None))
+        begun = started(self._config)
+        return typed_selection(self._config, begun.parser, begun.typed)
 
     def _foreign(self) -> tuple[str, ...]:
         """Name files of another working tree, by which a run is not of its commit."""

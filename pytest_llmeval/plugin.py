@@ -7,7 +7,6 @@ loaded.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -50,12 +49,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, object, object]:
-    """Keep the parser, which can tell typed options from those of addopts.
-
-    Keep the variables, too, before a conftest changes any.
-    """
-    early_config.stash[pytest_options.PARSER] = parser
-    early_config.stash[pytest_options.ENVIRON] = dict(os.environ)
+    """Keep what the session was started with, before a conftest changes any of it."""
+    pytest_options.keep_start(early_config, parser)
     _watch_files(early_config)
     result = yield
     if mistyped := pytest_options.near_flag(parser, args):
@@ -226,7 +221,8 @@ class SessionHooks:
             node.workerinput[BRIEF] = self._brief.written()
         compared = () if self._controller is None else self._controller.files_compared
         looks = self._controller is not None and self._controller.looks_early
-        tell_worker(node, config=self._config, compared=compared, looks=looks)
+        typed = pytest_options.started(self._config).typed
+        tell_worker(node, config=self._config, typed=typed, compared=compared, looks=looks)
         self._reports = report_hooks(self._config, self._settings)
         self._reports.nodes.append(node)
         follow_workers(

@@ -10,8 +10,9 @@ import argparse
 import os
 import re
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.runs.ci import CiFacts
 
 SETTINGS = pytest.StashKey[Settings]()
-PARSER = pytest.StashKey[pytest.Parser]()
-ENVIRON = pytest.StashKey[dict[str, str]]()
+STARTED = pytest.StashKey["Started"]()
 CI = pytest.StashKey["CiFacts"]()
 SESSION_KEY = "llmeval_session"  # xdist's own id can be given by hand, the same every day
 
@@ -60,9 +60,41 @@ _UNKNOWN_KEY = re.compile(r"Unknown config option: (llm_\w+)")
 _QUOTED = re.compile(r"'([^']*)'$")  # what pytest could not read ends its message
 
 
-def environ_of(config: pytest.Config) -> dict[str, str]:
-    """Return the variables as they were before a conftest changed any."""
-    return config.stash.get(ENVIRON, None) or dict(os.environ)
+class Started(NamedTuple):
+    """What a session was started with, before a conftest, which a branch may change, ran.
+
+    Attributes:
+        parser: tells typed options from those of addopts; None where a conftest loaded the plugin
+            too late for it.
+        environ: the variables.
+        options: their values.
+        typed: what was typed. A worker has what its controller was started with.
+    """
+
+    parser: pytest.Parser | None
+    environ: dict[str, str]
+    options: argparse.Namespace
+    typed: tuple[str, ...]
+
+
+def keep_start(config: pytest.Config, parser: pytest.Parser) -> None:
+    """Keep what a session is started with, before the first conftest; see ``started``."""
+    options = copy(config.known_args_namespace)
+    config.stash[STARTED] = Started(parser, dict(os.environ), options, _arguments(config))
+
+
+def started(config: pytest.Config) -> Started:
+    """Return what was kept; what is there now, where our plugin was loaded too late."""
+    now = Started(None, dict(os.environ), config.option, _arguments(config))
+    kept = config.stash.get(STARTED, now)
+    worker: dict[str, list[str]] | None = getattr(config, "workerinput", None)
+    if worker is None:
+        return kept
+    return kept._replace(options=config.option, typed=tuple(worker.get(TYPED_KEY, kept.typed)))
+
+
+def _arguments(config: pytest.Config) -> tuple[str, ...]:
+    return tuple(map(os.fspath, config.invocation_params.args))
 
 
 def ci_of(config: pytest.Config) -> CiFacts:
@@ -70,7 +102,7 @@ def ci_of(config: pytest.Config) -> CiFacts:
     if CI not in config.stash:
         from pytest_llmeval.runs.ci import read_ci
 
-        config.stash[CI] = read_ci(environ_of(config))
+        config.stash[CI] = read_ci(started(config).environ)
     return config.stash[CI]
 
 
@@ -99,16 +131,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 def asks_only(config: pytest.Config) -> bool:
     """Tell whether pytest was only asked to list or set something up, and will run no test."""
-    return any(getattr(_as_started(config), name, False) for name in _QUESTIONS)
-
-
-def _as_started(config: pytest.Config) -> argparse.Namespace:
-    """Return the options as they were before a conftest, which a branch may change, set others.
-
-    A worker has those of its controller.
-    """
-    is_late = hasattr(config, "workerinput") or PARSER not in config.stash
-    return config.option if is_late else config.known_args_namespace
+    return any(getattr(started(config).options, name, False) for name in _QUESTIONS)
 
 
 def check_questions(config: pytest.Config) -> None:
@@ -220,7 +243,7 @@ def _check_removed(config: pytest.Config) -> None:
 
 def _check_read_as_typed(config: pytest.Config) -> None:
     """Refuse addopts that end in ``--``: typed options would become paths."""
-    typed = [os.fspath(argument) for argument in config.invocation_params.args]
+    typed = started(config).typed
     own = typed[: typed.index("--")] if "--" in typed else typed
     paths = set(getattr(config.option, "file_or_dir", None) or ())
     lost = next((text for text in own if text.startswith("-") and text in paths), None)
@@ -248,9 +271,7 @@ def _check_origin_of_warn(config: pytest.Config, typed: set[str]) -> None:
 
 
 def _typed_options(config: pytest.Config) -> set[str]:
-    worker: dict[str, list[str]] = getattr(config, "workerinput", {})
-    arguments = worker.get(TYPED_KEY, config.invocation_params.args)  # from its controller
-    return {os.fspath(argument).partition("=")[0] for argument in arguments}
+    return {argument.partition("=")[0] for argument in started(config).typed}
 
 
 def readable_settings(config: pytest.Config) -> Settings:
@@ -278,7 +299,7 @@ def _given(config: pytest.Config, kind: type[Settings | GateRules]) -> dict[str,
 
 def _typed(config: pytest.Config, option: Option) -> Any:
     """Read the value from the command line, None if there is none."""
-    value = getattr(_as_started(config), option.key, None)
+    value = getattr(started(config).options, option.key, None)
     return None if value is None else checked(option.flag, option.check, value)
 
 

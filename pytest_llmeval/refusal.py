@@ -7,7 +7,7 @@ import os
 import pytest
 
 from pytest_llmeval.models.http.masking import masked_keys
-from pytest_llmeval.pytest_options import environ_of, is_toml, readable_settings
+from pytest_llmeval.pytest_options import is_toml, readable_settings, started
 from pytest_llmeval.reports import for_others
 from pytest_llmeval.reports.formats import in_form
 from pytest_llmeval.reports.make_report import make_report
@@ -35,7 +35,7 @@ def usage_error(
 
 def report_refusal(config: pytest.Config, message: str) -> list[str]:
     """Write the report files of a session that ends with 4; return sentences on failures."""
-    settings, environ = readable_settings(config), environ_of(config)
+    settings, environ = readable_settings(config), started(config).environ
     # a mistake in words for pytest alone need not be one in words for us
     has_summary = STEP_SUMMARY in environ and message != ENDED_BY_PYTEST
     if _is_part(config) or not (settings.reports or has_summary):
@@ -49,7 +49,7 @@ def report_refusal(config: pytest.Config, message: str) -> list[str]:
 
 def _tell_ci(config: pytest.Config, message: str) -> list[str]:
     """Tell GitHub and readers of JUnit's file why a session ends before pytest writes that file."""
-    is_github = environ_of(config).get("GITHUB_ACTIONS") == "true"
+    is_github = started(config).environ.get("GITHUB_ACTIONS") == "true"
     junit = getattr(config.option, "xmlpath", None)
     if _is_part(config) or not (is_github or junit):
         return []

@@ -23,7 +23,7 @@ from pytest_llmeval.records import CONFIRM, Case, CiJob, Run, function_of, paths
 from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown_files
 from pytest_llmeval.runs.run_lines import collected_cases
 from pytest_llmeval.runs.store import new_run_id
-from pytest_llmeval.settings import TYPED_KEY, GateRules
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.vendors import VENDORS
 from pytest_llmeval.version import __version__
 
@@ -197,7 +197,9 @@ def selection(config: pytest.Config) -> tuple[str, ...]:
     return _selected(config, config.option, paths=() if from_ini else config.args)
 
 
-def typed_selection(config: pytest.Config, parser: pytest.Parser | None) -> tuple[str, ...]:
+def typed_selection(
+    config: pytest.Config, parser: pytest.Parser | None, arguments: Iterable[str]
+) -> tuple[str, ...]:
     """Return what the user typed of a selection, ``--lf`` and ``--stepwise`` included.
 
     The folder in which pytest was started counts as typed where pytest took it for want of paths.
@@ -208,13 +210,12 @@ def typed_selection(config: pytest.Config, parser: pytest.Parser | None) -> tupl
     Args:
         config: of the session.
         parser: of its command line; None where a conftest loaded the plugin too late for it.
+        arguments: that were typed.
     """
     if parser is None:
         return ()
-    worker: dict[str, list[str]] = getattr(config, "workerinput", {})
-    arguments = worker.get(TYPED_KEY, config.invocation_params.args)  # from its controller
     # An empty text takes the place of such a file: an option may stand before it.
-    own = ["" if text.startswith("@") else text for text in map(os.fspath, arguments)]
+    own = ["" if text.startswith("@") else text for text in arguments]
     typed = parser.parse_known_args(own)
     by_folder = config.args_source is config.ArgsSource.INVOCATION_DIR
     paths = config.args if by_folder else getattr(typed, "file_or_dir", ())

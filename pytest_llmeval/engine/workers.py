@@ -137,12 +137,19 @@ class ReportHooks:
         self.shown_as_m = shown_as_m(terminalreporter)
 
 
-def tell_worker(node: Any, *, config: pytest.Config, compared: Sequence[str], looks: bool) -> None:
+def tell_worker(
+    node: Any,
+    *,
+    config: pytest.Config,
+    typed: Sequence[str],
+    compared: Sequence[str],
+    looks: bool,
+) -> None:
     """Tell a worker what it cannot know: what was typed, and how work is dealt."""
     dist = config.getoption("dist", "no")
     node.workerinput[STEALING] = dist == "worksteal"
     node.workerinput[SPLITTING] = dist not in ("loadscope", "loadfile")
-    node.workerinput[TYPED_KEY] = [str(one) for one in config.invocation_params.args]
+    node.workerinput[TYPED_KEY] = list(typed)
     node.workerinput[COMPARED_KEY] = list(compared)
     node.workerinput[LOOKS_KEY] = looks
 

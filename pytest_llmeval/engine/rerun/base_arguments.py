@@ -49,6 +49,7 @@ def base_arguments(
     parser: pytest.Parser | None,
     relocation: Relocation,
     *,
+    typed: Sequence[str],
     directory: Path,
     options: Sequence[str] = (),
 ) -> BaseArguments:
@@ -62,10 +63,11 @@ def base_arguments(
         config: of this session.
         parser: of its command line; None where a conftest loaded the plugin too late for it.
         relocation: of the worktree.
+        typed: the arguments of this session.
         directory: ``.llmeval`` of this session.
         options: that come on top.
     """
-    tokens = list(_expanded(map(os.fspath, config.invocation_params.args), config, relocation))
+    tokens = list(_expanded(iter(typed), config, relocation))
     positions = _positions(tokens, config, parser)
     places = {at: _moved_path(tokens[at], config, relocation) for at in positions}
     moved = [

@@ -79,6 +79,7 @@ class Rerun:
         settings: likewise.
         parser: of its command line; None where a conftest loaded the plugin too late for it.
         environ: the variables of this process before a conftest could change them.
+        typed: its arguments, likewise.
 
     Raises:
         BaselineError: there is no working tree, or our own repository cannot be written.
@@ -90,12 +91,14 @@ class Rerun:
         settings: Settings,
         parser: pytest.Parser | None,
         environ: Mapping[str, str],
+        *,
+        typed: Sequence[str],
     ) -> None:
         top = git_state(config).top
         if top is None:
             raise BaselineError("no commit can be checked out: there is no git repository here")
         self._config, self._settings = config, settings
-        self._parser, self._environ = parser, environ
+        self._parser, self._environ, self._typed = parser, environ, typed
         self._checkout = Path(os.path.realpath(top))
         self._copied = tuple(config.rootpath / name for name in settings.base_files)
         chosen = paths_of(selection(config))
@@ -214,6 +217,7 @@ class Rerun:
             self._config,
             self._parser,
             relocation,
+            typed=self._typed,
             directory=self._settings.directory,
             options=asked.options,
         )

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmeval.engine.rerun.base_arguments import BaseArguments, base_arguments
 from pytest_llmeval.engine.rerun.relocation import Relocation
-from pytest_llmeval.pytest_options import PARSER
+from pytest_llmeval.pytest_options import started
 
 
 @pytest.fixture
@@ -27,7 +27,8 @@ def trees(pytester: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory) -
 def given(pytester: pytest.Pytester, trees: Relocation, *typed: str | Path) -> BaseArguments:
     config = pytester.parseconfig(*typed)
     directory = trees.checkout / ".llmeval"
-    return base_arguments(config, config.stash[PARSER], trees, directory=directory)
+    begun = started(config)
+    return base_arguments(config, begun.parser, trees, typed=begun.typed, directory=directory)
 
 
 def kept(pytester: pytest.Pytester, trees: Relocation, *typed: str | Path) -> list[str]:

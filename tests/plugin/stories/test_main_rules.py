@@ -142,6 +142,32 @@ def test_a_conftest_cannot_change_what_is_typed(worse: Project, line: str) -> No
     assert (result.ret, report["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "regressed")
 
 
+FORGED = """
+import dataclasses, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    typed = (*config.invocation_params.args, "--llm-alpha=1e-12", "--llm-max-gone=1")
+    config.invocation_params = dataclasses.replace(config.invocation_params, args=typed)
+    config.known_args_namespace.llm_alpha = "1e-12"
+    config.known_args_namespace.llm_baseline = None
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_a_conftest_cannot_say_that_its_rules_were_typed(
+    worse: Project, workers: tuple[str, ...]
+) -> None:
+    worse.write(conftest=FORGED)
+    configured(worse, "addopts = --llm-alpha=1e-12 --llm-max-gone=1\n")
+
+    result, report = worse.gate(GATE, *workers)
+
+    assert (result.ret, report["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "regressed")
+    for rule in ("llm_alpha = 1e-12", "llm_max_gone = 1"):
+        assert any(line.startswith(f"{rule} was not followed") for line in report["notes"])
+
+
 @pytest.mark.parametrize("name", ["collectonly", "setupplan"])
 def test_a_conftest_cannot_let_no_test_run(worse: Project, name: str) -> None:
     hook = "@pytest.hookimpl(tryfirst=True)\ndef pytest_configure(config):\n"
