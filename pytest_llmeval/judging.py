@@ -16,6 +16,7 @@ from pytest_llmeval.cache.why import origins_asked
 from pytest_llmeval.errors import SettingsError, listed_names
 from pytest_llmeval.gate.accepted import may_accept, notes_on_accepted
 from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.confirmation import without_asking
 from pytest_llmeval.gate.describe import describe, missed_throughout, oddities
 from pytest_llmeval.gate.early_stopping import family_size, is_settled
 from pytest_llmeval.gate.results import (
@@ -233,8 +234,10 @@ class _Judging:
             lost=self.found.lost,
             main=main,
         )
-        if self._confirm is None or main is not None:
+        if self._confirm is None:
             return found
+        if main is not None:
+            return without_asking(found, Fact(Why.ANCHOR))
         return self._confirm(self.found, before, answered, found)
 
     def sides(self, other: Run) -> tuple[Run, Run]:

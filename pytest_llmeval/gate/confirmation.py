@@ -179,6 +179,15 @@ def confirm(
     return summed_up(replace(comparison, functions=tuple(functions)), rules)
 
 
+def without_asking(comparison: Comparison, why: Fact) -> Comparison:
+    """Give each fall of a comparison the reason for which nothing is asked again."""
+    functions = (
+        replace(one, confirmation=_impossible(why)) if one.verdict is Verdict.REGRESSED else one
+        for one in comparison.functions
+    )
+    return replace(comparison, functions=tuple(functions))
+
+
 class _Looking:
     """Second looks at a run, with the fresh trials so far.
 

@@ -85,6 +85,7 @@ class Why(StrEnum):
     ERRORED_AGAIN = "errored, of those asked again to confirm a fall"
     NOT_ASKED_AGAIN = "not asked again to confirm a fall"
     NOT_COMPARED_AGAIN = "asked again to confirm a fall, and not comparable"
+    ANCHOR = "an anchor, which is not asked again to confirm a fall"
     DOES_NOT_FIT = "the test does not fit"
     NOT_POSITIVE = "no ratios of scores that are not positive"
     CASES_GONE = "cases gone"

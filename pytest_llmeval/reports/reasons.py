@@ -57,6 +57,7 @@ _SENTENCES: Mapping[Why, str] = {
     Why.ERRORED_AGAIN: "{} of {} trials that were asked again ({}) have no score, more than 5 %{}",
     Why.NOT_ASKED_AGAIN: "{}",
     Why.NOT_COMPARED_AGAIN: "what was asked again cannot be compared",
+    Why.ANCHOR: "an anchor is never run again",
     Why.DOES_NOT_FIT: "the test {} does not fit: {}",
     Why.NOT_POSITIVE: "the test {} does not fit: it compares ratios, and {} scores of {} are not "
     "above 0: use paired-t",

@@ -14,6 +14,7 @@ from pytest_llmeval.gate.confirmation import (
     confirm,
     confirmed_at_last,
     suspects,
+    without_asking,
 )
 from pytest_llmeval.gate.results import (
     Comparison,
@@ -198,6 +199,16 @@ def test_the_first_look_stands_where_nobody_can_be_asked() -> None:
     one, confirmation = only(found)
     assert (one.verdict, found.fails) == (Verdict.REGRESSED, True)
     assert (confirmation.outcome, confirmation.why) == ("impossible", NO_KEY)
+
+
+def test_only_a_fall_gets_the_reason_for_which_nothing_is_asked_again() -> None:
+    baseline = joined(suite("ppp"), suite("ppp", function="test_g"))
+    here = joined(suite("mmm", request="n"), suite("ppp", function="test_g", request="n"))
+
+    found = without_asking(compare(baseline, here, RULES), Fact(Why.ANCHOR))
+
+    why = {one.function: one.confirmation and one.confirmation.why for one in found.functions}
+    assert list(why.values()) == [Fact(Why.ANCHOR), None]
 
 
 def test_what_three_repeats_decided_stands_where_nobody_answers_after_them() -> None:

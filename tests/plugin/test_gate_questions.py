@@ -330,6 +330,19 @@ def test_a_drop_since_the_anchor_fails_though_nothing_fell_since_main(project: P
     )
 
 
+def test_nothing_confirms_a_drop_since_the_anchor_and_the_line_says_so(project: Project) -> None:
+    anchored(project)
+
+    result, report = project.gate("--llm-baseline=main", "--llm-anchor=v1", "--llm-confirm")
+
+    assert result.ret == 1
+    (fallen,) = report["anchor"]["functions"]
+    assert fallen["verdict"] == "regressed"
+    assert fallen["confirmation"]["outcome"] == "impossible"
+    said = "*(could not be confirmed: an anchor is never run again)*"
+    result.stdout.fnmatch_lines(["llm evals: anchor v1@*", said])
+
+
 def test_without_a_drop_since_the_anchor_all_is_well(project: Project) -> None:
     project.run()
     project.git("tag", "v1")
