@@ -258,9 +258,9 @@ def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
         if not worst:
             return f"{ruled_out}, and so is any smaller one"
         if comparison.scale == "log":
-            return f"{ruled_out}, one by up to {formats.digits(ratio_of(worst))} is not"
+            return f"{ruled_out}, one by a factor of up to {formats.digits(ratio_of(worst))} is not"
         at_most = formats.decimals(worst, formats.places_beside(worst, rules.target))
-        return f"{ruled_out}, one of up to {at_most} is not"
+        return f"{ruled_out}, a drop of up to {at_most} is not"
     if comparison.evidence.ruled_out_by == "ends":
         return f"{ruled_out}: too little was right in the baseline, or is wrong here"
     if comparison.evidence.ruled_out_by == "smallest_drop":

@@ -12,6 +12,7 @@ from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.common_causes import other_differences
 from pytest_llmeval.reports.formats import (
+    case_name,
     counted,
     decimals,
     digits,
@@ -246,6 +247,14 @@ def moved_counts(function: ComparedFunction) -> str:
     )
 
 
+def moved_in_brief(case: CaseEntry, function: ComparedFunction) -> str:
+    """Write how a case moved behind the name of its function: ``[Peru] 10/10 -> 1/5``."""
+    name = case_name(case.case, function.of)
+    hits = function.of.are_hits
+    sides = sentences.scores_of_both(case, function.of.metric, are_hits=hits, is_brief=True)
+    return f"{name.removeprefix(function.name).removeprefix('::')} {' -> '.join(sides)}"
+
+
 def telling_cases(
     functions: Iterable[ComparedFunction],
 ) -> list[tuple[ComparedFunction, MovedCase[CaseEntry]]]:
@@ -257,7 +266,7 @@ def telling_cases(
         (one, case)
         for one in functions
         for case in one.moved
-        if (case.of.difference > 0) is (one.of.verdict is Verdict.IMPROVED)
+        if case.of.difference < 0 or one.of.verdict is Verdict.IMPROVED
     ]
     return sorted(moved, key=lambda each: -abs(each[1].of.difference))
 

@@ -49,7 +49,7 @@ def test_one_run_a_case_that_hardly_moved_rules_the_target_out(
     low = {40: -0.08652, 60: -0.05826}[cases]
     assert (found["verdict"], found["exit"]) == ("no_significant_change", 0)
     assert found["interval"][0] == pytest.approx(low, abs=1e-4)
-    assert found["sentence"].endswith(f"ruled out (95%), one of up to {-low:.3f} is not")
+    assert found["sentence"].endswith(f"ruled out (95%), a drop of up to {-low:.3f} is not")
 
 
 def test_all_trials_of_b_count_where_a_has_one(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_an_end_that_rounds_to_the_target_has_a_digit_more(tmp_path: Path) -> No
         (i, 0, int(i < 20) if k == "A" else int(1 <= i < 21), k) for i in range(40) for k in "AB"
     ]
     found = concluded(tmp_path, rows, "--target=0.0866")
-    assert found["sentence"].endswith(", one of up to 0.0865 is not")
+    assert found["sentence"].endswith("a drop of up to 0.0865 is not")
 
 
 def figures_of(value: Any) -> Any:

@@ -281,6 +281,13 @@ def improved() -> Judgement:
     return judgement_of(suite(BRANCH, label=relabelled(LABELLED)), baseline=before)
 
 
+def improved_with_two_broken() -> Judgement:
+    """Ten cases were mostly wrong and are right; two were right and are wrong."""
+    before, after = ("pmmmm",) * 10 + ("ppppp",) * 2, ("ppppp",) * 10 + ("mmmmm",) * 2
+    run = suite(BRANCH, label=relabelled(after))
+    return judgement_of(run, baseline=suite(label=relabelled(before, prompt="v1")))
+
+
 def no_significant_change() -> Judgement:
     return judgement_of(suite(BRANCH, label=relabelled(WOBBLED)), baseline=suite())
 

@@ -31,11 +31,25 @@ from tests.reports.judgements import (
     MAIN,
     TICKETS,
     function_of,
+    improved_with_two_broken,
     judgement_of,
     section_of,
     suite,
     untouched,
 )
+
+
+def test_a_better_prompt_names_both_cases_that_it_broke() -> None:
+    judgement = improved_with_two_broken()
+    report = make_report(judgement)
+    page, comment = render_page(report, judgement), render(report)
+    section = "\n".join(line.text for line in section_of(judgement, Page(100)))
+
+    assert section.index("rose most") < section.index("fell most") < section.index("fell too")
+    for told in (page.partition("</header>")[0], comment.partition("<details>")[0], section):
+        assert "of 12 cases 2 fell, 10 rose" in told
+        assert all(f"[{case}]" in told for case in ("price-match", "vat-number"))
+
 
 TWINS = ("a/test_x.py::test_one", "b/test_x.py::test_one")
 # a sign before nothing, "p = <0.001", what is no number, a row of digits

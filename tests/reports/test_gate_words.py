@@ -99,7 +99,7 @@ def test_a_worse_ratio_is_a_factor() -> None:
         (
             {"verdict": Verdict.NO_SIGNIFICANT_CHANGE, "ruled_out_by": "interval"},
             "no significant change: a change for the worse by a factor of 1.1 or more is ruled "
-            "out (95%), one by up to 1.35 is not",
+            "out (95%), one by a factor of up to 1.35 is not",
         ),
         (
             {"verdict": Verdict.INCONCLUSIVE},

@@ -180,7 +180,9 @@ def test_a_broken_case_shows_both_replies_and_what_changed_in_the_request(plante
     assert "<del>billing</del>" in planted
     assert re.search(r"<ins>orders[^<]", planted)
     assert MESSAGE.replace("'", "&#39;") in planted
-    assert "In test_label, of 12 cases 4 fell, 0 rose" in planted
+    assert re.search(
+        r"In test_label, of 12 cases 4 fell, 0 rose: \[[\w-]+\] 5/5 -&gt; 0/5, \[", planted
+    )
     assert "</span> Ticket: late-refund</p>" in planted
 
 

@@ -80,12 +80,14 @@ def render_page(report: Report, judgement: Judgement) -> str:
 
 
 def _moved(functions: Sequence[telling.AnyFunction]) -> str:
-    """Count the cases of the worst function that fell and rose, with the share of the worst."""
+    """Count the cases of the worst function that fell and rose, and name two that fell most."""
     compared = [one for one in functions if isinstance(one, ComparedFunction)]
     worst = next((one for one in compared if one.compared), None)
     if worst is None or worst.of.verdict is Verdict.UNCHANGED:
         return ""
-    return f"In {worst.label}, {telling.moved_counts(worst)}"
+    fell = [case.of for case in worst.moved if case.of.difference < 0][:2]
+    named = ", ".join(telling.moved_in_brief(case, worst) for case in fell)
+    return f"In {worst.label}, {telling.moved_counts(worst)}{named and f': {named}'}"
 
 
 def _of_changed(means: History, functions: Sequence[telling.AnyFunction]) -> History:

@@ -34,11 +34,11 @@ from pytest_llmeval.reports.sentences import (
     all_lost,
     how_often_caught,
     moved_case,
-    scores_of_both,
     verb,
 )
 from pytest_llmeval.reports.telling import (
     moved_counts,
+    moved_in_brief,
     moved_ungated,
     pass_hat_words,
     tells_drop,
@@ -210,7 +210,7 @@ def _moved_lines(
         rows = [_row(function, case, is_brief=True) for case in told]
     others = _others(function, told)
     for row, case in zip(rows, told[:_LISTED_LOST], strict=False):
-        if others and case.of.difference > 0:
+        if others and case.of.difference > 0 > told[0].of.difference:
             yield Line(others)
             others = ""
         yield from in_a_line(row, case.failure, page)
@@ -234,22 +234,15 @@ def _row(function: ComparedFunction, case: MovedCase[CaseEntry], *, is_brief: bo
 def _others(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) -> str:
     """Name further cases that fell nearly as far as the first; "" if there is none."""
     fell = _moved(function, improved=False)[: _LISTED_CASES + _LISTED_MORE]
-    if function.of.verdict not in _OPEN or not fell:
+    if function.of.verdict not in (*_OPEN, Verdict.IMPROVED) or not fell:
         return ""
     others = [
-        _in_brief(case.of, function)
+        moved_in_brief(case.of, function)
         for case in fell
         if 2 * case.of.difference <= fell[0].of.difference and case not in told
     ]
     word = verb(function.of.better, improved=False)
     return f"  {word} too  {' · '.join(others)}" if others else ""
-
-
-def _in_brief(case: CaseEntry, function: ComparedFunction) -> str:
-    """Write how a case moved behind the name of its function: ``[Peru] 10/10 -> 1/5``."""
-    name = case_name(case.case, function.of)
-    sides = scores_of_both(case, function.of.metric, are_hits=function.of.are_hits, is_brief=True)
-    return f"{name.removeprefix(function.name).removeprefix('::')} {' -> '.join(sides)}"
 
 
 def _replies(replies: Excerpt, page: Page, *, sides: tuple[str, str]) -> Iterator[Line]:
