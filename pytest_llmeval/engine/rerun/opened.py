@@ -1,4 +1,4 @@
-"""Files that this process opened by a path that somebody wrote out.
+"""Files that this process opened, or named to another one, by a path that somebody wrote out.
 
 A path in a variable or in a file of settings leads a run of the base to the files of the branch.
 What is imported is looked at in ``child``.
@@ -21,6 +21,7 @@ from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.git import ask, change
 
 _READING = frozenset(("open", "sqlite3.connect"))
+_STARTING = frozenset(("subprocess.Popen", "os.posix_spawn", "os.system"))
 _OPENED = pytest.StashKey["OpenedFiles"]()
 
 
@@ -32,11 +33,17 @@ class OpenedFiles:
         sys.addaudithook(self._note)  # Python never lets go of a hook of that kind
 
     def _note(self, event: str, given: tuple[Any, ...]) -> None:
-        if event not in _READING:
+        if event not in _READING and event not in _STARTING:
             return
         with suppress(OSError, ValueError, TypeError):  # a descriptor, a folder that is gone
-            if event != "open" or not given[2] & os.O_WRONLY:
-                self._written.add(os.path.join(os.getcwd(), os.fsdecode(given[0])))  # noqa: PTH109, PTH118 - quick
+            if event in _STARTING:
+                names = _words(given[event != "os.system"])
+            elif event == "open" and given[2] & os.O_WRONLY:
+                return
+            else:
+                names = [os.fsdecode(given[0])]
+            folder = os.getcwd()  # noqa: PTH109 - quick
+            self._written.update(os.path.join(folder, name) for name in names)  # noqa: PTH118
 
     @property
     def files(self) -> set[Path]:
@@ -76,6 +83,13 @@ class OpenedFiles:
             found = change(top, "check-ignore", "--stdin", "-z", given=given).split("\0")
             return tuple(sorted(filter(None, found)))
         return ()
+
+
+def _words(command: Any) -> list[str]:
+    """Split the command line of another process, which reads the files that it names."""
+    one = isinstance(command, str | bytes | os.PathLike)
+    line = " ".join(map(os.fsdecode, [command] if one else command))
+    return line.replace("=", " ").replace("'", " ").replace('"', " ").split()
 
 
 def opened_files(config: pytest.Config) -> OpenedFiles:

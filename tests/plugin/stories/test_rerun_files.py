@@ -60,6 +60,32 @@ def test_a_prompt_of_this_checkout_is_no_prompt_of_the_base(
     result.stderr.fnmatch_lines(["*is no baseline: it read prompt.txt, which is of this checkout*"])
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "subprocess.check_output(['cat', NAME], text=True)",
+        "subprocess.check_output(f'cat {NAME!r}', shell=True, text=True)",
+        "subprocess.check_output(['head', '--lines=9', f'{NAME}'], cwd='/', text=True)",
+        "os.popen(f'cat {NAME}').read()",
+    ],
+)
+def test_a_file_that_another_process_is_told_of_is_no_file_of_the_base(
+    project: Project, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    name = (
+        "import json, os, subprocess\nNAME = json.loads(os.environ['APP'])['dir'] + '/prompt.txt'\n"
+    )
+    project.write(app=f"{name}PROMPT = {said}.strip()\n", prompt_txt=GOOD)
+    project.commit("by another process")
+    worse(project)
+    monkeypatch.setenv("APP", json.dumps({"dir": str(project.path)}))
+
+    result = project.run(*RERUN)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*is no baseline: it read prompt.txt, which is of this checkout*"])
+
+
 def test_a_file_that_is_the_same_on_both_sides_may_be_read_here(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
