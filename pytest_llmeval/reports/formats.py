@@ -22,7 +22,7 @@ from pytest_llmeval.records import (
 )
 
 if TYPE_CHECKING:
-    from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval
+    from pytest_llmeval.gate.results import Effect, FunctionComparison, FunctionDescription, Interval
     from pytest_llmeval.gate.scoring import FunctionScores
 
     Named = FunctionComparison | FunctionDescription | FunctionScores
@@ -244,8 +244,9 @@ def figure(value: float, metric: str) -> str:
 
 
 def factor(ratio: float) -> str:
-    """Write a ratio current / baseline: ``x1.27``."""
-    return f"x{digits(ratio)}"
+    """Write a ratio current / baseline: ``x1.27``. One that differs from 1 does not read as 1."""
+    written = (digits(ratio, count) for count in range(3, 10))
+    return f"x{next((text for text in written if text != '1'), 1)}"
 
 
 def p_value(p: float, *, after: str = "") -> str:
@@ -274,9 +275,13 @@ def worth(units: int, effective: float) -> str:
     return "" if effective > units - 0.05 else f", worth {decimals(effective, 1)} of one size"
 
 
-def too_few_clusters(units: int, effective: float, noun: str = "cluster") -> str:
-    """Write ``4 clusters are too few``, with their worth if the clusters are of unlike size."""
-    also = worth(units, effective)
+def too_few_units(effect: Effect, noun: str = "cluster") -> str:
+    """Write ``2 cases are too few``, or ``4 clusters are too few`` where these tie the cases."""
+    units = effect.units
+    if not 0 < units < effect.changed:
+        noun = "case" if effect.changed == effect.cases else "changed case"
+        return f"{counted(effect.changed, noun)} {'is' if effect.changed == 1 else 'are'} too few"
+    also = worth(units, effect.effective_units)
     return f"{counted(units, noun)}{also}{',' if also else ''} are too few"
 
 

@@ -145,8 +145,10 @@ def worded(fact: Fact | str | None) -> str:
 
 
 def _too_few_trials(repeats: int, cases: int, ways: int, comparisons: int) -> str:
-    text = f"{counted(repeats, 'repeat')} of {counted(cases, 'case')} can show no drop: "
-    text += f"chance alone makes even the largest in 1 of {ways}"
+    text = f"{counted(repeats, 'repeat')} of {counted(cases, 'case')} can show no drop"
+    if ways == 1:
+        return f"{text}, as too little was right in the baseline"
+    text += f": chance alone makes even the largest in 1 of {ways}"
     return f"{text}, too often among {comparisons} comparisons" if comparisons > 1 else text
 
 

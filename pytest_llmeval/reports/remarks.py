@@ -243,8 +243,8 @@ def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
     typed = "--llm-" if settings.session else "--"
     target = f" {typed}target=0.60" if settings.gate.target <= _MARGIN else ""
     return (
-        f"on another day the {metric} of all cases differ (provider, machine), and no test can "
-        "tell that from your change: set a margin of twice that difference, as in "
+        f"on another day all cases differ in {metric} (provider, machine), and no test can tell "
+        "that from your change: set a margin of twice that difference, as in "
         f"{typed}margin={_MARGIN:.2f}{target}; it holds for all metrics"
     )
 

@@ -306,14 +306,13 @@ def _few_that_fell(comparison: FunctionComparison) -> str:
 def _why_open(comparison: FunctionComparison) -> str:
     """Say what is open where there is no interval."""
     effect = comparison.effect
-    why = "too few cases moved to tell"
     if effect.method == "same-shift":
         why = "all cases moved alike" if effect.difference else "no case moved"
     elif effect.method == "whole-repeats":
         why = "cases share replies, and too few repeats were made to tell"
-    elif 0 < effect.units < effect.changed:
+    else:
         noun = "topic" if comparison.evidence.wordings else "cluster"
-        why = f"{formats.too_few_clusters(effect.units, effect.effective_units, noun)} to tell"
+        why = f"{formats.too_few_units(effect, noun)} to tell"
     smallest = comparison.evidence.smallest_detectable_drop
     if smallest is None:
         return why

@@ -20,7 +20,7 @@ from pytest_llmeval.reports.formats import (
     mean_with_ends,
     number,
     p_value,
-    too_few_clusters,
+    too_few_units,
 )
 from pytest_llmeval.reports.provenance import Difference
 from pytest_llmeval.reports.report import (
@@ -110,6 +110,9 @@ def tells_drop(one: FunctionComparison, *, target: float) -> bool:
     """Whether the smallest detectable drop is worth saying beside the ruled-out target."""
     drop, why = one.evidence.smallest_detectable_drop, one.evidence.ruled_out_by
     is_larger = drop is None or drop > (log1p(target) if one.scale == "log" else target)
+    found_one = one.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
+    if drop is None and found_one and one.effect.method != "same-shift":
+        return False
     return is_tested(one) and (why in (None, "smallest_drop") or not is_larger)
 
 
@@ -191,11 +194,9 @@ def undetected_drops(side: Side, *, target: float) -> list[tuple[str, str]]:
 def _undetected_drop(one: FunctionComparison) -> str:
     effect, drop = one.effect, one.evidence.smallest_detectable_drop
     if drop is None:
-        are_tied = 0 < effect.units < effect.changed
-        clusters = too_few_clusters(effect.units, effect.effective_units)
         if effect.method == "same-shift":
             return "a drop of unknown size, as no score varies"
-        return f"any drop, as {clusters if are_tied else 'too few cases moved'}"
+        return f"any drop, as {too_few_units(effect)}"
     if one.scale == "linear":
         return f"a drop smaller than {number(drop)}"
     return f"a change for the worse by less than {sentences.drop_as_factor(drop, one.better)}"

@@ -70,6 +70,34 @@ def test_what_fails_on_both_sides_cannot_fall(cases: int, tmp_path: Path) -> Non
     assert (found["verdict"], found["exit"]) == ("no_significant_change", 0)
 
 
+@pytest.mark.parametrize(("bad", "better"), [(0, "higher"), (1, "lower")])
+def test_too_few_trials_of_what_always_fails_are_told_as_that(
+    bad: int, better: str, tmp_path: Path
+) -> None:
+    rows: list[Row] = [(i, r, bad, better, k) for i in range(3) for r in range(5) for k in "AB"]
+    found = concluded(tmp_path, rows, column="better")
+    words = "5 repeats of 3 cases can show no drop, as too little was right in the baseline"
+    assert found["sentence"].startswith(f"inconclusive: {words}; about ")
+
+
+def test_few_cases_are_told_as_that_though_all_of_them_moved(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        (i, r, int(r > 0 or k == "A"), k) for i in range(2) for r in range(3) for k in "AB"
+    ]
+    found = concluded(tmp_path, rows)
+    assert found["sentence"].startswith("inconclusive: 2 cases are too few to tell; a drop of")
+
+
+def test_what_found_a_fall_is_not_said_to_find_none(tmp_path: Path) -> None:
+    rows: list[Row] = [(i, 0, 0.7 if k == "A" else 0.5, k) for i in range(5) for k in "AB"]
+    assert concluded(tmp_path, rows)["verdict"] == "regressed"
+    pair = [f"{tmp_path / 't.csv'}::{k}" for k in "AB"]
+    for form in ((), ("--markdown",), ("--html",)):
+        told = CliRunner().invoke(main, ["compare", *pair, *form]).stdout
+        assert "can find" not in told
+        assert "cannot see" not in told
+
+
 def test_three_cases_that_fell_are_counted(tmp_path: Path) -> None:
     rows: list[Row] = [
         (i, 0, int(i < (33 if k == "A" else 30)), k) for i in range(50) for k in "AB"

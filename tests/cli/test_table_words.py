@@ -219,6 +219,31 @@ def test_no_face_names_what_a_table_does_not_have(
             assert "commit none" not in text
 
 
+def test_strict_is_named_as_it_was_typed(tmp_path: Path) -> None:
+    path = written(tmp_path, [(i, 0, i % 2, k) for i in range(9) for k in "AB"])
+    text = told("compare", f"{path}::A", f"{path}::B", "--strict")
+    assert text.splitlines()[0].endswith("(fails the build: --strict)")
+
+
+def test_a_ratio_that_is_not_1_does_not_read_as_1(tmp_path: Path) -> None:
+    rows = [
+        (i, 0, (1 + i / 10) * (1.02 + i / 1e5 if k == "B" else 1), "seconds", k)
+        for i in range(20)
+        for k in "AB"
+    ]
+    path = written(tmp_path, rows, OF_METRICS)
+    text = told("compare", f"{path}::A", f"{path}::B")
+    assert text.startswith("REGRESSED")
+    assert re.search(r" x1\.0000\d+$", text, re.MULTILINE)
+
+
+def test_the_shift_of_a_day_is_told_of_any_measured_metric(tmp_path: Path) -> None:
+    rows = [(i, 0, 1 + i % 3, "cost", k) for i in range(9) for k in "AB"]
+    path = written(tmp_path, rows, OF_METRICS)
+    text = " ".join(told("compare", f"{path}::A", f"{path}::B").split())
+    assert "on another day all cases differ in cost (provider, machine), and no test" in text
+
+
 def test_clusters_of_one_are_told_as_that(tmp_path: Path) -> None:
     head = ("case_id", "repeat", "score", "cluster", "condition")
     rows = [(i, 0, (i + (k == "B")) % 2, "all", k) for i in range(9) for k in "AB"]

@@ -131,7 +131,7 @@ OPEN = altered(
         ),
         (
             {"method": "exact-within-case", "smallest_detectable_drop": None},
-            "too few cases moved to tell",
+            "9 cases are too few to tell",
         ),
     ],
 )
@@ -277,7 +277,7 @@ def asked_again(count: int, *, changed: int) -> FunctionComparison:
     return altered(SECONDS, changed=changed, cases=changed, compared=cases)
 
 
-MARGIN = "on another day the seconds of all cases differ (provider, machine), and no test can"
+MARGIN = "on another day all cases differ in seconds (provider, machine), and no test can tell"
 
 
 @pytest.mark.parametrize(("count", "changed", "is_told"), [(6, 9, 1), (5, 9, 0), (9, 9, 0)])
@@ -290,7 +290,7 @@ def test_cases_that_asked_the_same_anew_tell_the_shift_of_the_day(
 
 
 def test_a_margin_is_offered_for_what_calls_took_alone() -> None:
-    assert f"{MARGIN} tell that from your change" in said_of(SECONDS)
+    assert f"{MARGIN} that from your change" in said_of(SECONDS)
     assert "as in --llm-margin=0.30 --llm-target=0.60; it holds for all" in said_of(SECONDS)
     assert MARGIN not in said_of(altered(SECONDS, metric="score"))
     assert MARGIN not in said_of(altered(SECONDS, method="none"))

@@ -27,10 +27,9 @@ from pytest_llmeval.reports.sentences import (
 from pytest_llmeval.reports.telling import severity
 from pytest_llmeval.reports.terminal.tables import style
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.settings import GateRules, lists_of
+from pytest_llmeval.settings import Settings, lists_of
 
 _HARMLESS = " (does not fail the build)"
-_STRICT = " (fails the build: --llm-strict)"
 
 
 def headlines(judgement: Judgement) -> list[Line]:
@@ -46,7 +45,7 @@ def headlines(judgement: Judgement) -> list[Line]:
     ]
     for comparison, found, side in compared:
         if comparison is not None and found is not None:
-            lines += _verdict(comparison, f"{side}{place(found)}", judgement.settings.gate)
+            lines += _verdict(comparison, f"{side}{place(found)}", judgement.settings)
             if why := why_failed(comparison, judgement.settings.gate):
                 lines.append(Line(f"against {side.rstrip()}: {why}" if side else why, RED))
     if judgement.unsaved:
@@ -101,7 +100,7 @@ def place(found: Baseline) -> str:
     return f"{found.reference}@{commit}" if commit else found.reference
 
 
-def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator[Line]:
+def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterator[Line]:
     verdict, functions = comparison.verdict, comparison.functions
     having = [one for one in functions if one.verdict is verdict]
     if not having:
@@ -115,7 +114,8 @@ def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator
         count = f"{len(having)} of {count}"
     outcome = ""
     if verdict in (Verdict.NOT_CONFIRMED, Verdict.INCONCLUSIVE):
-        outcome = _STRICT if rules.strict else _HARMLESS
+        strict = f" (fails the build: {'--llm-' if settings.session else '--'}strict)"
+        outcome = strict if settings.gate.strict else _HARMLESS
     yield Line(f"{word}: {count} vs {against}{outcome}", style(first) or BOLD)
 
 
