@@ -37,9 +37,9 @@ OWN_DIRECTIONS: Mapping[str, Better] = {
 
 # words in names of metrics of which lower is usually better
 _USUALLY_LOWER = re.compile(
-    r"(?<![a-z])(?:latency|durations?|times?|ms|seconds|costs?|tokens|errors?|failures|violations|"
-    r"loss|wer|cer|ter|mae|mse|rmse|rmsd|brier|perplexity|ppl|distance|edits|toxicity|"
-    r"hallucinations?)(?![a-z])"
+    r"(?<![a-z])(?:latency|durations?|times?|runtime|elapsed|delay|ttft|ms|seconds|costs?|tokens|"
+    r"err|errors?|failures?|violations?|loss|nll|wer|cer|ter|mae|mse|rmse|rmsd|brier|perplexity|"
+    r"ppl|bpb|bits_per_byte|distance|edits|toxicity|hallucinations?)(?![a-z])"
 )
 
 # the first index of trials of older runs beside those of the newest run in one baseline; of those

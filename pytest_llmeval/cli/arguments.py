@@ -271,10 +271,7 @@ def ini_settings(*names: str) -> dict[str, Any]:
         is_list = option.ini == "linelist"
         words = ini_words(option.key, by_line=is_list) if name in names else ()
         if words:
-            value: object = words if is_list else words[0]
-            if option.ini == "bool":
-                with suppress(click.BadParameter):  # the check below refuses any text that is left
-                    value = click.BOOL(value)
+            value = words if is_list else _yes_or_no(words[0], option)
             found[name] = settings.checked(option.key, option.check, value)
     return found
 
@@ -423,31 +420,24 @@ def rule(name: str, text: str) -> Callable[[Any], Any]:
     )
 
 
-def own_target() -> float:
-    """Return the smallest drop that a session started here cares about.
+def own_rule(name: str) -> Any:
+    """Return a rule of the gate as a session started here has it.
 
     Raises:
-        SettingsError: the ini file has another thing than a number above 0.
+        SettingsError: the ini file has a value there that will not do.
     """
-    return float(_own_rule("target"))
-
-
-def stops_early() -> bool:
-    """Tell whether a session started here looks at functions early.
-
-    Raises:
-        SettingsError: the ini file has another word there than those for yes and no.
-    """
-    return bool(_own_rule("sequential"))
-
-
-def _own_rule(name: str) -> Any:
     option = settings.options_of(settings.GateRules)[name]
     typed: object = next(iter(ini_words(option.key)), option.default)
+    return settings.checked(
+        f"{option.key} in the ini file", option.check, _yes_or_no(typed, option)
+    )
+
+
+def _yes_or_no(value: object, option: settings.Option) -> object:
     if option.ini == "bool":
-        with suppress(click.BadParameter):  # the check refuses any text that is left
-            typed = click.BOOL(typed)
-    return settings.checked(f"{option.key} in the ini file", option.check, typed)
+        with suppress(click.BadParameter):  # the check of the option refuses any other text
+            return click.BOOL(value)
+    return value
 
 
 def chosen(run: Run, name: str | None) -> list[FunctionScores]:

@@ -175,14 +175,11 @@ def _files_by_shard(places: Sequence[Path]) -> Mapping[Path, Sequence[Path]]:
     for place in places:
         for path in arguments.run_files(place):
             folder, *below = path.relative_to(place).parts or (".",)
-            is_shard = len(places) == 1 and below and not _is_commit(folder)
+            is_shard = len(places) == 1 and below and folder != NO_COMMIT
+            is_shard = is_shard and re.fullmatch(FULL_HASH, folder) is None
             if path.parents[1].name != BORROWED:
                 found.setdefault(place / folder if is_shard else place, []).append(path)
     return found
-
-
-def _is_commit(folder: str) -> bool:
-    return folder == NO_COMMIT or re.fullmatch(FULL_HASH, folder) is not None
 
 
 def _guess(shards: Sequence[Path]) -> str:

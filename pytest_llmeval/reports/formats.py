@@ -22,7 +22,7 @@ from pytest_llmeval.records import (
 )
 
 if TYPE_CHECKING:
-    from pytest_llmeval.gate.results import Effect, FunctionComparison, FunctionDescription, Interval
+    from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval
     from pytest_llmeval.gate.scoring import FunctionScores
 
     Named = FunctionComparison | FunctionDescription | FunctionScores
@@ -275,13 +275,16 @@ def worth(units: int, effective: float) -> str:
     return "" if effective > units - 0.05 else f", worth {decimals(effective, 1)} of one size"
 
 
-def too_few_units(effect: Effect, noun: str = "cluster") -> str:
+def too_few_units(one: FunctionComparison) -> str:
     """Write ``2 cases are too few``, or ``4 clusters are too few`` where these tie the cases."""
-    units = effect.units
+    effect, units = one.effect, one.effect.units
     if not 0 < units < effect.changed:
         noun = "case" if effect.changed == effect.cases else "changed case"
         return f"{counted(effect.changed, noun)} {'is' if effect.changed == 1 else 'are'} too few"
-    also = worth(units, effect.effective_units)
+    noun, also = (
+        "topic" if one.evidence.wordings else "cluster",
+        worth(units, effect.effective_units),
+    )
     return f"{counted(units, noun)}{also}{',' if also else ''} are too few"
 
 

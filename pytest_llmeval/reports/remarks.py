@@ -313,12 +313,17 @@ def _chosen_test(method: Method, evidence: Evidence) -> str:
 
 
 def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    added, gone = len(function.only_here), len(function.only_in_baseline)
-    if (added or gone) and function.verdict is not Verdict.UNCHANGED and function.effect.cases:
-        mean = sentences.mean_of_new(function)
-        parts = [f"{formats.counted(added, 'case')} new here{mean}"] if added else []
-        parts += [f"{formats.counted(gone, 'case')} only in the baseline"] if gone else []
-        yield f"not compared: {', '.join(parts)}"
+    added, effect = len(function.only_here), function.effect
+    others = function.only_in_baseline, function.deselected, function.edited, function.mismatched
+    unscored = effect.baseline_cases - effect.cases - sum(map(len, others))
+    if function.verdict is not Verdict.UNCHANGED and effect.cases:
+        parts = (
+            (added, f"new here{sentences.mean_of_new(function)}"),
+            (len(function.only_in_baseline), "only in the baseline"),
+            (unscored, "without a score here or in the baseline"),
+        )
+        told = [f"{formats.counted(count, 'case')} {what}" for count, what in parts if count > 0]
+        yield from [f"not compared: {', '.join(told)}"] if told else []
     if judgement.baseline is not None and judgement.baseline.how == "rerun":
         known = {case.id for case in judgement.baseline.run.cases}  # if not by this metric
         if lacks := sum(case not in known for case in function.only_here):

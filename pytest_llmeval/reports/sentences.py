@@ -311,8 +311,7 @@ def _why_open(comparison: FunctionComparison) -> str:
     elif effect.method == "whole-repeats":
         why = "cases share replies, and too few repeats were made to tell"
     else:
-        noun = "topic" if comparison.evidence.wordings else "cluster"
-        why = f"{formats.too_few_units(effect, noun)} to tell"
+        why = f"{formats.too_few_units(comparison)} to tell"
     smallest = comparison.evidence.smallest_detectable_drop
     if smallest is None:
         return why

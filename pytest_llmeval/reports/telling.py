@@ -111,9 +111,8 @@ def tells_drop(one: FunctionComparison, *, target: float) -> bool:
     drop, why = one.evidence.smallest_detectable_drop, one.evidence.ruled_out_by
     is_larger = drop is None or drop > (log1p(target) if one.scale == "log" else target)
     found_one = one.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
-    if drop is None and found_one and one.effect.method != "same-shift":
-        return False
-    return is_tested(one) and (why in (None, "smallest_drop") or not is_larger)
+    is_told = drop is not None or not found_one or one.effect.method == "same-shift"
+    return is_told and is_tested(one) and (why in (None, "smallest_drop") or not is_larger)
 
 
 class Figures(NamedTuple):
@@ -196,7 +195,7 @@ def _undetected_drop(one: FunctionComparison) -> str:
     if drop is None:
         if effect.method == "same-shift":
             return "a drop of unknown size, as no score varies"
-        return f"any drop, as {too_few_units(effect)}"
+        return f"any drop, as {too_few_units(one)}"
     if one.scale == "linear":
         return f"a drop smaller than {number(drop)}"
     return f"a change for the worse by less than {sentences.drop_as_factor(drop, one.better)}"

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_llmeval import records
-from pytest_llmeval.errors import TableError, did_you_mean, listed_names
+from pytest_llmeval.errors import SettingsError, TableError, did_you_mean, listed_names
 from pytest_llmeval.runs import table_rows as rows
 from pytest_llmeval.runs.directions import NONE_TYPED, Directions, check_directions
 from pytest_llmeval.runs.readers.choice import ENDINGS as OF_OTHERS
@@ -189,6 +189,9 @@ class _Reader:
             self._join(case, rows.read_label(cluster))
         if better is not None:
             said = rows.read_better(better)
+            own = records.OWN_DIRECTIONS.get(str(of_metric), said)
+            if own != said:
+                raise ValueError(f"better is {said!r}, and of {of_metric} {own} is always better")
             if self.better.setdefault(of_metric, said) != said:
                 raise ValueError(f"better is {said!r} here and another one above")
 
@@ -207,8 +210,9 @@ class _Reader:
             )
         if self._scores:
             return self._scores
-        if self.condition is not None and self.condition not in self._conditions:
-            known = [name for name in self._conditions if name is not None]
+        rows_of = self._conditions
+        if rows_of and self.condition is not None and self.condition not in rows_of:
+            known = [name for name in rows_of if name is not None]
             raise self._unknown("condition", self.condition, known)
         if self.metric is not None and self._metrics:
             raise self._unknown("metric", self.metric, list(self._metrics))
@@ -258,6 +262,12 @@ def runs_of(
     unnamed = records.PASS_METRIC if passes else records.SCORE_METRIC
     metrics = dict.fromkeys(metric or unnamed for table in tables for metric in table.scores)
     check_directions(better, metrics)
+    for name, way in candidate.better.items():
+        if said[name] != way and not better.keys() & {"", name or unnamed}:
+            raise SettingsError(
+                f"of {name or unnamed} {baseline.reference} says that {said[name]} is better, and "
+                f"{candidate.reference} {way}: write the same in both, or type --better=lower"
+            )
     only = {name: better[""] for name in metrics if "" in better}
     directions = {name or unnamed: way for name, way in said.items()} | only | {**better}
     is_alone = len(metrics) == 1

@@ -234,7 +234,7 @@ def read_score(value: object, *, metric: str | None) -> float | None:
     """
     if value is None:
         return None
-    number = _number(value)
+    number = number_of(value)
     if not math.isfinite(number):
         text, remedy = str(value), "write a number for it, or name another column by --metric=NAME"
         if text.lower() in NOTHING:
@@ -242,7 +242,7 @@ def read_score(value: object, *, metric: str | None) -> float | None:
         elif text.isalpha():  # a mark, as C, I, Pass, wrong
             remedy = "write a number for it, such as 1 for right and 0 for wrong"
         elif isinstance(value, str) and not math.isinf(number) and _WITH_UNIT.fullmatch(text):
-            remedy = "write a number for it, such as 0.85 for 85%"
+            remedy = "write a number for it, such as 0.85 for 85% or 0,85"
         raise ValueError(f"score is {_shown(value)}, not a finite number; {remedy}")
     if abs(number) > LARGEST_SCORE:
         raise ValueError(f"score is {_shown(value)}, beyond {LARGEST_SCORE:g}")
@@ -256,7 +256,7 @@ def read_label(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _number(value: object) -> float:
+def number_of(value: object) -> float:
     """Read a number of a cell or of JSON; NaN for anything else."""
     try:
         if str(value).lower() in TRUTHS:

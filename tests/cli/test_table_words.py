@@ -144,6 +144,20 @@ def test_cases_that_lose_all_trials_of_one_side_are_counted(tmp_path: Path) -> N
     assert "left out: 2 cases with no score on one side" in text
 
 
+@pytest.mark.parametrize("side", "AB")
+def test_a_case_that_one_side_did_not_score_is_counted(side: str, tmp_path: Path) -> None:
+    rows = [
+        (i, r, "" if (k, i) == (side, 0) else r % 2, k)
+        for i in range(40)
+        for r in (0, 1)
+        for k in "AB"
+    ]
+    path = written(tmp_path, rows)
+    text = told("compare", f"{path}::A", f"{path}::B")
+    assert "errored trials, not scored: 2" in text.replace("0 here, 2", "2")
+    assert "not compared: 1 case without a score here or in the baseline\n" in text
+
+
 def test_two_tables_without_a_common_score_are_one_line(tmp_path: Path) -> None:
     path = written(tmp_path, [(i, 0, "", k) for i in range(8) for k in "AB"])
     text = told("compare", f"{path}::A", f"{path}::B")

@@ -243,6 +243,9 @@ TONE = [row for row in METRICS if "tone" in row]
     [
         ("case_id,repeat,metric,score", (METRICS, METRICS), "--better=lower",
          "would hold for", r"as in (--better tone=lower)"),
+        ("case_id,repeat,score,better", ([f"c{i},0,1,lower" for i in range(8)],
+                                         [f"c{i},0,1,higher" for i in range(8)]),
+         "--alpha=0.05", "says that lower is better, and", r"or type (--better=lower)"),
         ("case_id,repeat,metric,score", (METRICS, TONE), "--alpha=0.05",
          "there is nothing of it here", r"one metric by (--metric=NAME)"),
         ("case_id,repeat,tone", ([f"c{i},0,1" for i in range(8)],) * 2, "--alpha=0.05",
@@ -250,7 +253,7 @@ TONE = [row for row in METRICS if "tone" in row]
         ("case_id,repeat,score,tone", ([f"c{i},0,gpt-85%,1" for i in range(8)],) * 2,
          "--alpha=0.05", "not a finite number", r"another column by (--metric=NAME)"),
     ],
-    ids=["directions", "metric gone", "wide", "text"],
+    ids=["directions", "unlike directions", "metric gone", "wide", "text"],
 )  # fmt: skip
 def test_a_table_of_several_metrics_or_columns(
     bench: Bench, tmp_path: Path, tables: tuple[str, tuple[list[str], ...], str, str, str]

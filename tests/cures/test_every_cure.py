@@ -132,6 +132,7 @@ TYPES = {
     "llmeval compare A B": "cures/test_commands.py::test_a_run_without_its_baseline_is_compared"
     "_with_a_named_one",
     "add --llm-fetch": SHORT_OF_ITS_BASE,
+    "write the same in both, or type": SEVERAL,
     "name each metric": SEVERAL,
     "compare one metric by": SEVERAL,
     "Name the one with the scores": SEVERAL,
@@ -175,7 +176,6 @@ REASONS = {
     "nothing came within": "is of a client of HTTP; tests/plugin/stories/test_own_deadline.py",
     "no reply within": "names the option that set the limit",
     "is never kept": "says what the modes of the cache do",
-    "(fails the build": "names the option that failed the build",
     "{again} --llm-cache=refresh": "takes a provider that moved; the mode is typed by others",
     "--llm-cache=refresh makes": "says what the mode does",
     "--llm-cache=off replays": "says what the mode does",

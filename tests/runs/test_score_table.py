@@ -116,7 +116,12 @@ def test_a_column_says_which_direction_of_a_metric_is_good(tmp_path: Path) -> No
     header = "case_id,repeat,metric,score,better\n"
     rows = "Peru,0,wer,1,lower\nPeru,0,tone,1,\n"
     assert read(write(tmp_path, header + rows)).better == {"wer": "lower"}
-    for row, part in (("Chad,0,wer,1,higher", "another one above"), ("a,0,wer,1,up", "is 'up'")):
+    for row, part in (
+        ("Chad,0,wer,1,higher", "another one above"),
+        ("a,0,wer,1,up", "is 'up'"),
+        ("a,0,pass,1,lower", "better is 'lower', and of pass higher is always better"),
+        ("a,0,cost,1,higher", "better is 'higher', and of cost lower is always better"),
+    ):
         with pytest.raises(TableError, match=part):
             read(write(tmp_path, f"{header}{rows}{row}\n"))
 
@@ -147,7 +152,8 @@ def test_a_wide_table_is_told_how_to_name_the_column_of_scores(tmp_path: Path) -
         ("Peru,0,1e200", "score is '1e200', beyond 1e+100"),
         ("Peru,0,C", "score is 'C', not a finite number; write a number for it, such as 1 for"),
         ("Peru,0,pass", "not a finite number; write a number for it, such as 1 for right and 0"),
-        ("Peru,0,85%", "not a finite number; write a number for it, such as 0.85 for 85%"),
+        ("Peru,0,85%", "write a number for it, such as 0.85 for 85% or 0,85"),
+        ('Peru,0,"0,85"', "write a number for it, such as 0.85 for 85% or 0,85"),
         ("Peru,0,85 %", "not a finite number; write a number for it, such as 0.85 for 85%"),
         ("Peru,0,4/5", "not a finite number; write a number for it, such as 0.85 for 85%"),
         ("Peru,0,$2", "not a finite number; write a number for it, such as 0.85 for 85%"),
@@ -211,6 +217,7 @@ def test_a_bad_row_of_another_condition_is_not_looked_at(tmp_path: Path) -> None
     [
         ("", {}, "is empty: a score table has case_id, repeat and score"),
         ("case_id,repeat,score\n", {}, "no row follows the header"),
+        ("case_id,repeat,score,condition\n", {"condition": "a"}, "no row follows the header"),
         ("case_id,repeat,value\n", {}, "no column 'score' for the score of the trial"),
         ("repeat,score\n", {}, "no column 'case_id'"),
         (ROWS, {"metric": "tone"}, "no column 'tone' for the score of the trial (--metric)"),

@@ -93,8 +93,21 @@ def test_a_direction_is_that_of_a_metric_that_is_there(better: Directions, part:
         runs_of(both, both, better=better)
 
 
+def test_two_tables_that_say_unlike_directions_are_refused_unless_one_is_typed() -> None:
+    first, second = (
+        table({"wer": {"x": {0: 1.0}}}, better={"wer": way}) for way in ("lower", "higher")
+    )
+    with pytest.raises(
+        SettingsError, match=r"of wer a\.csv says that lower is better, and a\.csv higher: "
+    ):
+        runs_of(first, second)
+    for typed in ("wer", ""):
+        assert runs_of(first, second, better={typed: "lower"})[1].cases[0].better == "lower"
+
+
 def test_names_that_usually_mean_lower_are_asked_about() -> None:
     names = ("latency_ms", "wordErrorRate", "wer", "toxicity", "eval/loss", "errors", "duration")
+    names += ("failure_rate", "runtime", "elapsed_s", "ttft", "bits_per_byte", "err", "nll")
     fine = ("tone", "answer", "lossless", "power", "seconds", "pass", "exact_match", "timeliness")
     one = table({name: {"x": {0: 1.0}} for name in (*names, *fine)} | {None: {"x": {0: 2.0}}})
 

@@ -100,7 +100,8 @@ def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunc
         errored: ids of its cases that have errored trials.
     """
     cases, hit = _cases(function), are_hits(function)
-    axis = _axis(cases, around=[0.0, 1.0] if hit else [])
+    values = [value for case in cases for value in (*scores_before(case), *case.scores)]
+    axis = case_axis(values, around=[0.0, 1.0] if hit else [])
     shown = [
         _shown(case, function, axis, hit=hit, is_errored=case.case in errored)
         for case in cases
@@ -135,11 +136,6 @@ def _cases(function: AnyFunction) -> Sequence[AnyCase]:
 
 def _is_unchanged(case: AnyCase) -> bool:
     return isinstance(case, CaseEntry) and case.unchanged
-
-
-def _axis(cases: Sequence[AnyCase], *, around: Sequence[float]) -> Axis:
-    values = [value for case in cases for value in (*scores_before(case), *case.scores)]
-    return case_axis(values, around=around)
 
 
 def _shown(

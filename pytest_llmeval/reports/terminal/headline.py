@@ -29,8 +29,6 @@ from pytest_llmeval.reports.terminal.tables import style
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import Settings, lists_of
 
-_HARMLESS = " (does not fail the build)"
-
 
 def headlines(judgement: Judgement) -> list[Line]:
     """Write the result of a session or a comparison, the reason to fail first."""
@@ -115,7 +113,7 @@ def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterat
     outcome = ""
     if verdict in (Verdict.NOT_CONFIRMED, Verdict.INCONCLUSIVE):
         strict = f" (fails the build: {'--llm-' if settings.session else '--'}strict)"
-        outcome = strict if settings.gate.strict else _HARMLESS
+        outcome = strict if settings.gate.strict else " (does not fail the build)"
     yield Line(f"{word}: {count} vs {against}{outcome}", style(first) or BOLD)
 
 

@@ -241,14 +241,12 @@ def compared_lines(
     """
     lines = [*_result(report, judgement, page), Line()]
     lines += circumstances(report, judgement, page)
-    for side, found in (("baseline", judgement.baseline), ("here", candidate)):
-        if found is None:
-            continue
+    sides = [found for found in (judgement.baseline, candidate) if found is not None]
+    for side, found in zip(("baseline", "here"), sides, strict=True):
         name, *notes = _named(found, side=side, notes=found.remarks)
         lines += [Line(name), *(Line(note, YELLOW) for note in notes)]
     if judgement.fails:
         lines.append(Line(failure_line(judgement), RED))
-    sides = [found for found in (judgement.baseline, candidate) if found is not None]
     functions = worst_first(report.side.compared)
     text = command(functions, page, runs=[one.reference for one in sides])
     # a table has no replies, and the cases of a condition have other names
@@ -343,10 +341,9 @@ def _slowdown_line(slowdown: Slowdown) -> str:
 
 def _recorded(run: Run, page: Page, *, is_command: bool) -> Iterator[str]:
     """Name the recorded run where it cannot be a baseline, or few ask for it."""
-    name = run.id
     if run.commit is None:
         where = f"before the first commit of {run.ref}" if run.ref else "outside git"
-        yield f"recorded {name} {where}: compare with it by  pytest --llm-baseline=last"
+        yield f"recorded {run.id} {where}: compare with it by  pytest --llm-baseline=last"
         return
     stopped = ", as it stopped early" if run.stopped else ""
     bars = [f"incomplete{stopped}"] if not run.complete else []
@@ -364,9 +361,9 @@ def _recorded(run: Run, page: Page, *, is_command: bool) -> Iterator[str]:
     why = [f"the run is {' and '.join(bars)}"] if bars else []
     bar = "; ".join([*why, *unusable_trials(run)])
     if bar:
-        yield f"recorded {name} for {run.commit[:7]} (not usable as a baseline: {bar})"
+        yield f"recorded {run.id} for {run.commit[:7]} (not usable as a baseline: {bar})"
     elif page.verbose or is_command:
-        yield f"recorded {name} for {run.commit[:7]}"
+        yield f"recorded {run.id} for {run.commit[:7]}"
 
 
 def begins(commit: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.errors import TableError
+from pytest_llmeval.runs.table_rows import number_of
 
 LARGEST = 2**28  # bytes that are read into memory at once: 256 MiB
 LONGEST = 40
@@ -32,49 +33,33 @@ class Results:
 
     rows: list[tuple[object, ...]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    unread: Counter[str] = field(default_factory=Counter)
+    unread: Counter[object] = field(default_factory=Counter)
 
     def add(
         self, case: object, repeat: int, metric: str, value: object, condition: str | None = None
     ) -> None:
-        """Add the score of a trial; count it if it is no number."""
-        try:
-            score = number_of(value)
-        except ValueError:
-            self.unread[metric] += 1
-            return
+        """Add the score of a trial; without one, and counted, if it is no number."""
+        number = number_of(WORDS.get(str(value).lower(), value))
+        score = number if math.isfinite(number) else None
+        self.unread[metric] += score is None and value is not None
         self.rows.append((case, repeat, score, metric, None, None, condition, None))
 
     def finished(self, path: Path) -> Results:
-        """Say what was left out.
+        """Say which values are no numbers; leave metrics out that have none.
+
+        Beside numbers such a value is a failed call, as it may be what a failure looks like.
 
         Raises:
             TableError: there is no score.
         """
-        for metric, count in self.unread.items():
-            self.notes.append(f"{path.name}: {count} values of {metric} are no numbers: left out")
-        if all(row[2] is None for row in self.rows):
+        have = {row[3] for row in self.rows if row[2] is not None}
+        if not have:
             raise TableError(f"{path}: no sample has a score that is a number")
+        self.rows[:] = [row for row in self.rows if row[3] in have or not self.unread[row[3]]]
+        for metric, count in (+self.unread).items():
+            what = f"{count}, {'taken as failed calls' if metric in have else 'left out'}"
+            self.notes.append(f"{path.name}: values of {metric} that are no numbers: {what}")
         return self
-
-
-def number_of(value: object) -> float | None:
-    """Read a score; None for a missing one, such as NaN.
-
-    Raises:
-        ValueError: it is no number and no word for one.
-    """
-    if isinstance(value, str) and value.lower() in WORDS:
-        return WORDS[value.lower()]
-    if value is None:
-        return None
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except OverflowError:
-        return math.inf  # refused where scores are checked
-    except TypeError as exc:
-        raise ValueError(value) from exc
-    return None if math.isnan(number) else number
 
 
 def load_json(path: Path) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import zipfile
 from pathlib import Path
@@ -141,7 +142,19 @@ def test_values_that_are_no_numbers_are_counted(tmp_path: Path) -> None:
     graded = [{**one, "scores": {**one["scores"], "grade": {"value": "B+"}}} for one in SAMPLES]
 
     assert read(log(tmp_path, graded)).notes == (
-        "tickets.eval: 4 values of grade are no numbers: left out",
+        "tickets.eval: values of grade that are no numbers: 4, left out",
+    )
+
+
+@pytest.mark.parametrize("value", ["unparsed", [1, 0], 10**400, "inf", math.nan])
+def test_a_value_that_is_no_number_is_a_failed_call_beside_numbers(
+    value: object, tmp_path: Path
+) -> None:
+    table = read(log(tmp_path, [*SAMPLES, sample(3, 1, value)]))
+
+    assert table.scores["exact"]["3"] == {0: None}
+    assert table.notes == (
+        "tickets.eval: values of exact that are no numbers: 1, taken as failed calls",
     )
 
 
@@ -155,7 +168,7 @@ def test_values_that_are_no_numbers_are_counted(tmp_path: Path) -> None:
         (["text"], "has no 'id'"),
         ([sample([1], 1, "C")], "case_id is [1], not a name"),
         ([sample(1, 1, "C"), sample("1", 1, "C")], "is there a second time"),
-        ([sample(1, 1, 10**400)], "not a finite number"),
+        ([sample(1, 1, 10**400)], "no sample has a score"),
         ({"no": "list"}, "no sample has a score"),
         ('[{"id": 1', "not JSON"),
         ("[" * 100_000, "not JSON"),

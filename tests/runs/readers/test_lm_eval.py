@@ -77,7 +77,7 @@ def test_pairs_of_numbers_are_left_out_and_counted(tmp_path: Path) -> None:
 
     assert read(path := write(tmp_path, pair)).notes == (
         NOTE.format(path.name),
-        f"{path.name}: 1 values of ppl,strict-match are no numbers: left out",
+        f"{path.name}: values of ppl,strict-match that are no numbers: 1, left out",
     )
 
 
