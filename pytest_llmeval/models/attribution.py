@@ -7,16 +7,19 @@ to the tasks that a trial starts by their context, and to its threads and the wo
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
+from time import monotonic  # by name: a test may mock those of the module
 from typing import Any, Protocol, TypeVar
 
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.models.course import ASKED, Course, running_loop, setting
+from pytest_llmeval.models.strands import Asker, Branch
 from pytest_llmeval.records import Call, Slot
 
 T = TypeVar("T")
@@ -85,12 +88,12 @@ trial_to_charge, charge = _TRIAL.get, _TRIAL.set
 
 
 @contextmanager
-def charging(trial: CurrentTrial | None, *, asked: str = "") -> Iterator[None]:
+def charging(trial: CurrentTrial | None, *, asked: Asker = "") -> Iterator[None]:
     """Charge a trial, or none, for the calls made in here, in this thread or task.
 
     Args:
         trial: it.
-        asked: the place of the call that the code asked last which began what runs in here.
+        asked: where the code stands that runs in here.
     """
     with setting(_TRIAL, trial), setting(ASKED, asked):
         yield
@@ -118,8 +121,8 @@ def inherited_by_threads() -> Iterator[None]:
     def start_owned(thread: threading.Thread) -> None:
         trial = trial_to_charge()
         if trial is not None:
-            trial.course.begin_other()
-            thread.run = partial(_run, thread, thread.run, trial, ASKED.get())  # type: ignore[method-assign]
+            begun = trial.course.begin_other()
+            thread.run = partial(_run, thread, thread.run, trial, begun)  # type: ignore[method-assign]
         with setting(_TRIAL, None):  # it waits for its beginning, which is no wait of the trial
             start(thread)
 
@@ -129,9 +132,9 @@ def inherited_by_threads() -> Iterator[None]:
         trial = trial_to_charge()
         if trial is None:
             return submit(pool, function, *args, **kwargs)
-        trial.course.begin_other()  # first: the work may ask at once
+        begun = trial.course.begin_other()  # first: the work may ask at once
         with setting(_TRIAL, None):  # a pool that has no thread for it yet waits for one in vain
-            future = submit(pool, _work, trial, ASKED.get(), function, *args, **kwargs)
+            future = submit(pool, _work, trial, begun, function, *args, **kwargs)
         leave = partial(_leave, trial)
         if loop := running_loop():  # which is told first
             loop.call_soon(future.add_done_callback, leave)
@@ -140,12 +143,28 @@ def inherited_by_threads() -> Iterator[None]:
         return future
 
     threads = replaced(threading.Thread, "start", start_owned)
-    with threads, replaced(ThreadPoolExecutor, "submit", submit_owned):
+    with threads, replaced(ThreadPoolExecutor, "submit", submit_owned), _noting_tasks():
         yield
 
 
+def _noting_tasks() -> AbstractContextManager[None]:
+    """Let a task know where the code stood that began it, and when; see ``Branch``."""
+    if "asyncio" not in sys.modules:  # no test has imported it
+        return nullcontext()
+    loops = sys.modules["asyncio"].BaseEventLoop
+    create = loops.create_task
+
+    def create_noted(loop: Any, coroutine: Any, **more: Any) -> Any:
+        if trial_to_charge() is None:
+            return create(loop, coroutine, **more)
+        with setting(ASKED, Branch(ASKED.get(), monotonic())):
+            return create(loop, coroutine, **more)  # the task has a copy of the context
+
+    return replaced(loops, "create_task", create_noted)
+
+
 def _run(
-    thread: threading.Thread, run: Callable[[], None], trial: CurrentTrial, asked: str
+    thread: threading.Thread, run: Callable[[], None], trial: CurrentTrial, asked: Asker
 ) -> None:
     del thread.run  # a circle, once it runs
     try:
@@ -160,7 +179,12 @@ def _leave(trial: CurrentTrial, _future: object = None) -> None:
 
 
 def _work(
-    trial: CurrentTrial | None, asked: str, function: Callable[..., T], /, *args: Any, **kwargs: Any
+    trial: CurrentTrial | None,
+    asked: Asker,
+    function: Callable[..., T],
+    /,
+    *args: Any,
+    **kwargs: Any,
 ) -> T:
     with charging(trial, asked=asked):
         return function(*args, **kwargs)

@@ -24,7 +24,7 @@ from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.timed_calls import Steps, TimedCall
 from pytest_llmeval.errors import Lost, ReplayMiss
-from pytest_llmeval.models.strands import strands_of
+from pytest_llmeval.models.strands import Asker, Branch, asked_last, strands_of
 from pytest_llmeval.records import Slot, Strand
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Leave = Callable[[str, Lost], None]
-# The place of the call that this code asked last.
-ASKED: ContextVar[str] = ContextVar("llmeval_asked_before", default="")
+# Where this code stands.
+ASKED: ContextVar[Asker] = ContextVar("llmeval_asked_before", default="")
 GRACE = 1.0  # seconds by which a trial may be slower than when it was recorded
 # Between two replies, threads that wait for the first must have had their turn. In a replay they
 # get as long as they had, at most so many seconds; replies that come together come so far apart.
@@ -145,7 +145,6 @@ class Course:
     seen: int = 0
     shown: Future[None] | None = None
     has_ended: bool = False
-    _had_race: bool = False  # two of its calls were open at once
     _is_plain: bool = True  # its calls came one after the other, and nothing ran out
     _is_new: bool = False  # a call was paid for or given up, or others were open beside it
     _recorded: Sequence[Steps] | None = None
@@ -159,15 +158,22 @@ class Course:
     # By thread that has something new to do, since when: until it ends, waits or asks again.
     _busy: dict[int, float] = field(default_factory=dict)
     _waits: dict[int, Callable[[], bool]] = field(default_factory=dict)  # whether it is over
+    _at_once: dict[int, float] = field(default_factory=dict)  # by thread, when it began others
     _last: float = -inf  # when a call ended, or a wait ran out
     _rang: list[float] = field(default_factory=list)  # for each that ran out, when its timer did
     _begun: set[str] = field(default_factory=set)
     _open: dict[str, OpenCall] = field(default_factory=dict)
     _ended: dict[str, TimedCall] = field(default_factory=dict)
-    _before: dict[str, str] = field(default_factory=dict)  # by place what the same code asked
+    _before: dict[str, Asker] = field(default_factory=dict)  # by place, where the code stood
 
-    def begin_other(self) -> None:
-        """Note that the trial begins a thread, or work in a pool."""
+    def begin_other(self) -> Branch:
+        """Note that the trial begins a thread, or work in a pool; say where that stands.
+
+        What code begins without a wait in between it begins at once, though the first of it may
+        have been answered meanwhile.
+        """
+        now = monotonic()
+        begun = now if running_loop() else self._at_once.setdefault(get_ident(), now)
         with self._lock:
             if not self.others and not self._open:
                 self._calm = self.events
@@ -176,6 +182,11 @@ class Course:
             self.loop = running_loop() or self.loop
             if not running_loop():
                 self._busy[get_ident()] = self._now()
+        return Branch(ASKED.get(), begun)
+
+    def end_waits(self) -> None:
+        """Note that this thread has waited, or learned that it need not."""
+        self._at_once.pop(get_ident(), None)
 
     def end_other(self) -> None:
         """Note that it has ended; called in its thread."""
@@ -198,6 +209,7 @@ class Course:
             yield
         finally:
             with self._lock:
+                self.end_waits()
                 self._waits.pop(get_ident(), None)  # a finalizer may have waited in here
                 self._last = self._busy[get_ident()] = self._now()
                 self._tell()
@@ -218,8 +230,6 @@ class Course:
             for steps in recorded:
                 if call.given_up is None and steps[place].given_up:
                     call.given_up = steps[place]
-            if self._open:
-                self._had_race = True
             if self._open or self._comes_after_others():
                 self._is_new, self._is_plain = True, False
             self._keep = replies.keep_course
@@ -263,6 +273,7 @@ class Course:
                 self._begun.remove(call.place)
         if is_awaited:
             ASKED.set(call.place)
+            self.end_waits()
         return is_awaited
 
     def is_open(self, call: OpenCall) -> bool:
@@ -298,9 +309,9 @@ class Course:
 
     def strands(self) -> dict[str, Strand]:
         """Return the strand of each call by key and slot, empty where no two were open at once."""
-        if not (self.has_ended and self._had_race):
+        if not self.has_ended or len(self._ended) == 1:
             return {}
-        found = strands_of(self._ended, self._before)
+        found = strands_of(self._ended, self._before, started=self._started)
         return {place.rstrip("~"): strand for place, strand in found.items()}
 
     def is_held(self, call: OpenCall, draw: str | None) -> bool:
@@ -371,7 +382,10 @@ class Course:
     def _comes_after_others(self) -> bool:
         """Whether a call comes after one that ended, and might have been open beside it."""
         has_others = (self.others or self.loop) and self.events > self._calm
-        return bool(has_others) and next(reversed(self._ended), "") not in ("", ASKED.get())
+        return bool(has_others) and next(reversed(self._ended), "") not in (
+            "",
+            asked_last(ASKED.get()),
+        )
 
     def _now(self) -> float:
         return monotonic() - self._started

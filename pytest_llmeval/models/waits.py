@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
@@ -19,7 +20,7 @@ def watching_waits() -> Iterator[None]:
     An application that has waited too long for an answer goes on without it, and only what ran out
     tells so. A wait for a bare lock is not seen.
     """
-    wait, join = threading.Condition.wait, threading.Thread.join
+    wait, join, result = threading.Condition.wait, threading.Thread.join, Future.result
 
     def watched_wait(condition: threading.Condition, timeout: float | None = None) -> bool:
         with _waiting(lambda: not condition._waiters):  # type: ignore[attr-defined]
@@ -34,6 +35,12 @@ def watching_waits() -> Iterator[None]:
         if timeout is not None and thread.is_alive():
             _expire()
 
+    def watched_result(future: Any, timeout: float | None = None) -> Any:
+        __tracebackhide__ = True
+        if trial := trial_to_charge():
+            trial.course.end_waits()
+        return result(future, timeout)
+
     def call_at(loop: Any, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
         trial = trial_to_charge()
         if trial is not None:
@@ -43,6 +50,7 @@ def watching_waits() -> Iterator[None]:
     with ExitStack() as undoing:
         undoing.enter_context(replaced(threading.Condition, "wait", watched_wait))
         undoing.enter_context(replaced(threading.Thread, "join", watched_join))
+        undoing.enter_context(replaced(Future, "result", watched_result))
         if "asyncio" in sys.modules:  # else no test has imported it
             loops = sys.modules["asyncio"].BaseEventLoop
             plain_call_at = loops.call_at
@@ -52,7 +60,10 @@ def watching_waits() -> Iterator[None]:
 
 def _waiting(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
     trial = trial_to_charge()
-    if trial is None or not trial.course.others:  # for whom would it wait
+    if trial is None:
+        return nullcontext()
+    if not trial.course.others:  # for whom would it wait
+        trial.course.end_waits()
         return nullcontext()
     return trial.course.waiting(is_over)
 
