@@ -29,8 +29,8 @@ TYPED_KEY = "llmeval_typed"  # under which xdist's workers find what was typed
 REPEATS = 5
 # ini keys of earlier versions, and what to do instead
 REMOVED = {
-    "llm_gate_order": "there is no such order any more, as a function that held ended it for all "
-    "that came after. Take the lines out: every function is judged"
+    "llm_gate_order": "this key was removed, as the order that it gave could hide a drop. Take "
+    "the lines out: every function is judged"
 }
 # options of the command line, likewise
 REMOVED_OPTIONS = {

@@ -33,7 +33,7 @@ def unseen(judgement: Judgement) -> Iterator[str]:
         names = list(dict.fromkeys(shown[one.function] for one in run.cases if one.id in cases))
         yield (
             f"{counted(len(cases), 'case')} made no call that the cache saw "
-            f"({listed_names(names, _LISTED_FUNCTIONS)}): their calls are paid for each time; "
+            f"({listed_names(names, _LISTED_FUNCTIONS)}): what they ask is paid for each time; "
             "if they call no model, remove the mark"
         )
 

@@ -36,7 +36,7 @@ _SECONDS_TO_TIDY = 2.0  # for a git that is told to stop
 _NAME = re.compile(r"(?![-^])(?!.*\.\.)[^\s\x00-\x1f\x7f:?*\[\\\ud800-\udfff]+")
 
 
-IMAGE_TODO = "install git before the checkout, and leave .git out of .dockerignore"
+IMAGE_TODO = "install git before the checkout, and do not name .git in .dockerignore"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -272,7 +272,7 @@ def test_a_base_that_only_a_host_has_is_fetched_whole_and_run(tmp_path: Path) ->
 
 DIFFERENT_OWNER = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
 SAFE = "git config --global --add safe.directory"
-IN_IMAGE = "install git before the checkout, and leave .git out of .dockerignore"
+IN_IMAGE = "install git before the checkout, and do not name .git in .dockerignore"
 
 
 def project(folder: Path) -> Path:

@@ -111,7 +111,7 @@ TYPES = {
     "git add": UNKNOWN_MODULE,
     "git update-index": HIDDEN,
     "Run its evals now": NO_RUN,
-    "run ungated:  add": NO_RUN,
+    "run without a comparison:  add": NO_RUN,
     "git switch {": NO_RUN,
     "Record one: git switch": NOTHING,
     "Record one:  git switch": "cures/test_lookup.py::test_a_substitute_is_refused",

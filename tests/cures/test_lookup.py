@@ -11,7 +11,7 @@ MAIN = "--llm-baseline=main"
 NO_RUN = "no complete run recorded for"
 RERUN = r"in a worktree: add (--llm-on-missing=rerun)"
 RECORD = r"Record one: (git .*? && pytest)\b"
-UNGATED = r"run ungated: add (--llm-on-missing=warn)"
+UNGATED = r"run without a comparison: add (--llm-on-missing=warn)"
 
 
 @pytest.fixture(autouse=True)

@@ -119,7 +119,7 @@ def test_a_shallow_clone_names_fetch_depth(branch: Project) -> None:
 def test_a_dirty_main_is_no_baseline(project: Project) -> None:
     project.write(app=APP + "# not committed\n")
     result = project.run("-q")
-    why = "the run is of a dirty tree: app.py differed from the commit"
+    why = "the run is of changes in app.py that are not committed: commit them and run again"
     result.stdout.fnmatch_lines([f"recorded *(not usable as a baseline: {why})"])
     project.calls()
     project.git("stash")

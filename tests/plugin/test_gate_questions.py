@@ -217,7 +217,7 @@ def test_an_order_of_an_earlier_version_is_refused_here_and_not_where_main_is_ru
 
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = [line for line in refused.stderr.lines if line]
-    assert line.startswith("ERROR: llm_gate_order in the ini file: there is no such order any more")
+    assert line.startswith("ERROR: llm_gate_order in the ini file: this key was removed")
     branch_with(project, app=WORSE, pytest_ini=ini)
     _, report = project.gate("--llm-baseline=main", "--llm-on-missing=rerun")
     verdicts = {one["label"]: one["verdict"] for one in report["functions"]}
@@ -369,7 +369,7 @@ def test_a_missing_anchor_stops_before_anything_is_run(project: Project) -> None
     result.stderr.fnmatch_lines(
         [
             "ERROR: --llm-anchor=v0: no complete run recorded for v0 *",
-            "*or, where that records no eval, run ungated:  add --llm-on-missing=warn",
+            "*or, if that has no evals, run without a comparison:  add --llm-on-missing=warn",
         ]
     )
 

@@ -356,8 +356,8 @@ def _recorded(run: Run, page: Page, *, is_command: bool) -> Iterator[str]:
         how = "git update-index --no-assume-unchanged, or --no-skip-worktree"
         bars.append(f"of a tree where git does not look at {first_of(hidden)}: {how}")
     if run.dirty and not run.unseen:
-        files = f": {first_of(run.changed)} differed from the commit" if run.changed else ""
-        bars.append(f"of a dirty tree{files}")
+        files = f" in {first_of(run.changed)}" if run.changed else ""
+        bars.append(f"of changes{files} that are not committed: commit them and run again")
     why = [f"the run is {' and '.join(bars)}"] if bars else []
     bar = "; ".join([*why, *unusable_trials(run)])
     if bar:

@@ -30,7 +30,7 @@ _REQUESTS = {
     "issue_comment": "refs/pull/${{ github.event.issue.number }}/merge",
     "workflow_run": "${{ github.event.workflow_run.head_sha }}",
 }
-_UNGATED = "or, where that records no eval, run ungated:  add --llm-on-missing=warn"
+_UNGATED = "or, if that has no evals, run without a comparison:  add --llm-on-missing=warn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +204,8 @@ class Refusals:
             other: better things to do: lines, with their ends.
         """
         named = self._typed(self.reference)
-        ungated = (
-            _UNGATED if self._is_session else f"or join them ungated:  leave {self.option} out"
-        )
+        joined = f"or join them without a comparison:  leave {self.option} out"
+        ungated = _UNGATED if self._is_session else joined
         return BaselineNotFound(
             f"{named}: {what}\n       {other}{todo}      {ungated}",
             line=f"{named}: {' '.join(f'{what} {todo}'.split())}",

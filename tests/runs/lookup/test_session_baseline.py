@@ -177,7 +177,7 @@ def test_the_fifty_first_ancestor_is_too_far(long_history):
     assert rerun == "       Run its evals now, in a worktree:  add --llm-on-missing=rerun"
     assert last == (
         "       Record one:  git switch main && pytest"
-        "      or, where that records no eval, run ungated:  add --llm-on-missing=warn"
+        "      or, if that has no evals, run without a comparison:  add --llm-on-missing=warn"
     )
 
 
@@ -1096,7 +1096,7 @@ def test_an_eval_anywhere_in_the_commit_might_be_this_ones(root, first):
     first.commit()
     branch_off(first, "next")
     lines = refusal(BaselineNotFound, first, "main", root=root)
-    assert lines[-1].endswith("run ungated:  add --llm-on-missing=warn")
+    assert lines[-1].endswith("run without a comparison:  add --llm-on-missing=warn")
 
 
 def test_what_is_written_about_evals_is_no_eval(first):
