@@ -510,7 +510,7 @@ def only_functions(run: Run, functions: Container[str]) -> Run:
 
 
 def stops_of(run: Run) -> dict[str, int]:
-    """Return after how many repeats functions stopped early, of those that did."""
+    """Map each function that stopped early to the number of repeats that it ran."""
     planned: dict[str, int] = {}
     for case in run.cases:
         planned[case.function] = max(case.repeats, planned.get(case.function, 0))

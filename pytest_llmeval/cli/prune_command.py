@@ -42,7 +42,7 @@ def prune_command(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Delete old runs; those that can be no baseline go first.
+    """Delete old runs; runs that can be no baseline go first.
 
     The newest run stays, and so does each run that a comparison with main may need, however old.
     Replies stay, too, unless you type --replies. Then those go that are as old as the deleted runs

@@ -48,7 +48,7 @@ class RunsTrials(Protocol):
     evals: set[str]
 
     def run(self, head: CaseTrials, *, until: Callable[[], bool]) -> None:
-        """Let trials take turns until something holds, which those of a case bring about."""
+        """Let trials take turns until a condition holds; trials of the case make it true."""
 
     def hold_serial(self, function: str, reason: str) -> None:
         """Run the trials of a test function that are yet to begin one after the other."""

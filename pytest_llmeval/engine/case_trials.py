@@ -1,4 +1,4 @@
-"""The trials of a case: those to come, those that run, and what became of the others."""
+"""The trials of a case: the waiting, the running and the ended ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SET_UP_FOR = pytest.StashKey[Eval]()
 
 
 class CaseTrials:
-    """The trials of a case: those to come, those that run, and what became of the others.
+    """The trials of a case: the waiting, the running and the ended ones.
 
     Args:
         spec: the case.

@@ -151,7 +151,7 @@ def may_defer(settings: Settings, ci: CiFacts, environ: Mapping[str, str]) -> bo
 
 
 def source_of_forecast(settings: Settings, baseline: Baseline | None) -> tuple[Run | None, bool]:
-    """Return the run whose calls and costs tell those to come; whether it is the baseline."""
+    """Return the run that forecasts calls and costs, and whether it is the baseline."""
     if baseline is not None and baseline.run.cases:
         return baseline.run, True
     if settings.cache == "replay":

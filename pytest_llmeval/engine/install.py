@@ -124,7 +124,7 @@ def _mask_keys(config: pytest.Config) -> None:
 
 
 def _keep_from_fakes() -> None:
-    """Tell pyfakefs to leave our own files alone, and those of diskcache, which we import late."""
+    """Tell pyfakefs to leave our own files alone, and the files of diskcache, imported late."""
     faker = sys.modules.get("pyfakefs.fake_filesystem_unittest")
     passed_over = getattr(getattr(faker, "Patcher", None), "RUNTIME_SKIPMODULES", None)
     if isinstance(passed_over, dict):

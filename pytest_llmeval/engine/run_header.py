@@ -149,7 +149,7 @@ def files_used(config: pytest.Config) -> list[Path]:
 
 
 def files_loaded(config: pytest.Config) -> set[str]:
-    """Name the files of all modules of this process as they are written there."""
+    """Name the files of all modules of this process, each as its module names it."""
     modules = (*sys.modules.values(), *config.pluginmanager.get_plugins())
     # By the type, as libraries of cffi only claim to be modules; and not by getattr, at which a
     # lazy module would be imported.
@@ -230,7 +230,7 @@ def _selected(
 
 
 def _by_last(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return those of ``_BY_LAST_SESSION`` that are set, also by an option that implies them."""
+    """Return the flags of ``_BY_LAST_SESSION`` that are set, also by an option that implies one."""
     set_here = (flag for name, flag in _BY_LAST_SESSION.items() if getattr(options, name, None))
     return tuple(dict.fromkeys(set_here))
 

@@ -43,7 +43,7 @@ class _Line(NamedTuple):
 def accept(
     functions: Sequence[FunctionComparison], entries: Sequence[str], *, baseline: Run
 ) -> tuple[FunctionComparison, ...]:
-    """Let those regressions pass that the branch accepts, and nothing else.
+    """Let the regressions pass that the branch accepts, and nothing else.
 
     Args:
         functions: with their verdicts; p-values were adjusted with those that pass.

@@ -53,7 +53,7 @@ Finding = tuple[float, Figures]
 
 
 class Trouble(StrEnum):
-    """A reason to advise something; of those that bring as much, the first is told first."""
+    """A reason to advise something. Reasons that save equally much are told in this order."""
 
     ERRORED = "errored"
     DRIFTS = "drifts"

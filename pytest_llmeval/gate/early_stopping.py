@@ -130,7 +130,7 @@ def _is_calm(entry: Tested, looks: Looked, *, rules: GateRules) -> bool:
 
 
 class _Course(NamedTuple):
-    """The looks at one function: planned ones, and those of them for which each case has trials."""
+    """The looks at one function: the planned ones, and those for which each case has trials."""
 
     planned: tuple[int, ...]
     whole: tuple[int, ...]
@@ -200,7 +200,7 @@ class LooksAtRun:
 
 
 def _courses_of(run: Run) -> Mapping[str, _Course]:
-    """Look up the looks at the functions of a run, of those that have a whole one."""
+    """Map the functions of a run that have a whole look to their looks."""
     repeats: dict[str, int] = {}
     whole: dict[str, float] = {}
     for case, trials in zip(run.cases, trials_by_case(run).values(), strict=True):

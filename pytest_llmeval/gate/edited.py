@@ -89,7 +89,7 @@ def find_edits(
 def _mismatched(
     baseline: Side, current: Side, edited: Sequence[str], *, are_few: bool
 ) -> tuple[str, ...]:
-    """Name those whose id counts positions, so that another case may have come to stand there."""
+    """Name the edited cases whose id counts positions, so that the id may be another case's now."""
     digests = [{case.parameters for case in side.cases.values()} for side in (baseline, current)]
     common = digests[0] & digests[1]
     found = []

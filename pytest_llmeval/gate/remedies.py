@@ -102,7 +102,7 @@ def _error_within_cases(pairing: Pairing) -> float:
 
 
 def _of_cases(pairing: Pairing, number: int) -> Pairing:
-    """Imagine so many cases like those at hand, of which the same share changed as far."""
+    """Imagine a number of cases like the present ones: the same share of them changed as far."""
     of_case = dict(zip((pair.case for pair in pairing.changed), pairing.units, strict=True))
     ordered = sorted(pairing.pairs, key=lambda pair: (pair.kind is None, pair.difference))
     chosen, copies, units = spaced(ordered, number), Counter[str](), []

@@ -1,4 +1,4 @@
-"""The rules by which a run is judged: its own, where those of its baseline are not stricter.
+"""The rules by which a run is judged: its own rules, and its baseline's where they are stricter.
 
 Whoever changes a prompt can change the ini file beside it. So the ini file of a branch can tighten
 the rules that the baseline was recorded with, and cannot loosen them. Only a typed option can.

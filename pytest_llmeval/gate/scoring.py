@@ -336,7 +336,7 @@ def scores_of(run: Run, *, cost_of: CostOf | None = None) -> tuple[FunctionScore
 
 
 def gated_metrics(side: Side) -> tuple[str, ...]:
-    """Return the metrics that a run gates: those that the marker names, else the default one.
+    """Return the metrics that a run gates: the metrics that the marker names, else the default one.
 
     The default is ``score`` where the function records it, else ``pass``.
     """

@@ -136,7 +136,7 @@ class CachedCalls:
         self.trial.record(_lost_call(request, slot, lost, draw=draw))
 
     async def _wait_for_others(self, opened: OpenCall, reply: StoredReply | None) -> None:
-        """Let a replay come back after those that came before it, and be cancelled as it was."""
+        """Let a replayed reply wait for earlier ones, and be cancelled as the recorded call was."""
         draw, course = reply.draw if reply else None, self.trial.course
         if not (opened.recorded or (course.loop and reply)) or running_loop() is None:
             return

@@ -45,7 +45,7 @@ ROUNDS = 20
 
 
 class _Changed(threading.Condition):
-    """A condition whose waits are none of the trial; ``watching_waits`` sees those of the class."""
+    """A condition that ``watching_waits`` does not watch, as it does the base class."""
 
     wait = threading.Condition.wait
 

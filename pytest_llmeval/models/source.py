@@ -106,7 +106,7 @@ class _SourceFile:
         self._constants = dict(_constants(tree))
 
     def named(self, name: str) -> list[Definition] | None:
-        """Find a function by its name and those of the classes around it, outermost first."""
+        """Find a function by its name and the names of the classes around it, outermost first."""
         found: list[Any] = []
         inside: dict[str, Any] = self._top
         for part in name.split("."):

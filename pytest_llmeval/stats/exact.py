@@ -99,7 +99,7 @@ def least_within_case_p(cases: Sequence[CaseScores], *, sign: int = 1) -> float:
 
 
 def least_p_of_splits(cases: Iterable[CaseScores]) -> float:
-    """Return the p of the most extreme of all splits, at least 1e-4 if they are shuffled."""
+    """Return the p of the most extreme of all splits, at least 1e-4 if the splits are shuffled."""
     splits = split_count(cases)
     return 1 / splits if splits <= MOST_SPLITS else 1 / (SHUFFLES + 1)
 

@@ -209,7 +209,7 @@ def _log(
 
 
 def _action(filters: Sequence[Any], warning: Warning, frame: FrameType) -> str:
-    """Return what the first filter that fits says: ``warnings`` knows those in force alone."""
+    """Return what the first matching filter says; ``warnings`` knows only the filters in force."""
     module = frame.f_globals.get("__name__") or "<string>"
     for action, text, category, place, line in filters:
         if (

@@ -55,7 +55,7 @@ class Generators(Part[States]):
                 self._stack.enter_context(noted(module, function, partial(self._seed, name)))
 
     def take_off(self) -> States:
-        """Put back those of all; return the states that the trial had."""
+        """Put back the states that all trials share; return the states that the trial had."""
         own = {name: self._watched[name][0]() for name in self._of_all}
         while self._of_all:
             name, state = self._of_all.popitem()
@@ -69,7 +69,7 @@ class Generators(Part[States]):
             self._watched[name][1](state)
 
     def fork(self, saved: States) -> States:
-        """Begin with those of all."""
+        """Begin with the states that all trials share."""
         return {}
 
     def is_as(self, saved: States) -> bool:

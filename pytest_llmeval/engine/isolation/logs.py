@@ -89,7 +89,7 @@ class LogHandlers(Part[HandlerState]):
             self.put_on(kept)
 
     def _find_attached(self) -> Sequence[tuple[logging.Logger, logging.Handler]]:
-        """Find the loggers with each handler: root, and those that have handlers of their own."""
+        """Find the loggers with each handler: root, and loggers that have handlers of their own."""
         loggers: list[logging.Logger] = [logging.root]
         for logger in list(logging.root.manager.loggerDict.values()):  # a call may add one
             if isinstance(logger, logging.Logger) and logger.handlers:

@@ -94,7 +94,7 @@ def _moved_option(token: str, relocation: Relocation) -> str:
 def _expanded(
     tokens: Iterator[str], config: pytest.Config, relocation: Relocation
 ) -> Iterator[str]:
-    """Put the lines of a file of arguments (``@FILE``) in its place, those of the commit."""
+    """Replace ``@FILE`` by the arguments in that file, as the commit has it."""
     for token in tokens:
         if token.startswith("@"):
             file = Path(relocation.moved(str(config.invocation_params.dir / token[1:])))

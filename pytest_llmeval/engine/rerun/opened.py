@@ -52,7 +52,7 @@ class OpenedFiles:
         return {file for file in found if file.is_file()}
 
     def of_others(self, relocation: Relocation, copied: Collection[str]) -> Iterator[str]:
-        """Name those of another working tree, or copied from it, that the base has otherwise.
+        """Name opened files of another working tree, or copied from it, that differ in the base.
 
         Args:
             relocation: of the base's working tree.
@@ -74,7 +74,7 @@ class OpenedFiles:
                 yield name
 
     def ignored(self, relocation: Relocation) -> tuple[str, ...]:
-        """Name those below the checkout that git ignores, relative to its top."""
+        """Name the opened files that git ignores, relative to the top of the checkout."""
         top = relocation.checkout
         inside = (file.relative_to(top) for file in self.files if file.is_relative_to(top))
         names = [file.as_posix() for file in inside if not OF_TOOLS.search(file.as_posix())]

@@ -239,7 +239,7 @@ def changed_dependencies(relocation: Relocation, projects: Iterable[Path]) -> tu
 
 
 def _up(project: Path, relocation: Relocation) -> Iterator[Path]:
-    """Yield a folder and those above it, relative to the top."""
+    """Yield a folder and its parents, relative to the top."""
     place = relocation.place(project)
     if place is not None:
         inner = place.relative_to(relocation.worktree)

@@ -1,4 +1,4 @@
-"""Run trials: those of the case in turn, and of the cases after it ahead of time.
+"""Run trials of the case in turn, and ahead of time trials of the cases after it.
 
 Reports still come in the order of collection, since each item only ever reports itself. Which trial
 is next is decided by whoever gives the baton up, the session or a trial, in its own thread.
@@ -128,7 +128,7 @@ class Scheduler:
             self._head = self._until = None
 
     def _go_on(self, head: CaseTrials) -> None:
-        """Let a trial run, and those to which it passes the baton on."""
+        """Let a trial run, and then each trial to which the baton is passed on."""
         if head.item in self._escaped:
             raise self._escaped[head.item]
         if self.display is not None:
@@ -287,7 +287,7 @@ class Scheduler:
         self._flight.clear()
 
     def _await_detached(self, unwanted: list[TrialThread]) -> None:
-        """Give detached trials a moment to come by; abandon those that do not."""
+        """Give detached trials a moment to come by; abandon each trial that does not."""
         deadline = time.monotonic() + GRACE
         while any(thread in self._flight for thread in unwanted):
             try:
@@ -335,7 +335,7 @@ class Scheduler:
                 yield trials
 
     def _step(self, thread: TrialThread) -> None:
-        """Give a trial its turn, and those to which it passes the baton on."""
+        """Give a trial its turn, and then each trial to which the baton is passed on."""
         if thread not in self._flight:
             return  # it was cancelled, and its call came back only now
         if not thread.done:

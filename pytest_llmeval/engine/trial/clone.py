@@ -42,7 +42,7 @@ def quick_requests() -> AbstractContextManager[None]:
 
 
 class PrivateFixtures(dict[str, FixtureDefs]):
-    """Fixture definitions by name, those that are bound to the function copied.
+    """Fixture definitions by name; a definition that is bound to the function is copied.
 
     Names that the test asks for only while it runs (``request.getfixturevalue``) are
     looked up and copied at that moment.
@@ -82,7 +82,7 @@ class PrivateFixtures(dict[str, FixtureDefs]):
         return self
 
     def let_go(self) -> None:
-        """Have wider fixtures forget those of the trial, which has ended.
+        """Have wider fixtures forget the fixtures of the trial, which has ended.
 
         To pytest they are built on them, to be ended before them: it forgets none, 4 KiB a trial.
         """

@@ -257,7 +257,7 @@ def _is_given_up(call: Call) -> bool:
 
 
 class SharedCalls:
-    """The calls of wider fixtures, and those that belong to no case at all.
+    """The calls of wider fixtures, and the calls that belong to no case at all.
 
     A reply that a fixture got is a draw of every case that uses the fixture. If it belonged to
     nobody, a new draw of it would move many cases at once and look like evidence from each.

@@ -1,4 +1,4 @@
-"""Parameters of a case: each trial gets a copy of those that a test can change.
+"""Parameters of a case: each trial gets a copy of each parameter that a test can change.
 
 pytest runs a test once, so many suites append to a list that ``parametrize`` gave them. Values are
 copied, at any depth: lists, dicts, sets, and what else is equal by its content and can be changed.
@@ -58,7 +58,7 @@ class Parameters:
         return [name for name, look in self._looks.items() if self._look(name) != look]
 
     def _look(self, name: str) -> list[object]:
-        """Return what a parameter holds: plain values as they are, and of all else the identity."""
+        """Return what a parameter holds: plain values as they are, other objects by identity."""
         found = islice(_walk(self._callspec.params[name], _is_watched), _LARGEST)
         return [one if isinstance(one, _UNCHANGING) else id(one) for one in found]
 
@@ -94,7 +94,7 @@ def _is_watched(value: object) -> bool:
 
 
 def _walk(value: object, opens: Callable[[object], bool]) -> Iterator[object]:
-    """Give a value and all that it holds, once each; look into those that ``opens`` names."""
+    """Give a value and all that it holds, once each; look into the objects that ``opens`` names."""
     seen, waiting = set(), [value]
     while waiting:
         one = waiting.pop()

@@ -56,7 +56,7 @@ def put_on(item: pytest.Item) -> PutOnItem:
 
 
 class TrialHooks:
-    """The hooks that are called for trials: those of the items of a file but for followers' own.
+    """The hooks that are called for trials: the hooks of a file's items without followers' own.
 
     pytest finds the hooks of a file anew each time that an item asks for them, and where several
     folders have a conftest.py each hook as well.
@@ -73,7 +73,7 @@ class TrialHooks:
         self._kinds: dict[type[pytest.Function], type[pytest.Function]] = {}
 
     def kind(self, of_items: type[pytest.Function]) -> type[pytest.Function]:
-        """Return the kind of item that has these hooks, and is else as those of the file."""
+        """Return a kind of item that has these hooks, and is else like the items of the file."""
         if of_items not in self._kinds:
             own = {"ihook": self, "__module__": of_items.__module__}
             self._kinds[of_items] = new_class(

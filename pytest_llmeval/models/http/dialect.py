@@ -135,7 +135,7 @@ class Dialect:
         return None
 
     def join(self, chunks: Iterable[JsonObject]) -> JsonObject:
-        """Put the chunks of a stream together to the reply that they would be in one piece."""
+        """Put the chunks of a stream together to the reply that one piece would be."""
         return joined(map(self.part_of, chunks))
 
     def canonical(self, request: HttpRequest, aliases: Sequence[tuple[str, str]]) -> Canonical:

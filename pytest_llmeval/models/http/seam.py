@@ -1,4 +1,4 @@
-"""The hook between HTTP clients and the network: our own clients and those of applications.
+"""The hook between HTTP clients and the network, for our own clients and applications' clients.
 
 A request whose reply is kept is answered by a stored reply, by a fresh one that is stored first,
 or by a reply that says why there is none. That last one always has the header
@@ -272,7 +272,7 @@ def reply_for_sdk(outcome: StoredReply | Unanswered) -> HttpReply:
 
 
 def without_connection_headers(reply: HttpReply) -> HttpReply:
-    """Leave out the headers of the bytes before they were decoded, and of a redirect."""
+    """Leave out the headers that describe encoded bytes, and the headers of a redirect."""
     kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
     return replace(reply, headers=kept)
 

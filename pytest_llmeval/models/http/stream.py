@@ -69,7 +69,7 @@ def _event_data(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def joined(chunks: Iterable[JsonObject]) -> dict[str, Any]:
-    """Put chunks together to the reply that they would be in one piece.
+    """Put chunks together to the reply that one piece would be.
 
     Args:
         chunks: each a part of such a reply: texts of messages go on, items of a list with the same

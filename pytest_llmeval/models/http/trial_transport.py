@@ -67,7 +67,7 @@ class _Transport:
 
 
 class TrialTransport(_Transport, _LIBRARY.BaseTransport):
-    """Answers requests to models from the store; sends those that are not there.
+    """Answers requests to models from the store; sends the requests that are not there.
 
     Clients of httpx and httpx2 take it: they ask for no more than its methods.
     """

@@ -108,7 +108,7 @@ def note_end(journal: Journal, process: str) -> None:
 
 
 def _remove_left_behind(folder: Path) -> None:
-    """Remove the files of sessions that were killed before they could."""
+    """Remove the files of sessions that were killed before they removed their own."""
     with suppress(OSError):
         for file in folder.glob("*.jsonl"):
             if Clock.now().timestamp() - file.lstat().st_mtime > DAY:
