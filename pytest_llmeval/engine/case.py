@@ -96,8 +96,9 @@ class CaseRunner:
         if any(trial.saw_others for trial in ended):
             self._scheduler.hold_serial(self.spec.case.function, UNPATCHED)
             # Whatever they ended with: none of them may count, or all. With other draws it would be
-            # a second chance.
-            if not any(trial.reached_out or self._drew(trial) for trial in ended):
+            # a second chance; where none were seen, chance may come from elsewhere.
+            were_seen = all(trial.record.calls and not trial.reached_out for trial in ended)
+            if were_seen and not self.spec.is_uncached:
                 self.trials.forget()
                 self._run_all()
         self.trials.refuse_made_once()
@@ -204,10 +205,6 @@ class CaseRunner:
         if self.spec.must_replay:
             self.trials.err_without_calls()
         return self.trials.ended
-
-    def _drew(self, trial: Ended) -> bool:
-        """Whether a trial has draws that would not come again."""
-        return self.spec.is_uncached and bool(trial.record.calls)
 
     def _fold(self) -> Fold:
         expected = self._xfailed is not None and not self.item.config.option.runxfail

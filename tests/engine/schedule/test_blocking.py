@@ -163,10 +163,11 @@ def test_patching(monkeypatch):
 @pytest.mark.parametrize(
     ("ends", "asks", "cache", "count"),
     [
-        ("pass", "", "auto", 4),
-        ("assert False", "", "auto", 4),
+        ("pass", "llm.ask('now')", "auto", 4),
         ("assert False", "llm.ask('now')", "auto", 4),
-        ("assert False", "llm.ask('now')", "off", 2),  # other draws would be a second chance
+        # Other draws would be a second chance, and so would another toss.
+        ("assert False", "llm.ask('now')", "off", 2),
+        ("assert random.random() > 1", "", "auto", 2),
     ],
 )
 def test_a_case_that_ran_without_its_patches_runs_again_whatever_its_outcome(
