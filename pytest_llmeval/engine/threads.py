@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from math import inf
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.originals import Clock
 
 T = TypeVar("T")
 
@@ -20,7 +18,6 @@ class Result(Generic[T]):
 
     def __init__(self) -> None:
         self._value: list[T] = []
-        self._since = inf
         self._raised: list[BaseException] = []
 
     def keep(self, function: Callable[[], T]) -> None:
@@ -28,7 +25,6 @@ class Result(Generic[T]):
         __tracebackhide__ = True
         try:
             self._value.append(function())
-            self._since = Clock.seconds()
         except BaseException as exc:  # raised again where the result is asked for
             self._raised.append(exc)
 
@@ -42,11 +38,6 @@ class Result(Generic[T]):
     def is_there(self) -> bool:
         """Whether there is a value."""
         return bool(self._value)
-
-    @property
-    def lay(self) -> float:
-        """For how many seconds the value has been there; 0 if there is none."""
-        return Clock.seconds() - self._since if self._value else 0.0
 
     def get(self) -> T:
         """Return the value, or raise."""

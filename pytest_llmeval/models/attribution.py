@@ -54,6 +54,10 @@ class CurrentTrial(Protocol):
         """Note that a call goes on though a provider failed an attempt, or wanted fewer calls."""
         ...
 
+    def note_late(self) -> None:
+        """Note that a reply was there, and the trial had no turn until it did not want it."""
+        ...
+
     def deny(self, refusal: LLMEvalError, /) -> None:
         """Note that something was not sent that is no question: the trial may get over it."""
         ...

@@ -103,8 +103,12 @@ class CachedCalls:
         except Exception as exc:  # as above
             self._note_loss(request, opened, exc)
             raise
-        except BaseException:  # it was cancelled
-            course.end(opened, opened.draw, given_up=None if opened.draw else errors.Lost.CANCELLED)
+        except BaseException as exc:  # it was cancelled
+            if course.came_late(opened):  # no fault of its own: a replay is in time
+                self.trial.note_late()
+                self._note_loss(request, opened, exc)
+            lost = None if opened.draw else errors.Lost.CANCELLED
+            course.end(opened, opened.draw, given_up=lost)
             raise
         self._note_reply(request, opened, reply)
         return reply
@@ -126,10 +130,11 @@ class CachedCalls:
                 return opened, None
             self._note_loss(request, opened, exc)
             raise
-        if reply and opened.recorded and not opened.given_up:
-            # The trial may end before it is handed over.
-            self.trial.record(_answered_call(request, slot, reply))
-            opened.draw = reply.draw
+        if reply and not opened.given_up:
+            self.trial.course.find(opened)
+            if opened.recorded:  # the trial may end before it is handed over
+                self.trial.record(_answered_call(request, slot, reply))
+                opened.draw = reply.draw
         return opened, reply
 
     def _leave(self, request: Request, slot: Slot, draw: str, lost: errors.Lost) -> None:
@@ -171,6 +176,7 @@ class CachedCalls:
         context = copy_context()
         context.run(charge, None)  # a model is not intercepted while it answers
         reply = context.run(self.replies.pay, request, opened.slot, place=opened.draw_place)
+        course.come(opened)
         if course.others:
             course.wait(opened, None)
         return reply

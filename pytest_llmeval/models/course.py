@@ -37,7 +37,7 @@ ASKED: ContextVar[Asker] = ContextVar("llmeval_asked_before", default="")
 GRACE = 1.0  # seconds by which a trial may be slower than when it was recorded
 # Between two replies, threads that wait for the first must have had their turn. In a replay they
 # get as long as they had, at most so many seconds; replies that come together come so far apart.
-_CLOSE = 0.05
+CLOSE = 0.05
 SETTLING, PIECE = 0.1, 0.01
 # Times that a loop goes round until what awaited a reply has seen it, through layers of an SDK. As
 # many when replies are recorded as in a replay, or what lies behind more layers comes first in one.
@@ -90,7 +90,9 @@ class OpenCall:
         given_up: how the call was given up, if it was.
         draw: of the reply that is stored, "" for none.
         is_paid: it is under way, and takes what time it takes.
+        is_stored: its reply is on disk, and was not given up.
         is_handed_over: its reply is on the way to the application.
+        came: when its reply was there, on the clock of the course.
         miss: why it cannot be made if it is not given up.
     """
 
@@ -105,7 +107,9 @@ class OpenCall:
     given_up: TimedCall | None = None
     draw: str = ""
     is_paid: bool = False
+    is_stored: bool = False
     is_handed_over: bool = False
+    came: float = inf
     miss: ReplayMiss | None = None
 
     def is_late_again(self, patience: float | None) -> bool:
@@ -133,6 +137,7 @@ class Course:
         events: how many calls ended, and waits ran out.
         expired: how many waits ran out.
         seen: how many events the loop of the application has seen, as it has gone round since.
+        has_replayed: a stored reply was found for some call.
         shown: done once the application has seen a reply on that event loop; one at a time.
     """
 
@@ -143,6 +148,7 @@ class Course:
     events: int = 0
     expired: int = 0
     seen: int = 0
+    has_replayed: bool = False
     shown: Future[None] | None = None
     has_ended: bool = False
     _is_plain: bool = True  # its calls came one after the other, and nothing ran out
@@ -248,11 +254,52 @@ class Course:
             return [steps for steps in recorded if not steps[place].given_up]
         return recorded
 
+    def find(self, call: OpenCall) -> None:
+        """Note that the reply of a call is stored, and to be handed over."""
+        call.is_stored = self.has_replayed = True
+
+    def is_early(self) -> bool:
+        """Whether a deadline that runs out now did not when this was recorded.
+
+        A stored reply is on its way, and came before as many of them.
+        """
+        with self._lock:
+            return not self._is_paying and any(
+                call.is_stored
+                and all(
+                    self.expired - call.expired >= steps[call.place].expired
+                    for steps in call.recorded
+                )
+                for call in self._open.values()
+            )
+
+    def may_be_late(self, seconds: float) -> bool:
+        """Whether the trial may have had no turn to ask, or see a reply, before its deadline.
+
+        Args:
+            seconds: that its loop was late for the deadline.
+        """
+        with self._lock:
+            has_asked = bool(self._begun) and not self.has_replayed
+            return not self._is_paying and (not has_asked or seconds > CLOSE)
+
+    @property
+    def _is_paying(self) -> bool:
+        return any(call.is_paid for call in self._open.values())
+
     def pay(self, call: OpenCall) -> None:
         """Note that the call is made: what is replayed beside it takes as long as it took."""
         with self._lock:
             call.is_paid = self._is_new = True
             self._tell()
+
+    def come(self, call: OpenCall) -> None:
+        """Note that its reply is there."""
+        call.came = self._now()
+
+    def came_late(self, call: OpenCall) -> bool:
+        """Whether a reply had lain there when a deadline ended its call: the trial had no turn."""
+        return self._now() - call.came > CLOSE and self.expired > call.expired
 
     def end(self, call: OpenCall, draw: str = "", *, given_up: Lost | None = None) -> bool:
         """End a call; without a draw and not given up, it failed and is to be asked again.
@@ -399,7 +446,7 @@ class Course:
         # A timer that rang just before the reply was heard did not end the call. In a replay, which
         # would wait for it, it might.
         is_reply = rang and not given_up
-        late = sum(self._now() - when < _CLOSE for when in rang) if is_reply else 0
+        late = sum(self._now() - when < CLOSE for when in rang) if is_reply else 0
         expired = len(rang) - late
         self._is_plain = self._is_plain and not expired
         self._happen()
@@ -442,7 +489,7 @@ class Course:
     def _longest(self, call: OpenCall) -> float:
         """Return for how many seconds a replay may be open."""
         steps = [steps[call.place] for steps in call.recorded]
-        if any(one.is_paid for one in self._open.values()):
+        if self._is_paying:
             seconds = max((step.ended - step.begun for step in steps), default=0.0)
         else:
             seconds = max((step.ended for step in steps), default=0.0) + GRACE + self._slack

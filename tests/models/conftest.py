@@ -55,6 +55,7 @@ class CountingTrial:
         self.calls: list[Call] = []
         self.refusals: list[LLMEvalError] = []
         self.waits = 0
+        self.was_late = False
         self.uncached: dict[str, str] = {}
         self._taken: defaultdict[str, set[int]] = defaultdict(set)
 
@@ -73,6 +74,9 @@ class CountingTrial:
 
     def note_setback(self, key: str, slot: Slot, why: str) -> None:
         """Note nothing."""
+
+    def note_late(self) -> None:
+        self.was_late = True
 
     def deny(self, refusal: LLMEvalError) -> None:
         self.refusals.append(refusal)

@@ -21,7 +21,7 @@ from pytest_llmeval.errors import (
     ReplayMiss,
 )
 from pytest_llmeval.models.attribution import charging, inherited_by_threads, trial_to_charge
-from pytest_llmeval.models.calls import Request
+from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.course import PIECE, ROUNDS, SETTLING, Course, OpenCall
 from pytest_llmeval.models.waits import watching_waits
 from pytest_llmeval.records import Slot
@@ -602,3 +602,119 @@ def test_what_a_run_gave_up_is_given_up_though_a_refresh_was_answered(
     session.replies.prefer(set(filter(None, given_up)))
 
     assert run(session, leaves=True) == given_up
+
+
+def test_a_loop_that_is_late_lets_a_trial_see_its_replies_before_its_deadline(
+    begin: Callable[..., Session],
+) -> None:
+    """A machine may be so busy that a loop goes round once a minute."""
+
+    async def ask(calls: CachedCalls, *, layers: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        clock = loop.time
+        async with asyncio.timeout(60):
+            loop.time = lambda: clock() + 3600  # type: ignore[method-assign]
+            for _ in range(layers):
+                await asyncio.sleep(0)
+            reply = await calls.call_async(asking(QUICK, unwanted))
+            for _ in range(layers):
+                await asyncio.sleep(0)
+        return reply.body
+
+    begin().calls(CountingTrial(0)).call(asking(QUICK, lambda _: paid_reply(b"quick")))
+    trial = CountingTrial(0)
+    with watching_waits(), charging(trial):
+        assert asyncio.run(ask(begin().calls(trial), layers=7)) == b"quick"
+    with watching_waits(), charging(CountingTrial(1)), pytest.raises(TimeoutError):
+        asyncio.run(ask(begin().calls(CountingTrial(1)), layers=ROUNDS + 1))
+
+
+def test_no_timer_rings_while_a_stored_reply_is_on_its_way(begin: Callable[..., Session]) -> None:
+    replies = begin().replies
+    steps = {f"{SLOW}/0/0": TimedCall("d", 0.0, 5.0, 1), f"{QUICK}/0/0": TimedCall("e", 0.0, 1.0)}
+    replies.keep_course("trial 0", steps)
+    trial = CountingTrial(0)
+    course = trial.course
+    rung: list[str] = []
+
+    async def wait_for_timers(count: int) -> None:
+        loop = asyncio.get_running_loop()
+        slow, quick = (
+            course.begin(key, Slot(0, 0), replies, lambda *_: None) for key in (SLOW, QUICK)
+        )
+        course.find(slow)
+        assert not course.is_early()  # before this reply a deadline ran out
+        course.find(quick)
+        for name in ("first", "second", "cancelled"):
+            timers = loop.call_later(0, rung.append, name)
+        await asyncio.sleep(0)
+        assert course.is_early()
+        assert rung == []
+        timers.cancel()
+        course.end(quick, "e")
+        while len(rung) < count:
+            await asyncio.sleep(0)
+
+    with watching_waits(), charging(trial):
+        asyncio.run(wait_for_timers(2))
+
+    assert rung == ["first", "second"]
+    assert course.expired == 2
+
+
+def test_no_wait_runs_out_while_a_stored_reply_is_on_its_way(
+    begin: Callable[..., Session], pool: ThreadPoolExecutor
+) -> None:
+    trial, condition = CountingTrial(0), threading.Condition()
+    course = trial.course
+    call = course.begin(QUICK, Slot(0, 0), begin().replies, lambda *_: None)
+    course.find(call)
+    waits: list[float | None] = []
+
+    def wait(self: threading.Condition, timeout: float | None = None) -> bool:
+        waits.append(timeout)
+        return len(waits) > 3
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Condition, "wait", wait)
+        with watching_waits(), charging(trial), condition:
+            assert condition.wait(1)
+            course.end(call, "draw")
+            waits.clear()
+            assert not condition.wait(2)
+
+    assert waits == [2]
+    assert course.expired == 1
+
+
+def test_a_reply_that_lay_there_when_a_deadline_ran_out_is_in_time_in_a_replay(
+    begin: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = Ticking()
+    monkeypatch.setattr("pytest_llmeval.models.course.monotonic", lambda: time.now)
+    has_come = asyncio.Event()
+
+    class Busy(CountingTrial):
+        async def wait_async(self, fn: Callable[[], T], **_: Any) -> T:
+            fn()
+            has_come.set()
+            return await asyncio.Future()
+
+    async def leave(trial: CountingTrial) -> None:
+        request = asking(QUICK, lambda _: paid_reply(b"quick"))
+        work = asyncio.ensure_future(begin().calls(trial).call_async(request))
+        await has_come.wait()
+        time.now += 60
+        trial.course.expire()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        trial.course.close()
+
+    trial = Busy(0)
+    asyncio.run(leave(trial))
+    assert trial.was_late
+    assert [(call.lost, call.draw) for call in trial.calls] == [(Lost.CANCELLED, None)]
+
+    again = CountingTrial(0)
+    assert begin().calls(again).call(asking(QUICK, unwanted)).replayed

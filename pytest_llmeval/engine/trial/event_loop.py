@@ -29,7 +29,6 @@ from pytest_llmeval.originals import Clock
 T = TypeVar("T")
 
 _MOST_PASSES = 20  # of the loop, before trials have turns again
-_LONG = 0.05  # seconds; of two replies at once the second lies for less
 _LONGEST_STOP = 0.005  # seconds for which trials take turns before the loop runs
 _LONGEST_ALONE = 60.0  # seconds for which a step of another trial is put off
 GRACE = 1.0  # seconds for a coroutine that is cancelled to end
@@ -297,7 +296,6 @@ async def wait_in_thread(
     *,
     begin: Callable[[Callable[[], None]], None],
     context: Context | None = None,
-    came_late: Callable[[], object] = bool,
 ) -> T:
     """Await a function that blocks.
 
@@ -307,7 +305,6 @@ async def wait_in_thread(
         function: blocks.
         begin: begins a thread for it.
         context: in which it runs; None is a copy of this one.
-        came_late: called where the awaiting task is cancelled though a result has lain there.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
@@ -323,12 +320,7 @@ async def wait_in_thread(
             loop.call_soon_threadsafe(settle)
 
     begin(partial((context or copy_context()).run, job))
-    try:
-        await ended
-    except asyncio.CancelledError:
-        if result.lay > _LONG:
-            came_late()
-        raise
+    await ended
     return result.get()
 
 

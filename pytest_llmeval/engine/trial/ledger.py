@@ -186,9 +186,10 @@ class Ledger:
             self._setbacks.setdefault((key, slot), why)
             self.had_trouble = True
 
-    def note_late(self, why: str) -> None:
+    def note_late(self) -> None:
         """Note that a reply was there, and the trial had no turn until it did not want it."""
-        self._late, self.had_trouble = why, True
+        self._late = "its trial waited for its turn meanwhile (fewer at once: --llm-concurrency)"
+        self.had_trouble = True
 
     def end(self) -> None:
         """Forget the trial, which has ended; a thread of the test may still make calls."""

@@ -34,7 +34,6 @@ from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
 T = TypeVar("T")
 
-LATE = "its trial waited for its turn meanwhile (fewer at once: --llm-concurrency)"
 # Shared by the trials that record no score of their own.
 _PASSES = {passed: {PASS_METRIC: float(passed)} for passed in (False, True)}
 TRIAL = pytest.StashKey["RunningTrial"]()
@@ -207,19 +206,7 @@ class RunningTrial:
             return function()
         thread = self.thread
         context = thread.call_output.context() if thread.overlaps else None
-        course = self.ledger.course
-        expired = course.expired
-
-        def came_late() -> None:
-            if course.expired > expired:  # else the trial did not want it any more
-                self.ledger.note_late(LATE)
-
-        return await wait_in_thread(
-            function,
-            begin=thread.ready.threads.run,
-            context=context,
-            came_late=came_late,
-        )
+        return await wait_in_thread(function, begin=thread.ready.threads.run, context=context)
 
     def _repr_failure(self, excinfo: Failure) -> Any:
         """Render what left the body: in full once a case, and a lost reply in one line.
