@@ -158,7 +158,7 @@ class EvalSession:
         """Count the tries against this baseline, if this run is one."""
         if run is None or run.compared_with is None or not run.attempts:
             return 0
-        tries = tries_against(self._store, run.compared_with)
+        tries = tries_against(self._store, run.compared_with, branch=run.ref)
         return len(tries) if any(one.header.run.id == run.id for one in tries) else 0
 
     def _note_on_part(self, run: Run | None) -> Iterator[Fact]:

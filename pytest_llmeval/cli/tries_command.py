@@ -34,8 +34,9 @@ def tries_command(reference: str | None, home: Home, *, alpha: float, as_json: b
     """Show what was tried since a baseline, and what it brought.
 
     A try is a run that was compared with that baseline and paid for calls, of a dirty tree, too;
-    runs of CI are none. Words are those that changed since the try before. BASELINE is a recorded
-    run, as for compare; without it, it is the one of the newest try.
+    runs of CI are none. Only tries of the branch of the newest one are shown. Words are those that
+    changed since the try before. BASELINE is a recorded run, as for compare; without it, it is the
+    one of the newest try.
     """
     found = home.find_run(reference or _newest_baseline(home))
     if reference is None:  # nobody typed the id, and a branch says more

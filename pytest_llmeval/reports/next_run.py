@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import Verdict
@@ -13,19 +14,23 @@ _OF_NO_COMMIT = ("file", "last", "run id")  # ways to a baseline that cannot be 
 _LISTED = 2
 
 
-def both_again(judgement: Judgement, option: str) -> str:
+def both_again(judgement: Judgement, option: str, *, functions: Iterable[str] = ()) -> str:
     """Write the command that runs the baseline and this again; else say so in words.
 
     Args:
         judgement: with a baseline.
         option: that both sides are to have.
+        functions: to run in the place of what was typed, unless that named some already.
     """
     found, settings = judgement.baseline, judgement.settings
     # what is typed holds for both sides, and a typed model would be asked by both
     is_typed = found is not None and found.how not in _OF_NO_COMMIT and not settings.typed_model
+    words = judgement.typed or ()
+    if functions and not any("::" in word for word in words):
+        words = (*(word for word in words if word.startswith("-")), *functions)
+    typed = "".join(f" {shlex.quote(word)}" for word in words)
     if found is None or found.run.commit is None or not is_typed:
-        return f"run the baseline and then this once more, both with {option}"
-    typed = "".join(f" {shlex.quote(word)}" for word in judgement.typed or ())
+        return f"run the baseline and then this once more, both with{typed} {option}"
     baseline = shlex.quote(f"--llm-baseline={settings.baseline}")
     return f"pytest{typed} {baseline} --llm-on-missing=rerun-always {option}"
 
@@ -41,5 +46,8 @@ def to_decide(judgement: Judgement) -> str:
     if not names:
         return ""
     what = "it" if len(needed) == 1 else listed_names(names, _LISTED)
-    command = both_again(judgement, f"--llm-repeats={max(needed.values())}")
+    again = dict.fromkeys(one.function for one in is_open if needed[label(one)])
+    has_others = any(one.function not in again for one in comparison.functions)
+    option = f"--llm-repeats={max(needed.values())}"
+    command = both_again(judgement, option, functions=again if has_others else ())
     return f"to decide {what}, type this once, as more looks are more false alarms:  {command}"

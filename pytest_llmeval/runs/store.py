@@ -298,7 +298,7 @@ class RunStore:
         return None
 
 
-def tries_against(store: RunStore, baseline: str) -> list[StoredRun]:
+def tries_against(store: RunStore, baseline: str, *, branch: str | None = None) -> list[StoredRun]:
     """List the runs that were compared with a baseline and paid for calls, oldest first.
 
     Runs of dirty trees are among them; runs of CI are not, nor those without any reply.
@@ -306,6 +306,7 @@ def tries_against(store: RunStore, baseline: str) -> list[StoredRun]:
     Args:
         store: where they lie; only headers are read.
         baseline: id of its run.
+        branch: on which they were made, None for that of the newest one.
     """
     tries = []
     for run_id, path in sorted(store.files().items()):
@@ -316,7 +317,8 @@ def tries_against(store: RunStore, baseline: str) -> list[StoredRun]:
                 is_paid = run.ci is None and run.attempts != 0 and is_answered
                 if run.compared_with == baseline and is_paid:
                     tries.append(StoredRun(path, header))
-    return tries
+    branch = branch or next((one.header.run.ref for one in reversed(tries)), None)
+    return [one for one in tries if one.header.run.ref == branch]
 
 
 def newest_first(runs: Iterable[StoredRun]) -> tuple[StoredRun, ...]:

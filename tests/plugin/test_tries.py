@@ -42,6 +42,10 @@ def test_the_second_try_says_what_luck_does(
     assert second.startswith("2nd try against main@")
     assert tried(looped, "Do say yes to", "-k", "case-1") == ""  # all came from the cache
     assert tried(looped, "Now say yes to").startswith("3rd try against main@")
+    looped.git("checkout", "-q", "--", "app.py")
+    looped.git("switch", "-qc", "other")
+    assert tried(looped, "Kindly say yes to") == ""  # the tries of another branch are none of it
+    assert tried(looped, "So say yes to").startswith("2nd try against main@")
     monkeypatch.setenv("CI", "true")
     assert tried(looped, "In CI say yes to") == ""
 
@@ -75,6 +79,22 @@ def test_the_command_below_what_is_inconclusive_decides_it(looped: Project) -> N
     lines = [gzip.decompress(path.read_bytes()).splitlines() for path in looped.runs()[-2:]]
     paid = [json.loads(header)["attempts"] for header, *_ in lines]
     assert paid == [4 * (repeats - 2)] * 2  # the first two came from the cache
+
+
+def test_only_what_is_inconclusive_is_asked_again(looped: Project) -> None:
+    asked = "from pytest_llmeval import llm_eval\n\n@llm_eval(repeats=2)\ndef test_calm(llm):\n"
+    looped.write(test_calm=f"{asked}    assert llm.ask('Say yes. rate=1').text == 'yes'\n")
+    looped.write(app='PROMPT = "Please say yes to {case}. rate=0.8"\n')
+    told = "\n".join(looped.run("--llm-baseline=main").outlines)
+    found = re.search(r"^to decide it, .*:  pytest (.*)$", told, re.MULTILINE)
+    assert found is not None, told
+
+    again = looped.pytester.runpytest(*found[1].split())
+
+    assert found[1].startswith("test_evals.py::test_says_yes --llm-baseline=main ")
+    assert again.ret == 0
+    assert any(line.startswith("no significant change: ") for line in again.outlines)
+    assert not any("test_calm" in line for line in again.outlines)
 
 
 def test_a_run_without_any_reply_is_no_try(looped: Project) -> None:

@@ -237,7 +237,8 @@ def edits(before: Side, after: Side, rules: GateRules, of_main: Side | None = No
     most = len(edited) * 2 > len(both)
     lost, settled = set(), set()
     for id_ in (id_ for id_ in edited if id_ not in replayed):
-        moved = before.cases[id_].positional and (
+        positional = before.cases[id_].positional or after.cases[id_].positional
+        moved = positional and (
             any(digest_was[id_] == digest for at, digest in digest_now.items() if at != id_)
             or any(digest_now[id_] == digest for at, digest in digest_was.items() if at != id_)
         )
@@ -245,7 +246,7 @@ def edits(before: Side, after: Side, rules: GateRules, of_main: Side | None = No
         in_main = None if of_main is None else of_main.cases.get(id_)
         if not (moved or compares) and in_main and in_main.parameters == digest_now[id_]:
             settled.add(id_)
-        elif moved or not compares or before.cases[id_].positional:
+        elif moved or not compares or positional:
             lost.add(id_)
     return Edits(replayed, lost, settled)
 

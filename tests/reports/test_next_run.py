@@ -11,9 +11,18 @@ from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.next_run import to_decide
 from pytest_llmeval.reports.terminal.fitting import Page
-from tests.reports.judgements import FORMS, another_model, section_of
+from tests.reports.judgements import (
+    FORMS,
+    LABEL,
+    ORDER,
+    REFUND,
+    SEARCH,
+    another_model,
+    section_of,
+)
 
-COMMAND = "pytest --llm-baseline=main --llm-on-missing=rerun-always --llm-repeats="
+BOTH = "--llm-baseline=main --llm-on-missing=rerun-always --llm-repeats="
+COMMAND = f"pytest {LABEL} {BOTH}"
 
 
 def deciding(repeats: int | None, **changes: object) -> Judgement:
@@ -46,12 +55,14 @@ def test_every_face_has_it() -> None:
 
 
 def test_what_was_typed_is_typed_again() -> None:
-    command = to_decide(deciding(9, typed=("evals", "-k not slow")))
+    typed = deciding(9, typed=("evals", "-k not slow"))
+    comparison = typed.comparison
+    assert comparison is not None
+    is_open = [one for one in comparison.functions if one.function == LABEL]
+    alone = replace(typed, comparison=replace(comparison, functions=tuple(is_open)))
 
-    assert command.endswith(
-        "  pytest evals '-k not slow' --llm-baseline=main --llm-on-missing=rerun-always "
-        "--llm-repeats=9"
-    )
+    assert to_decide(typed).endswith(f"  pytest '-k not slow' {LABEL} {BOTH}9")
+    assert to_decide(alone).endswith(f"  pytest evals '-k not slow' {BOTH}9")
 
 
 def test_the_most_repeats_of_several_functions_decide_all_of_them() -> None:
@@ -68,7 +79,12 @@ def test_the_most_repeats_of_several_functions_decide_all_of_them() -> None:
     command = to_decide(judgement)
 
     assert command.startswith("to decide test_refund_policy, test_finds_order, type this once")
-    assert command.endswith("--llm-repeats=12")
+    assert command.endswith(f":  pytest {REFUND} {ORDER} {BOTH}12")
+    for typed, words in (
+        (("evals", "-k x"), f"'-k x' {REFUND} {ORDER}"),
+        ((f"{SEARCH}::test_finds_order[by-name]",), f"'{SEARCH}::test_finds_order[by-name]'"),
+    ):
+        assert f"  pytest {words} --llm-b" in to_decide(replace(judgement, typed=typed))
 
 
 @pytest.mark.parametrize("form", ["regressed", "unchanged", "no_baseline"])
@@ -89,5 +105,5 @@ def test_a_typed_model_would_be_asked_on_both_sides_so_the_command_is_told_in_wo
     command = to_decide(replace(judgement, settings=typed))
 
     assert command.endswith(
-        ":  run the baseline and then this once more, both with --llm-repeats=9"
+        f":  run the baseline and then this once more, both with {LABEL} --llm-repeats=9"
     )

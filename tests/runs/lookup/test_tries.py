@@ -23,6 +23,10 @@ def test_tries_are_paid_runs_compared_with_it_outside_ci(project: Project) -> No
     found = tries_against(project.store, baseline)
 
     assert [one.header.run.id for one in found] == [first, second]
+    other = project.record(compared_with=baseline, attempts=4, ref="other")
+    of_other = [tries_against(project.store, baseline, branch=name) for name in (None, "other")]
+    assert [[one.header.run.id for one in tries] for tries in of_other] == [[other]] * 2
+    assert tries_against(project.store, baseline, branch="main") == found
 
 
 def test_what_is_older_or_damaged_is_no_try(project: Project) -> None:
