@@ -626,8 +626,8 @@ class Settings:
         "how large one reply may be, in MiB (default: {default})"
     )
     intercept: bool | None = Option("llm_intercept", boolean, ini="bool").says(
-        "cache the calls that your application makes with its own client: true does so while test "
-        "files are imported, too, false never (default: in evals)"
+        "cache the calls that your application makes with its own client: true also while test "
+        "files are imported, false never (default: in evals)"
     )
     intercept_hosts: tuple[str, ...] = Option(
         "llm_intercept_hosts", each(host), (), ini="args"

@@ -240,11 +240,8 @@ def pass_hat_words(function: ComparedFunction) -> Iterator[str]:
 
 def moved_counts(function: ComparedFunction) -> str:
     """Count the cases of a function that fell and rose."""
-    return sentences.count_moved(
-        [case.difference for case in function.compared],
-        function.of.better,
-        scale=function.of.scale,
-    )
+    differences = [case.difference for case in function.compared]
+    return sentences.count_moved(differences, function.of.better, scale=function.of.scale)
 
 
 def moved_in_brief(case: CaseEntry, function: ComparedFunction) -> str:
