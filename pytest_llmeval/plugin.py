@@ -16,7 +16,7 @@ import pytest
 
 from pytest_llmeval import fixtures, pytest_options
 from pytest_llmeval.errors import BaselineError, SettingsError
-from pytest_llmeval.settings import BRIEF, MARKER, RERUNS
+from pytest_llmeval.settings import BRIEF, MARKER, RERUNS, TYPED_KEY
 
 if TYPE_CHECKING:
     import warnings
@@ -217,12 +217,12 @@ class SessionHooks:
         from pytest_llmeval.engine.workers import report_hooks, tell_worker
 
         node.workerinput[pytest_options.SESSION_KEY] = self._settings.session
+        node.workerinput[TYPED_KEY] = list(pytest_options.started(self._config).typed)
         if self._brief is not None:
             node.workerinput[BRIEF] = self._brief.written()
         compared = () if self._controller is None else self._controller.files_compared
         looks = self._controller is not None and self._controller.looks_early
-        typed = pytest_options.started(self._config).typed
-        tell_worker(node, config=self._config, typed=typed, compared=compared, looks=looks)
+        tell_worker(node, config=self._config, compared=compared, looks=looks)
         self._reports = report_hooks(self._config, self._settings)
         self._reports.nodes.append(node)
         follow_workers(

@@ -25,7 +25,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.limits.journal import Journal, note_end, process_name
 from pytest_llmeval.records import CaseResult, News
 from pytest_llmeval.safe_text import printable_message
-from pytest_llmeval.settings import TYPED_KEY, Settings
+from pytest_llmeval.settings import Settings
 
 # msgspec learns a class when it first reads one; two threads that do so at once crash it.
 _READING = Lock()
@@ -137,19 +137,11 @@ class ReportHooks:
         self.shown_as_m = shown_as_m(terminalreporter)
 
 
-def tell_worker(
-    node: Any,
-    *,
-    config: pytest.Config,
-    typed: Sequence[str],
-    compared: Sequence[str],
-    looks: bool,
-) -> None:
-    """Tell a worker what it cannot know: what was typed, and how work is dealt."""
+def tell_worker(node: Any, *, config: pytest.Config, compared: Sequence[str], looks: bool) -> None:
+    """Tell a worker what it cannot know: how work is dealt, and who looks at it."""
     dist = config.getoption("dist", "no")
     node.workerinput[STEALING] = dist == "worksteal"
     node.workerinput[SPLITTING] = dist not in ("loadscope", "loadfile")
-    node.workerinput[TYPED_KEY] = list(typed)
     node.workerinput[COMPARED_KEY] = list(compared)
     node.workerinput[LOOKS_KEY] = looks
 

@@ -275,10 +275,8 @@ def _comes_from_elsewhere(event: object) -> bool | None:
 
 def _github_url(environ: Mapping[str, str]) -> str | None:
     names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
-    server, repository, run = (environ.get(name, "") for name in names)
-    if not (server and repository and run):
-        return None
-    return f"{server}/{repository}/actions/runs/{run}"
+    told = [environ.get(name, "") for name in names]
+    return "{}/{}/actions/runs/{}".format(*told) if all(told) else None
 
 
 def gitlab_facts(environ: Mapping[str, str]) -> CiFacts:

@@ -20,8 +20,14 @@ from pytest_llmeval.engine.rerun.relocation import OF_TOOLS, Relocation
 from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.git import ask, change
 
-_READING = frozenset(("open", "sqlite3.connect"))
-_STARTING = frozenset(("subprocess.Popen", "os.posix_spawn", "os.system"))
+# Events of Python, and which of their values names files: a name, or a command line.
+_NAMES = {
+    "open": 0,
+    "sqlite3.connect": 0,
+    "os.system": 0,
+    "subprocess.Popen": 1,
+    "os.posix_spawn": 1,
+}
 _OPENED = pytest.StashKey["OpenedFiles"]()
 
 
@@ -33,15 +39,14 @@ class OpenedFiles:
         sys.addaudithook(self._note)  # Python never lets go of a hook of that kind
 
     def _note(self, event: str, given: tuple[Any, ...]) -> None:
-        if event not in _READING and event not in _STARTING:
+        if event not in _NAMES:
             return
         with suppress(OSError, ValueError, TypeError):  # a descriptor, a folder that is gone
-            if event in _STARTING:
-                names = _words(given[event != "os.system"])
-            elif event == "open" and given[2] & os.O_WRONLY:
+            if event == "open" and given[2] & os.O_WRONLY:
                 return
-            else:
-                names = [os.fsdecode(given[0])]
+            named = given[_NAMES[event]]
+            is_file = event in ("open", "sqlite3.connect")
+            names = [os.fsdecode(named)] if is_file else _words(named)
             folder = os.getcwd()  # noqa: PTH109 - quick
             self._written.update(os.path.join(folder, name) for name in names)  # noqa: PTH118
 
