@@ -84,8 +84,8 @@ def find_keyless(
     if not cases:
         return None
     calls = [call for name in cases for call in refused[name]]
-    keyless = [call for call in calls if _has_no_key(call)]
-    others = (call for call in calls if not _has_no_key(call))
+    keyless = [call for call in calls if call.lost is Lost.NO_KEY]
+    others = (call for call in calls if call.lost is not Lost.NO_KEY)
     before = stored or partial(_origins_of, baseline)
     return Keyless(
         cases=cases,
@@ -143,10 +143,6 @@ def _lacked_only_a_key(trial: Trial) -> bool:
 
 def _lacked_key(call: Call) -> bool:
     return call.lost in (Lost.NO_KEY, Lost.KEY_REFUSED)
-
-
-def _has_no_key(call: Call) -> bool:
-    return call.lost is Lost.NO_KEY
 
 
 def _refusal(call: Call) -> str:

@@ -31,7 +31,9 @@ def of_monorepo() -> str:
     """Change the workflow as the page tells for a project in a folder."""
     words = " ".join(PAGE.partition("**In a monorepo**")[2].partition("\n\n")[0].split())
     assert f"write `{BOT}/.llmeval` in each path and in the line with `mv`" in words
-    assert f"put `working-directory: {BOT}` into the steps that run pytest and `llmeval`" in words
+    assert (
+        f"put `working-directory: {BOT}` into the steps that run pip, pytest and `llmeval`" in words
+    )
     assert "the project's name behind `llmeval-` in each key" in words
     content = yaml.safe_load(README.text.replace("llmeval-pu", "llmeval-bot-pu"))
     for step in content["jobs"]["evals"]["steps"]:
@@ -40,7 +42,7 @@ def of_monorepo() -> str:
         run = step.get("run", "")
         if " mv " in run:
             step["run"] = run.replace(".llmeval", f"{BOT}/.llmeval")
-        elif run.startswith(("pytest", "llmeval")):
+        elif run.startswith(("pip", "pytest", "llmeval")):
             step["working-directory"] = BOT
     return yaml.safe_dump(content).replace("key: llmeval-${{ g", "key: llmeval-bot-${{ g")
 

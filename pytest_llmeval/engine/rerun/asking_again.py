@@ -144,7 +144,8 @@ class AskingAgain:
         worktree = self._undoing.enter_context(rerun.worktree(baseline.commit))
         apart = self._undoing.enter_context(tempfile.TemporaryDirectory(prefix="llmeval-"))
         self._trees = worktree, replace(rerun.here, apart=Path(apart))
-        self._name = _digest([_draws(side, cases) for side in self._sides])
+        draws = repr([_draws(side, cases) for side in self._sides])
+        self._name = hashlib.sha256(draws.encode()).hexdigest()[:_NAME]
         self._rerun = rerun
         return rerun
 
@@ -183,7 +184,3 @@ def _models(trials: Sequence[Trial]) -> set[str]:
 def _draws(run: Run, cases: Collection[str]) -> list[str]:
     trials = (trial for of_case in trials_by_case(run, cases).values() for trial in of_case)
     return sorted(call.draw for trial in trials for call in trial.calls if call.draw)
-
-
-def _digest(draws: Sequence[Sequence[str]]) -> str:
-    return hashlib.sha256(repr(draws).encode()).hexdigest()[:_NAME]

@@ -185,9 +185,7 @@ class Refusals:
         is_tip = ref == ResolvedRef(commit=commit, full_name=f"refs/heads/{branch}")
         return branch if is_tip and branch else f"--detach {short_hash(commit)}"
 
-    def not_made(
-        self, commit: str, reason: BaselineError, *, wanted: WantedCommit
-    ) -> BaselineError:
+    def not_made(self, commit: str, reason: BaselineError, wanted: WantedCommit) -> BaselineError:
         """Make the error for a run that was to be made now, and cannot be."""
         what = f"no run of {short_hash(commit)} could be made:"
         if self.is_own_branch_in_ci(wanted):

@@ -153,7 +153,7 @@ class _Lookup:
         try:
             run = make(commit)
         except BaselineError as exc:
-            raise self.refuse.not_made(commit, exc, wanted=wanted) from exc
+            raise self.refuse.not_made(commit, exc, wanted) from exc
         if run is None:
             return self._nothing_yet(commit, wanted=wanted)
         made = self.refuse.refs.standing_for(wanted, run, step, reference=self.refuse.reference)
