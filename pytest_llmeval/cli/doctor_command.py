@@ -21,7 +21,7 @@ from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run, only_cases
 from pytest_llmeval.reports.doctor import Patient, advice_entries, advice_lines
-from pytest_llmeval.reports.formats import counted
+from pytest_llmeval.reports.formats import case_count, counted
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.runs.pooled import draws_again, unchanged_cases
 from pytest_llmeval.runs.store import RunStore
@@ -73,7 +73,7 @@ def doctor_command(
     before = [] if found.is_table else _before(home.store, found.run)
     pieces = advise(functions, [one.check for one in checks], rules, before=before)
     told = pieces[:_MOST_ADVICE]
-    counts = (counted(len(found.run.cases), "case"), counted(len(found.run.trials), "trial"))
+    counts = (counted(case_count(found.run), "case"), counted(len(found.run.trials), "trial"))
     named = f"{found.named} ({', '.join(counts)})"
     patient = Patient(reference, named, found.is_table, _again(found.run))
     text = json.dumps(advice_entries(told, patient), indent=2)

@@ -146,7 +146,7 @@ def _show(
     heading: str = "",
 ) -> None:
     """Write plans, or why a function has none, as lines or as a page, and files of the page."""
-    more = f"each of {len(planned)} functions is planned by itself; judged together they need more"
+    more = f"each of {len(planned)} is planned by itself; judged together they need more"
     if not as_html:
         echo([heading] if heading else [])
         for one in planned:

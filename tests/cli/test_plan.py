@@ -177,7 +177,7 @@ def test_several_functions_are_planned_one_by_one_or_one_is_named() -> None:
     ]
     record(a_run(*cases))
 
-    assert "each of 2 functions is planned by itself" in plan().stdout
+    assert "each of 2 is planned by itself" in plan().stdout
     only = plan("--function=test_g").stdout
     assert "test_f" not in only
     assert "each of" not in only

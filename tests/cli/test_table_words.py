@@ -311,6 +311,8 @@ def test_metrics_are_no_functions_and_a_case_counts_once(tmp_path: Path) -> None
     assert " metric " in lines
     assert "test function" not in lines + told("show", pair[0]) + told("selfcheck", pair[0])
     assert ", 12 cases, 72 trials" in told("show", pair[0]).splitlines()[0]
+    assert "(12 cases, 72 trials)" in told("doctor", pair[0]).splitlines()[0]
+    assert "function" not in told("plan", pair[0])
     assert json.loads(told("compare", *pair, "--json"))["run"]["cases"] == 12
 
 
