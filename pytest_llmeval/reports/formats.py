@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -264,7 +265,7 @@ def p_value(p: float, *, after: str = "") -> str:
 
 def places_beside(value: float, limit: float, places: int = 3) -> int:
     """Return the decimals with which a figure does not read as a limit that it differs from."""
-    most = places if value == limit else _MOST_PLACES
+    most = places if math.isclose(value, limit) else _MOST_PLACES
     while places < most and decimals(value, places) == decimals(limit, places):
         places += 1
     return places

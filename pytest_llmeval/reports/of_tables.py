@@ -25,10 +25,11 @@ _SENTENCES: Mapping[Why, str] = {
     Why.CASES_UNSCORED: "{} of the {} cases have no score here, more than 10 %: complete the "
     "table, or type --max-errored=SHARE",
     Why.GONE: "the baseline has it (cases: {}), and there is nothing of it here: complete the "
-    "table, or compare one metric by --metric=NAME",
+    "table, write its name as there, or compare one metric by --metric=NAME",
     Why.WITHOUT_VALUE: _NO_RATIO % "here",
     Why.BASELINE_WITHOUT_VALUE: _NO_RATIO % "in the baseline",
-    Why.NOT_MEASURED: "no case has {} above 0 on both sides",
+    Why.NOT_MEASURED: "no case has {} above 0 on both sides: give the metric another name to "
+    "have differences compared",
     Why.ONE_UNIT: "the {} cases are a single cluster: no test can tell chance from a drop",
     Why.NO_COMMON_ID: "no case_id of the {} cases here is among the {} of the baseline: write the "
     "same ids in both; the baseline has {!r}, and here is {!r}",

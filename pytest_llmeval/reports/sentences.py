@@ -277,7 +277,7 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
     else:
         worst = max(0.0, -evidence.interval[0])
         drop = formats.decimals(worst, formats.places_beside(worst, rules.target, 2))
-        text = f"{_few_that_fell(comparison)}the drop may be as large as {drop}"
+        text = f"{_few_that_fell(comparison, rules)}the drop may be as large as {drop}"
         if comparison.scale == "log":
             text = f"it may be worse by a factor of up to {formats.digits(ratio_of(worst))}"
     further = (evidence.settle_cases, "more case"), (evidence.settle_repeats, "repeat")
@@ -288,13 +288,14 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
     return text
 
 
-def _few_that_fell(comparison: FunctionComparison) -> str:
+def _few_that_fell(comparison: FunctionComparison, rules: GateRules) -> str:
     """Count the cases that moved, if these are so few that the exact test was asked."""
     effect, p = comparison.effect, comparison.evidence.p_within_case
     differences = [case.difference for case in comparison.compared]
     fell, rose = (sum(sign * each > 0 for each in differences) for sign in (-1, 1))
     is_few = effect.effective_units >= FEWEST_UNITS_FOR_T > fell + rose
-    if p is None or p >= _AS_LIKELY_AS_NOT or not is_few or fell <= rose:
+    # below the level it is a margin, or other cases like these, that leaves it open
+    if p is None or not rules.alpha <= p < _AS_LIKELY_AS_NOT or not is_few or fell <= rose:
         return ""
     down, up = (verb(comparison.better, improved=way) for way in (False, True))
     others = f"{rose or 'none'} {up}"

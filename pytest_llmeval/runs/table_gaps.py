@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import Counter
 from dataclasses import replace
 
-from pytest_llmeval.runs.score_table import Scores, ScoreTable
+from pytest_llmeval.records import MEASURED_METRICS
+from pytest_llmeval.runs.score_table import ScoreTable
+
+ONE_SIDED = "a score on one side alone, as --max-errored allows"
 
 Pair = tuple[ScoreTable, ScoreTable]
-Found = dict[str | None, dict[str, dict[int, float | None]]]
 
 
 def without_gaps(pair: Pair, *, max_errored: float | None) -> tuple[Pair, tuple[str, ...]]:
@@ -25,43 +28,40 @@ def without_gaps(pair: Pair, *, max_errored: float | None) -> tuple[Pair, tuple[
     Returns:
         The tables, and a sentence for each kind of trial that was left out.
     """
-    first, second = (_copy(table.scores) for table in pair)
-    common = one_sided = cases = 0
+    first, second = (
+        {
+            metric: {case: dict(trials) for case, trials in cases.items()}
+            for metric, cases in table.scores.items()
+        }
+        for table in pair
+    )
+    left_out = Counter[tuple[str, str]]()
     for metric in first.keys() & second.keys():
-        old, new = first[metric], second[metric]
-        sides = [[each for case in side.values() for each in case.values()] for side in (old, new)]
-        lacking = [side.count(None) / len(side) for side in sides]
-        allowed = max_errored is not None and max(lacking) <= max_errored
-        for case in old.keys() & new.keys():
-            gaps = [{at for at, one in side[case].items() if one is None} for side in (old, new)]
+        sides = first[metric], second[metric]
+        is_ratio = metric in MEASURED_METRICS  # of which a value that is not above 0 is none
+        least, score = (0.0, f"{metric} above 0") if is_ratio else (-math.inf, "score")
+        lacks = [
+            {
+                case: {at for at, one in trials.items() if one is None or one <= least}
+                for case, trials in side.items()
+            }
+            for side in sides
+        ]
+        allowed = max_errored is not None and all(
+            sum(map(len, own.values())) <= max_errored * sum(map(len, side.values()))
+            for own, side in zip(lacks, sides, strict=True)
+        )
+        for case in sides[0].keys() & sides[1].keys():
+            gaps = [own[case] for own in lacks]
             shared = gaps[0] & gaps[1]
-            common += len(shared)
-            one_sided += len(gaps[0] ^ gaps[1]) if allowed else 0
-            for side, own in zip((old, new), gaps, strict=True):
+            left_out["trial", f"no {score} on either side"] += len(shared)
+            left_out["trial", ONE_SIDED] += len(gaps[0] ^ gaps[1]) if allowed else 0
+            for side, own in zip(sides, gaps, strict=True):
                 for at in own if allowed else shared:
                     del side[case][at]
-            if not old[case] or not new[case]:
-                cases += bool(old[case] or new[case])
-                del old[case], new[case]
+            if not all(side[case] for side in sides):
+                left = [side.pop(case) for side in sides]
+                left_out["case", "no score on one side"] += any(left)
     tables = replace(pair[0], scores=first), replace(pair[1], scores=second)
-    return tables, _told(common, one_sided, cases)
-
-
-def _told(common: int, one_sided: int, cases: int) -> tuple[str, ...]:
-    told = (
-        (common, "trial", "no score on either side"),
-        (one_sided, "trial", "a score on one side alone, as --max-errored allows"),
-        (cases, "case", "no score on one side"),
-    )
-    return tuple(
-        f"left out: {count} {noun}{'s' * (count > 1)} with {what}"
-        for count, noun, what in told
-        if count
-    )
-
-
-def _copy(scores: Mapping[str | None, Scores]) -> Found:
-    return {
-        metric: {case: dict(trials) for case, trials in cases.items()}
-        for metric, cases in scores.items()
-    }
+    told = ((f"{noun}{'s' * (n > 1)} with {what}", n) for (noun, what), n in left_out.items() if n)
+    return tables, tuple(f"left out: {count} {words}" for words, count in told)

@@ -131,6 +131,30 @@ def test_seconds_of_0_are_counted_wherever_they_are_left_out(zeros: int, tmp_pat
     assert (reason in told("compare", *pair, "--markdown")) is (zeros == 3)
 
 
+def test_what_cost_nothing_on_both_sides_is_left_out_and_counted(tmp_path: Path) -> None:
+    rows = [(i, 0, 0 if i < 5 else 1 + i, "cost", k) for i in range(25) for k in "AB"]
+    path = written(tmp_path, rows, OF_METRICS)
+    text = told("compare", f"{path}::A", f"{path}::B")
+    assert "left out: 5 trials with no cost above 0 on either side" in text
+    assert " 20/20" in text
+    assert not text.startswith("NOT COMPARABLE")
+
+
+def test_a_fall_by_the_margin_is_not_called_rare(tmp_path: Path) -> None:
+    rows = [
+        (i, r, int(k == "A" or i % 10 > 0), k) for i in range(40) for r in range(3) for k in "AB"
+    ]
+    path = written(tmp_path, rows)
+    text = " ".join(told("compare", f"{path}::A", f"{path}::B", "--margin=0.05").split())
+    assert "inconclusive: the drop may be as large as 0.19" in text
+
+
+def test_an_interval_that_ends_at_the_target_has_few_digits(tmp_path: Path) -> None:
+    path = written(tmp_path, [(i, 0, 1 if k == "A" else 0.9, k) for i in range(12) for k in "AB"])
+    text = told("compare", f"{path}::A", f"{path}::B")
+    assert "[-0.100, -0.057]" in text
+
+
 def test_cases_that_lose_all_trials_of_one_side_are_counted(tmp_path: Path) -> None:
     rows = [
         (i, r, "" if (k == "B" and i < 2) else (i + r) % 2, k)
@@ -312,7 +336,7 @@ def test_metrics_are_no_functions_and_a_case_counts_once(tmp_path: Path) -> None
     assert "test function" not in lines + told("show", pair[0]) + told("selfcheck", pair[0])
     assert ", 12 cases, 72 trials" in told("show", pair[0]).splitlines()[0]
     assert "(12 cases, 72 trials)" in told("doctor", pair[0]).splitlines()[0]
-    assert "function" not in told("plan", pair[0])
+    assert "each of 3 is planned by itself" in told("plan", pair[0])
     assert json.loads(told("compare", *pair, "--json"))["run"]["cases"] == 12
 
 
