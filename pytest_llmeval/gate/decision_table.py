@@ -169,7 +169,7 @@ def judge(
 
 def _moved(pairing: Pairing, adjusted: Tails, *, rules: GateRules, is_looked_at: bool) -> Row:
     if adjusted.worse < rules.alpha and (
-        _falls_beyond_margin(pairing, rules=rules)
+        pairing.difference + rules.margin < -pairing.zero
         # the test was at the margin itself; but after an early look the difference may turn
         or (pairing.whole_units >= FEWEST_UNITS_FOR_T and not is_looked_at)
     ):
@@ -206,10 +206,6 @@ def _ruled_out_by(
     if _too_small_to_matter(pairing, rules=rules):
         return "share"
     return "ends" if _cannot_fall_so_far(pairing, rules=rules) else None
-
-
-def _falls_beyond_margin(pairing: Pairing, *, rules: GateRules) -> bool:
-    return pairing.difference + rules.margin < -pairing.zero
 
 
 def _target_would_show(

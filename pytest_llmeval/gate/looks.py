@@ -80,7 +80,9 @@ def looked(pairs: Sequence[Pair], *, planned: Sequence[int], alpha: float) -> Lo
     tested = [(at, pair.repeats, pair.tested) for at, pair in enumerate(pairs) if pair.tested]
     if not tested:
         return None
-    shares = information(_trials_of_baseline(tested[0][2][0]), planned)
+    counts = [len(case.baseline.values) for case in tested[0][2][0].changed]
+    # by the harmonic mean of the baseline's trials over the changed cases
+    shares = information(len(counts) / math.fsum(1 / count for count in counts), planned)
     looks = EarlyLooks(shares)
     limits = looks.limits(alpha)
     tails = {at: found.tails for at, _, (_, _, found) in tested}
@@ -104,12 +106,6 @@ def looked(pairs: Sequence[Pair], *, planned: Sequence[int], alpha: float) -> Lo
         beyond=normal_tail(limits[last]),
         beyond_at_end=normal_tail(limits[-1]),
     )
-
-
-def _trials_of_baseline(pairing: Pairing) -> float:
-    """Return the harmonic mean of the baseline's trials over the changed cases."""
-    counts = [len(case.baseline.values) for case in pairing.changed]
-    return len(counts) / math.fsum(1 / count for count in counts)
 
 
 def _z_values(
