@@ -60,6 +60,7 @@ class TrialThread:
         pooled, handing_over: likewise.
         cancelled: it is not wanted any more.
         knows_it: this was raised in it.
+        is_void: it was broken off before its end, and has no outcome.
         escaped: what left the trial altogether, such as pytest.exit.
         left_setup: its fixtures are set up, or failed to be.
         in_teardown: its fixtures end; only an ordinary exception lets pytest end the others.
@@ -91,7 +92,7 @@ class TrialThread:
         self.done = False
         self.detached = False
         self.was_detached = False
-        self.cancelled = self.knows_it = False
+        self.cancelled = self.knows_it = self.is_void = False
         self.left_setup = False
         self.in_teardown = False
         self.ready_since = 0.0
@@ -289,7 +290,7 @@ class TrialThread:
         if self.knows_it or self.in_teardown:
             # pytest would leave the fixtures that are still up at what is no Exception.
             raise ProviderFailed("the trial was cancelled before there was a reply")
-        self.knows_it = True
+        self.knows_it = self.is_void = True
         raise TrialCancelled
 
     def _is_entered(self) -> bool:

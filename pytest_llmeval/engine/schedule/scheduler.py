@@ -357,7 +357,7 @@ class Scheduler:
         """Take in a trial that has ended, if there is no more to it than its result."""
         if self._ready.alone is thread:
             self._ready.let_alone(None)
-        if thread.escaped is not None or thread.cancelled:
+        if thread.escaped is not None or thread.is_void:
             return False
         trial, trials = self._flight[thread]
         trials.finished(trial)

@@ -115,8 +115,11 @@ class Pump:
         """
         for _ in range(_MOST_PASSES):
             began = Clock.seconds()
-            self.loop.call_soon(self.loop.stop)
-            self._run_loop()
+            stop = self.loop.call_soon(self.loop.stop)
+            try:
+                self._run_loop()
+            finally:  # left there after Ctrl-C it would break off what closes the loop
+                stop.cancel()
             if self._stopped - began < _LONGEST_STOP:
                 break
 
@@ -163,10 +166,12 @@ class Pump:
 
     def withdraw(self, trials: Collection[TrialThread]) -> None:
         """Cancel the coroutines that trials wait for, and give them a moment to end."""
-        tasks = [self._mains[trial] for trial in trials if trial in self._mains]
-        for task in tasks:
+        mains = {trial: self._mains[trial] for trial in trials if trial in self._mains}
+        tasks = {trial: task for trial, task in mains.items() if not task.done()}
+        for trial, task in tasks.items():
+            trial.is_void = not trial.in_teardown
             task.cancel()
-        self.run_until_done(tasks, GRACE)
+        self.run_until_done(tasks.values(), GRACE)
 
 
 def runner_on(loop: asyncio.AbstractEventLoop, trial: TrialThread) -> TrialRunner:

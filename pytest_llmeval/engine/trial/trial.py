@@ -125,7 +125,8 @@ class RunningTrial:
         """Return the result of the trial, which may be forgotten then."""
         self.ledger.course.close()
         failure, longrepr = self._failure()
-        teardown = self._raised.get("teardown")
+        # Ctrl-C breaks off a teardown that waits.
+        teardown = None if self.thread.cancelled else self._raised.get("teardown")
         ended = outcome(failure, self.ledger, in_setup="setup" in self._raised)
         scores = _PASSES[ended is Outcome.PASSED] if ended.is_scored else {}
         told = headline(failure, self.ledger)

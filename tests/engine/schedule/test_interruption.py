@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import Outcome, Run
 from pytest_llmeval.runs.run_file import read_run
 from tests.engine.noting import NOTE_ENDS, lines, wait_for
 from tests.forked import PATIENCE, ForkedSession, run_forked
@@ -397,6 +397,50 @@ def test_x_ends_what_is_in_flight_before_wider_fixtures(
     assert log.count("up narrow") == log.count("down narrow") == 4
     assert log[-2:] == ["down module", "down session"]
     assert len(recorded(pytester.path).trials) == 4
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+def test_an_async_body_that_had_ended_when_ctrl_c_came_is_recorded(
+    pytester: pytest.Pytester, swallows: bool
+) -> None:
+    """One that was broken off is not, also if it got over that."""
+    waits = "await asyncio.Event().wait()" if swallows else "pass"
+    evals = f"""
+import asyncio
+import os
+import pytest
+from pytest_llmeval import llm_eval
+
+ENDED = []
+
+@pytest.fixture(scope="module")
+def together(): return asyncio.Barrier(4)
+
+@pytest.fixture
+def narrow():
+    yield
+    with open("closed.log", "a") as log: log.write("x\\n")
+
+@llm_eval(repeats=4)
+async def test_it(together, narrow):
+    await together.wait()
+    ENDED.append(1)
+    if len(ENDED) == 4:  # none had its turn since
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), 2)  # Ctrl-C
+    elif len(ENDED) == 1:
+        try:
+            {waits}
+        except asyncio.CancelledError:
+            pass
+"""
+    pytester.makepyfile(test_it=evals)
+
+    result = run_forked(pytester)
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert len(lines(pytester.path / "closed.log")) == 4
+    passed = [trial.outcome for trial in recorded(pytester.path).trials]
+    assert passed == [Outcome.PASSED] * (3 if swallows else 4)
 
 
 def test_an_async_fixture_that_is_up_when_ctrl_c_comes_is_torn_down(
