@@ -334,9 +334,11 @@ class Controller(EvalProcess):
                 encoding=getattr(sys.stdout, "encoding", None) or "utf-8",
                 verbose=self._config.getoption("verbose") > 0,
             )
-            terminalreporter.write_sep("=", "llm evals")
             shown_as_m = self._reports.shown_as_m
-            for line in section(self._report, self._judgement, page, shown_as_m=shown_as_m):
+            lines = list(section(self._report, self._judgement, page, shown_as_m=shown_as_m))
+            if lines:
+                terminalreporter.write_sep("=", "llm evals")
+            for line in lines:
                 terminalreporter.write_line(line.text, **line.markup)
         for annotation in self._annotations:
             terminalreporter.write_line(annotation)

@@ -31,6 +31,7 @@ from pytest_llmeval.reports.terminal.listing import (
 )
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
 from pytest_llmeval.runs.directions import Directions
+from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.lookup.wanted_commit import without_prefix
@@ -100,7 +101,9 @@ def show_command(
     found = home.find_run(reference, **typed)
     if reports and found.is_table:
         raise click.UsageError("a score table alone makes no report: compare it with another one")
-    pages.warn(found.notes)
+    odd = peculiarities(found.run, trials=len(found.run.trials))
+    below = {f"{reference} is {one}" for one in odd}  # the run's own notes say it
+    pages.warn(note for note in found.notes if note not in below)
     asked = settings.Settings(directory=home.path, session="", **arguments.ini_settings(*SHOWN))
     planned = Judgement(settings=asked, not_gated="to compare it, type  llmeval compare A B")
     judgement, page = judged(planned, found.run), pages.page_of_output(verbose=verbose)

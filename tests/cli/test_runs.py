@@ -51,9 +51,12 @@ def test_an_incomplete_run_and_a_damaged_one_are_told(
 
     assert "incomplete: not everything was collected" in result.stdout
     assert "warning: passed over: " in result.stderr
-    shown = llmeval("show", file).stdout
-    assert "note: incomplete" in shown
-    assert "note: of '-k case-3', 'test_evals.py::test_says_yes' alone" in shown
+    for name in (file, "last", file.name.removesuffix(".jsonl.gz")):
+        shown = llmeval("show", name)
+        assert "note: incomplete" in shown.stdout
+        assert "note: of '-k case-3', 'test_evals.py::test_says_yes' alone" in shown.stdout
+        assert " alone" not in shown.stderr  # each is said once
+        assert "incomplete" not in shown.stderr
 
 
 def test_where_nothing_is_recorded_that_is_told(

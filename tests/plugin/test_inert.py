@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.settings import GROUPS, OTHERS
+from tests.project import Project
 from tests.warm_python import PYTHON
 
 CONFTEST = """
@@ -159,6 +160,28 @@ def test_an_idle_session_leaves_nothing_behind(pytester: pytest.Pytester) -> Non
 
     result.assert_outcomes(passed=1)
     assert not (pytester.path / ".llmeval").exists()
+    assert "llm evals" not in str(result.stdout)
+
+
+def test_a_job_of_ci_on_a_main_branch_without_evals_prints_nothing_of_them(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.path / "test_evals.py").unlink()
+    project.write(test_ordinary="def test_ordinary(): pass\n")
+    project.commit("no evals")
+    for name, value in {
+        "CI": "true",
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_NAME": "push",
+        "GITHUB_REF": "refs/heads/main",
+        "GITHUB_SHA": project.git("rev-parse", "HEAD").strip(),
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    result = project.run("--llm-baseline=auto")
+
+    result.assert_outcomes(passed=1)
+    assert result.ret == 0
     assert "llm evals" not in str(result.stdout)
 
 
