@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 
-from pytest_llmeval.gate.changes import ChangeKind
+from pytest_llmeval.gate.changes import ChangeKind, common_trials
 from pytest_llmeval.gate.decision_table import (
     VERDICTS,
     Decision,
@@ -234,11 +234,14 @@ def _written(
 
 def _edited(pairing: Pairing, case: str, was: str) -> EditedCase:
     sides = pairing.baseline.of_case.get(was), pairing.current.of_case.get(case)
+    is_replayed = case in pairing.edits.own
+    if is_replayed and sides[0] and sides[1]:  # the same replies, however they were scored
+        sides = common_trials(sides[0], sides[1])
     means = [off_scale(one.mean, pairing.scale) if one else None for one in sides]
     return EditedCase(
         case=case,
         was=was,
-        is_replayed=case in pairing.edits.own,
+        is_replayed=is_replayed,
         baseline_mean=means[0],
         mean=means[1],
     )

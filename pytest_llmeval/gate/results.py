@@ -199,8 +199,8 @@ class EditedCase:
     Attributes:
         case: its id here; ``was`` is the one in the baseline.
         is_replayed: its requests and draws are the baseline's own; else the case counts as gone.
-        baseline_mean: of all its scores in the baseline, ``mean`` in this run; None without a
-            score.
+        baseline_mean: of its scores in the baseline, ``mean`` in this run; None without a score. Of
+            a replayed case only the trials count that both runs have.
     """
 
     case: str

@@ -52,6 +52,21 @@ def test_cases_whose_draws_are_the_baselines_own_are_out_of_the_test_without_a_l
     assert found.only_in_baseline == found.only_here == found.mismatched == ()
 
 
+@pytest.mark.parametrize("further", ["pp", "mm"])
+def test_both_means_of_a_mended_label_are_of_the_same_replies(further: str) -> None:
+    def run(trials: str, parameters: str) -> Run:
+        return a_run(a_case("c0", trials, parameters=parameters), *many)
+
+    many = [a_case(f"d{at}", "ppp") for at in range(9)]
+    for before, after in ((f"ppm{further}", "mmp"), ("ppm", f"mmp{further}")):
+        (one,) = compared(run(before, "old"), run(after, "new")).edited
+        assert (one.is_replayed, one.baseline_mean, one.mean) == (
+            True,
+            pytest.approx(2 / 3),
+            pytest.approx(1 / 3),
+        )
+
+
 def test_mended_labels_leave_the_others_to_be_judged() -> None:
     worse = suite(*mended(2, "ppp"), request="v2", trials="mmm")
     found = compared(BASELINE, worse)
