@@ -37,7 +37,6 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.lookup.wanted_commit import without_prefix
 from pytest_llmeval.runs.reshaping import under_new_names
 
-DEFAULTS = settings.GateRules()
 SHOWN = ("html_mb", "show_texts")  # settings of reports
 TEST_OR_AUTO = settings.choice_of(Literal["auto", settings.AnyTest])
 NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
@@ -191,7 +190,7 @@ def _page_of_means(history: History, level: str) -> str:
 
 
 def _test(value: object) -> settings.AnyTest:
-    return DEFAULTS.test if value == "auto" else TEST_OR_AUTO(value)
+    return settings.GateRules().test if value == "auto" else TEST_OR_AUTO(value)
 
 
 @click.command("compare")

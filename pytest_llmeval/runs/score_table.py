@@ -210,10 +210,9 @@ class _Reader:
             )
         if self._scores:
             return self._scores
-        rows_of = self._conditions
-        if rows_of and self.condition is not None and self.condition not in rows_of:
-            known = [name for name in rows_of if name is not None]
-            raise self._unknown("condition", self.condition, known)
+        if self._conditions and self.condition not in (None, *self._conditions):
+            known = [name for name in self._conditions if name is not None]
+            raise self._unknown("condition", str(self.condition), known)
         if self.metric is not None and self._metrics:
             raise self._unknown("metric", self.metric, list(self._metrics))
         raise TableError(f"{self.path}: no row follows the header")

@@ -40,3 +40,16 @@ def test_a_metric_of_one_side_is_left_as_it_is() -> None:
     pair = table({"tone": {"a": {0: None}}}), table({None: {"a": {0: None}}})
 
     assert without_gaps(pair, max_errored=1.0) == (pair, ())
+
+
+def test_what_cost_nothing_on_both_sides_is_a_gap_and_on_one_side_is_not() -> None:
+    pair = (
+        table({"cost": {"a": {0: 0.0, 1: 2.0}, "b": {0: 0.0}}}),
+        table({"cost": {"a": {0: 0.0, 1: 3.0}, "b": {0: 1.0}}}),
+    )
+
+    (old, new), notes = without_gaps(pair, max_errored=None)
+
+    assert old.scores["cost"] == {"a": {1: 2.0}, "b": {0: 0.0}}
+    assert new.scores["cost"] == {"a": {1: 3.0}, "b": {0: 1.0}}
+    assert notes == ("left out: 1 trial with no cost above 0 on either side",)
