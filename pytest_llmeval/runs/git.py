@@ -35,6 +35,8 @@ _SECONDS_TO_TIDY = 2.0  # for a git that is told to stop
 # No option, no negation, no range, no path in a commit, no search in messages, no blank.
 _NAME = re.compile(r"(?![-^])(?!.*\.\.)[^\s\x00-\x1f\x7f:?*\[\\\ud800-\udfff]+")
 
+# Without regard to .gitmodules; "none" would count files of submodules that nobody imports.
+_TRACKED_ALONE = ("--untracked-files=no", "--ignore-submodules=untracked")
 
 IMAGE_TODO = "install git before the checkout, and do not name .git in .dockerignore"
 
@@ -121,9 +123,7 @@ def read_state(folder: Path) -> GitState:
     else:  # git wrote what it could, and then the name that means nothing before the first commit
         top, shallow, _ = found.text.rsplit("\n", 2)
         head = _git(folder, "symbolic-ref", "--quiet", "HEAD").text
-    # Without regard to .gitmodules; "none" would count files of submodules that nobody imports.
-    submodules = "--ignore-submodules=untracked"
-    status = _git(folder, "status", "--porcelain", "-z", "--untracked-files=no", submodules)
+    status = _git(folder, "status", "--porcelain", "-z", *_TRACKED_ALONE)
     # "XY name"; the earlier name of a renamed file stands by itself
     differing = (one[3:] for one in status.text.split("\0") if one[2:3] == " ")
     hidden = _hidden(Path(top))
