@@ -254,10 +254,6 @@ class Course:
             return [steps for steps in recorded if not steps[place].given_up]
         return recorded
 
-    def find(self, call: OpenCall) -> None:
-        """Note that the reply of a call is stored, and to be handed over."""
-        call.is_stored = self.has_replayed = True
-
     def is_early(self) -> bool:
         """Whether a deadline that runs out now did not when this was recorded.
 

@@ -642,9 +642,9 @@ def test_no_timer_rings_while_a_stored_reply_is_on_its_way(begin: Callable[..., 
         slow, quick = (
             course.begin(key, Slot(0, 0), replies, lambda *_: None) for key in (SLOW, QUICK)
         )
-        course.find(slow)
+        slow.is_stored = course.has_replayed = True
         assert not course.is_early()  # before this reply a deadline ran out
-        course.find(quick)
+        quick.is_stored = course.has_replayed = True
         for name in ("first", "second", "cancelled"):
             timers = loop.call_later(0, rung.append, name)
         await asyncio.sleep(0)
@@ -668,7 +668,7 @@ def test_no_wait_runs_out_while_a_stored_reply_is_on_its_way(
     trial, condition = CountingTrial(0), threading.Condition()
     course = trial.course
     call = course.begin(QUICK, Slot(0, 0), begin().replies, lambda *_: None)
-    course.find(call)
+    call.is_stored = course.has_replayed = True
     waits: list[float | None] = []
 
     def wait(self: threading.Condition, timeout: float | None = None) -> bool:
@@ -685,6 +685,25 @@ def test_no_wait_runs_out_while_a_stored_reply_is_on_its_way(
 
     assert waits == [2]
     assert course.expired == 1
+
+
+def test_a_loop_goes_round_without_the_sleep_that_a_test_may_mock(
+    begin: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sleep(_: float) -> None:
+        raise AssertionError("it is the test's own")
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    session = begin()
+    steps = {f"{key}/0/0": TimedCall(key, 0.0, 1.0) for key in (SLOW, QUICK)}
+    session.replies.keep_course("trial 0", steps)
+
+    async def ask() -> None:
+        calls = session.calls(CountingTrial(0))
+        both = (asking(key, lambda _: paid_reply(b"now")) for key in (SLOW, QUICK))
+        await asyncio.gather(*map(calls.call_async, both))
+
+    asyncio.run(ask())
 
 
 def test_a_reply_that_lay_there_when_a_deadline_ran_out_is_in_time_in_a_replay(

@@ -13,7 +13,6 @@ from _locale import LC_ALL, setlocale  # below Python's own function, which may 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import product
 from logging import getLevelNamesMapping
 from operator import attrgetter, itemgetter
 from pkgutil import resolve_name
@@ -31,26 +30,23 @@ _MODULES = (
 # Beside them, what stands there otherwise. What we replace while the loop runs does not count.
 _VALUES = frozenset(("__import__", "argv", "environ", "stdin", "tzname"))
 _OURS = frozenset(("all_tasks",))
-_HANDLERS = "handle_request handle_async_request"
-# Of other modules and of classes: names of them.
-_PLACES = (
-    ("pathlib", "Path", "open exists read_text write_text read_bytes write_bytes stat"),
-    ("socket", "socket", "connect __init__"),
-    ("ssl", "SSLContext", "wrap_socket"),
-    ("json", "JSONEncoder JSONDecoder", "default encode decode"),
-    ("http.client", "HTTPConnection", "request connect getresponse"),
-    ("urllib.request", "OpenerDirector", "open"),
-    ("urllib3.connectionpool", "HTTPConnectionPool HTTPSConnectionPool", "urlopen ConnectionCls"),
-    ("requests.sessions", "Session", "request send get_adapter"),
-    ("requests.adapters", "HTTPAdapter", "send"),
-    ("httpx httpx2", "Client AsyncClient", "send request _transport_for_url"),
-    ("httpx httpx2", "HTTPTransport AsyncHTTPTransport", _HANDLERS),
-    ("httpcore httpcore2", "ConnectionPool AsyncConnectionPool", _HANDLERS),
-    ("aiohttp", "ClientSession TCPConnector", "_request connect"),
-    ("botocore.httpsession", "URLLib3Session", "send"),
-    ("botocore.client", "BaseClient", "_make_api_call"),
-    ("openai.resources.chat.completions", "Completions AsyncCompletions", "create"),
-    ("anthropic.resources.messages", "Messages AsyncMessages", "create"),
+# Of these classes, what each has of these methods.
+_CLASSES = (
+    "pathlib.Path socket.socket ssl.SSLContext json.JSONEncoder json.JSONDecoder "
+    "http.client.HTTPConnection urllib.request.OpenerDirector urllib3.HTTPConnectionPool "
+    "urllib3.HTTPSConnectionPool requests.Session requests.adapters.HTTPAdapter httpx.Client "
+    "httpx.AsyncClient httpx.HTTPTransport httpx.AsyncHTTPTransport httpx2.Client "
+    "httpx2.AsyncClient httpx2.HTTPTransport httpx2.AsyncHTTPTransport httpcore.ConnectionPool "
+    "httpcore.AsyncConnectionPool httpcore2.ConnectionPool httpcore2.AsyncConnectionPool "
+    "aiohttp.ClientSession aiohttp.TCPConnector botocore.httpsession.URLLib3Session "
+    "botocore.client.BaseClient openai.resources.chat.completions.Completions "
+    "openai.resources.chat.completions.AsyncCompletions anthropic.resources.messages.Messages "
+    "anthropic.resources.messages.AsyncMessages"
+)
+_METHODS = (
+    "__init__ open exists stat read_text write_text read_bytes write_bytes connect wrap_socket "
+    "default encode decode request _request send getresponse get_adapter urlopen ConnectionCls "
+    "handle_request handle_async_request _transport_for_url _make_api_call create"
 )
 # Functions that give a setting of the process.
 _SETTINGS = (
@@ -129,8 +125,8 @@ class Guard:
 
 def _count_modules() -> int:
     """Count the modules, to see later whether there are more; 0 to look again in any case."""
-    names = " ".join((_MODULES, *(modules for modules, _, _ in _PLACES))).split()
-    return 0 if any(map(_is_under_way, names)) else len(sys.modules)
+    homes = (path.rpartition(".")[0] for path in _CLASSES.split())
+    return 0 if any(map(_is_under_way, (*_MODULES.split(), *homes))) else len(sys.modules)
 
 
 def _is_under_way(name: str) -> bool:
@@ -148,14 +144,13 @@ def _looks() -> Iterator[Look]:
         if names:
             read = partial(itemgetter(*names), there)
             yield read, read(), module
-    for modules, owners, members in _PLACES:
-        for module, owner in product(modules.split(), owners.split()):
-            found = None if _is_under_way(module) else sys.modules.get(module)
-            found = getattr(found, owner, None)
-            names = [name for name in members.split() if hasattr(found, name)]
-            if names:
-                read = partial(attrgetter(*names), found)  # also what it inherits
-                yield read, read(), f"{module}.{owner}"
+    for path in _CLASSES.split():
+        module, _, name = path.rpartition(".")
+        found = None if _is_under_way(module) else getattr(sys.modules.get(module), name, None)
+        names = [name for name in _METHODS.split() if hasattr(found, name)] if found else []
+        if names:
+            read = partial(attrgetter(*names), found)  # also what it inherits
+            yield read, read(), path
 
 
 def _counts(name: str, value: object) -> bool:
