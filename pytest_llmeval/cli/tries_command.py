@@ -17,7 +17,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.reports.cost import cost_of_run
 from pytest_llmeval.reports.tries import Try, tried_entry, tried_lines
 from pytest_llmeval.runs.reshaping import under_new_names
-from pytest_llmeval.runs.store import tries_against
+from pytest_llmeval.runs.store import is_try, tries_against
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.transcripts.common_change import RequestChange, request_changes
 from pytest_llmeval.transcripts.transcript import StoredTexts
@@ -58,8 +58,8 @@ def tries_command(reference: str | None, home: Home, *, alpha: float, as_json: b
 
 def _newest_baseline(home: Home) -> str:
     """Return the id of the baseline of the newest try."""
-    runs = (stored.header.run for stored in home.store.every().runs)
-    named = next((run.compared_with for run in runs if run.compared_with and not run.ci), None)
+    headers = (stored.header for stored in home.store.every().runs)
+    named = next((one.run.compared_with for one in headers if is_try(one)), None)
     if named is None:
         raise click.UsageError(f"no run in {home.store.folder} was compared with another. {HOW}")
     return named

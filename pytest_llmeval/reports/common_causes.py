@@ -147,10 +147,10 @@ def _moved(figures: Sequence[FunctionComparison], *, target: float) -> str:
 def _worst(one: FunctionComparison) -> str:
     fell, by = verb(one.better, improved=False), one.effect.difference or 0.0
     if by >= 0:
-        return f"nothing {fell}"
+        return f"no function {fell}"
     if one.verdict is Verdict.REGRESSED:
         return f"{label(one)} {fell} most, by {number(-by)}"
-    return f"nothing {fell} by more than {number(-by)} ({label(one)})"
+    return f"no function {fell} by more than {number(-by)} ({label(one)})"
 
 
 def other_differences(report: Report) -> list[Difference]:

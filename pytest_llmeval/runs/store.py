@@ -298,10 +298,14 @@ class RunStore:
         return None
 
 
-def tries_against(store: RunStore, baseline: str, *, branch: str | None = None) -> list[StoredRun]:
-    """List the runs that were compared with a baseline and paid for calls, oldest first.
+def is_try(header: RunHeader) -> bool:
+    """Tell whether a run was compared with another one, outside CI, and paid for a reply."""
+    run, is_answered = header.run, header.errored < header.trials
+    return run.compared_with is not None and run.ci is None and run.attempts != 0 and is_answered
 
-    Runs of dirty trees are among them; runs of CI are not, nor those without any reply.
+
+def tries_against(store: RunStore, baseline: str, *, branch: str | None = None) -> list[StoredRun]:
+    """List the tries against a baseline, oldest first; those of dirty trees are among them.
 
     Args:
         store: where they lie; only headers are read.
@@ -313,9 +317,7 @@ def tries_against(store: RunStore, baseline: str, *, branch: str | None = None) 
         if run_id[:_DATE] >= baseline[:_DATE]:
             with suppress(BaselineUnreadable):
                 header = read_run_header(path)
-                run, is_answered = header.run, header.errored < header.trials
-                is_paid = run.ci is None and run.attempts != 0 and is_answered
-                if run.compared_with == baseline and is_paid:
+                if header.run.compared_with == baseline and is_try(header):
                     tries.append(StoredRun(path, header))
     branch = branch or next((one.header.run.ref for one in reversed(tries)), None)
     return [one for one in tries if one.header.run.ref == branch]

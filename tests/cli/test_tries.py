@@ -103,6 +103,16 @@ def test_without_a_try_it_says_what_to_type(recorder: Recorder) -> None:
     assert "no try was compared with" in named.stderr
 
 
+def test_a_later_run_that_paid_for_nothing_hides_no_try(looped: str, recorder: Recorder) -> None:
+    told = invoke("tries").stdout
+    other = record(recorder, 4, PROMPTS[0], "pm", "mm", "pp", "mm")
+    store = RunStore(recorder.home)
+    replayed = {"id": "20261121T084109-1a2b3c", "compared_with": other, "attempts": 0}
+    store.save(replace(store.load(store.files()[other]), **replayed))
+
+    assert invoke("tries").stdout == told
+
+
 def test_a_try_that_changed_nothing_is_no_row(recorder: Recorder) -> None:
     baseline = record(recorder, 1, PROMPTS[0], "pm")
     store = RunStore(recorder.home)

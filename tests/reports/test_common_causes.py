@@ -48,7 +48,7 @@ def test_a_swap_is_one_line_above_the_verdict() -> None:
 
     assert lines[0] == (
         f"{SWAPPED}0.918 -> 0.973 (+0.055, between -0.040 and +0.140); cost x2.7, seconds x1; "
-        "nothing fell"
+        "no function fell"
     )
     assert lines[1].startswith("inconclusive: 3 functions")
     others = "\n".join(lines[1:])
@@ -107,7 +107,9 @@ def test_the_function_that_fell_is_named() -> None:
 def test_a_fall_that_chance_explains_is_no_function_that_fell() -> None:
     outcomes = ("ppppm", *LABELLED[1:])
 
-    assert sentence(swapped(outcomes)).endswith("; nothing fell by more than 0.017 (test_label)")
+    assert sentence(swapped(outcomes)).endswith(
+        "; no function fell by more than 0.017 (test_label)"
+    )
 
 
 def test_cases_of_functions_that_did_not_change_do_not_count() -> None:
