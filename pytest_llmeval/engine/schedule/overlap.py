@@ -7,11 +7,13 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterator
 from itertools import chain
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
 from pytest_llmeval.engine.compat import all_fixtures
+from pytest_llmeval.engine.isolation.patches import package_outside
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.clone import definitions_of, is_own
 from pytest_llmeval.engine.trial.other_loops import RUNNER_NAMES, own_loop
@@ -106,9 +108,21 @@ def _swapped_by(item: pytest.Function) -> str:
 
 
 def _bound_to_main(item: pytest.Function) -> str:
-    """Name what a test calls that Python allows in its main thread alone; "" if nothing."""
-    code = getattr(inspect.unwrap(item.obj), "__code__", None)
-    return next((name for name in getattr(code, "co_names", ()) if name in _OF_MAIN_THREAD), "")
+    """Name what a test or its helpers call that Python allows in its main thread alone, or ""."""
+    left, seen = [inspect.unwrap(item.obj)], set[object]()
+    while left:
+        function = left.pop()
+        seen.add(function)
+        names = getattr(getattr(function, "__code__", None), "co_names", ())
+        if bound := next((name for name in names if name in _OF_MAIN_THREAD), ""):
+            return bound
+        there = getattr(function, "__globals__", {})
+        modules = [vars(one) for one in map(there.get, names) if isinstance(one, ModuleType)]
+        found = [space.get(name) for space in (there, *modules) for name in names]
+        called = [one for one in found if isinstance(one, FunctionType)]
+        own = (inspect.unwrap(one) for one in called if not package_outside(one))
+        left += [one for one in own if one not in seen]
+    return ""
 
 
 def _homes(function: Callable[..., object]) -> set[str]:

@@ -602,21 +602,36 @@ def test_where_greenlets_stand_in_the_place_of_threads_everything_is_serial(
     [
         ("asyncio.get_event_loop().run_until_complete(asyncio.sleep(0))", "get_event_loop"),
         ("signal.signal(signal.SIGALRM, signal.SIG_DFL)", "SIGALRM"),
+        ("app.within(1)", "SIGALRM"),
+        ("limited()", "SIGALRM"),
     ],
 )
 def test_what_python_allows_in_its_main_thread_alone_runs_there(
     pytester: pytest.Pytester, body: str, named: str
 ) -> None:
-    pytester.makepyfile(
-        f"""
-        import asyncio, signal
+    app = """
+        import signal
+        from contextlib import contextmanager
+
+        @contextmanager
+        def within(seconds):
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            yield
+
+        def limited():
+            with within(1):
+                limited  # which names itself
+    """
+    evals = f"""
+        import app, asyncio, signal
+        from app import limited
         from pytest_llmeval import llm_eval
 
         @llm_eval(repeats=2, min_score=1)
         def test_it():
             {body}
-        """
-    )
+    """
+    pytester.makepyfile(app=app, test_it=evals)
 
     result = run_forked(pytester, "-p", "no:cacheprovider")
 
