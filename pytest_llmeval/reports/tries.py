@@ -20,7 +20,7 @@ from pytest_llmeval.settings import GateRules
 from pytest_llmeval.transcripts.common_change import RequestChange
 
 _LARGE = 0.4  # a share that is not written as 1 in N
-_ORDER = ((0,), (5,), (2,), (4,), (6,), (1,), (3,), (7,))  # in which columns get room
+_ORDER = ((0,), (1,), (5,), (2,), (4,), (6,), (3,), (7,))  # in which columns get room
 _CHANGED = 2
 
 

@@ -85,8 +85,9 @@ def test_several_functions_have_a_row_each(recorder: Recorder) -> None:
     for each in (baseline, run(2, PROMPTS[1], compared_with=baseline.id)):
         RunStore(recorder.home).save(each)
 
-    names = [line.split()[2] for line in invoke("tries").stdout.splitlines()[1:]]
-    assert names == ["test_label", "test_tone"]
+    for width in (120, 80):  # a row without its function would tell nothing
+        lines = invoke("tries", width=width).stdout.splitlines()[1:]
+        assert [line.split()[2] for line in lines] == ["test_label", "test_tone"]
 
 
 def test_every_line_fits_the_page(looped: str) -> None:
