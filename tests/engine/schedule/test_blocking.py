@@ -150,10 +150,11 @@ def test_blocking():
     assert seen == {"real"}
 
 @llm_eval(repeats=2, min_score=1)
-def test_patching(monkeypatch):
-    app.BEGUN.set()
-    monkeypatch.setattr(app, "MODE", "patched")
-    assert {app.MODE for _ in range(100_000)} == {"patched"}
+def test_patching():
+    app.BEGUN.set()  # whoever patches waits for those that run without the baton
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "MODE", "patched")
+        assert {app.MODE for _ in range(100_000)} == {"patched"}
 """
     )
 
