@@ -25,11 +25,12 @@ SIMULATIONS := tests/stats/test_calibration.py tests/gate/test_calibration.py \
 PACKAGES := pytest_llmeval/stats/*,pytest_llmeval/gate/*,pytest_llmeval/cache/*,pytest_llmeval/runs/*
 # What takes several sessions or processes after each other: jobs of CI, bases that run again, commands
 # that a message prints, workers, kills, browsers.
-STORIES := tests/browser tests/ci tests/correctness tests/cures tests/example $(wildcard tests/*/stories)
+STORIES := tests/browser tests/ci tests/correctness tests/cures tests/example tests/stories \
+	$(wildcard tests/*/stories)
 REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) $(STORIES) \
 	tests/compatibility tests/fresh tests/libraries tests/truth, \
 	$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))
-MANY := $(BIN)/pytest -q -n 4 --dist worksteal -m "not calibration"
+MANY := $(BIN)/pytest -q -n 6 --dist worksteal -m "not calibration"
 
 test: $(VENV)/.ready lint
 	$(BIN)/coverage erase

@@ -14,7 +14,7 @@ import pytest
 from tests.forms import outcomes_of_forms
 from tests.hashed_words import Hashing
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 WITHOUT_WORDS = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
 
 MODEL = """

@@ -20,7 +20,7 @@ from pytest_llmeval.runs.score_table import read_table
 from pytest_llmeval.stats.t_tests import paired_test
 from tests.recorded import Recorded, compare
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 @pytest.fixture
