@@ -24,8 +24,8 @@ SIMULATIONS := tests/stats/test_calibration.py tests/gate/test_calibration.py \
 	tests/gate/test_shards_calibration.py
 PACKAGES := pytest_llmeval/stats/*,pytest_llmeval/gate/*,pytest_llmeval/cache/*,pytest_llmeval/runs/*
 # What takes several sessions or processes after each other: jobs of CI, bases that run again, commands
-# that a message prints, workers, kills, browsers.
-STORIES := tests/browser tests/ci tests/correctness tests/cures tests/example tests/stories \
+# that a message prints, workers, kills, browsers. And the gate beside its second reading.
+STORIES := tests/browser tests/ci tests/correctness tests/cures tests/example tests/reference tests/stories \
 	$(wildcard tests/*/stories)
 REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) $(STORIES) \
 	tests/compatibility tests/fresh tests/libraries tests/truth, \
@@ -102,7 +102,8 @@ test-clients: $(addprefix test-clients-,$(CLIENTS))
 # Fixtures, streams and interception: what leans on the SDKs and on what they send through.
 SENDING := $(addprefix tests/models/,http providers test_aiohttp.py test_async.py test_interception.py test_stand_ins.py \
 	test_openai_streams.py test_prices.py test_reply_bound.py test_requirements.py test_secrets.py \
-	test_vendor_streams.py test_vendors.py) $(addprefix tests/plugin/test_,clients.py streams.py interception.py)
+	test_vendor_streams.py test_vendors.py) tests/plugin/test_clients.py \
+	tests/plugin/test_streams.py tests/plugin/stories/test_interception.py
 
 test-clients-google test-clients-google-1: SENDING := tests/compatibility/test_google_genai.py
 
