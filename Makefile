@@ -197,6 +197,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/sdk_replay.py
 	$(BIN)/python benchmarks/stats.py
 	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/early_stopping.py
 	$(BIN)/python benchmarks/reports.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/pages.py
