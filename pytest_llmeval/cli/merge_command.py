@@ -175,8 +175,8 @@ def _files_by_shard(places: Sequence[Path]) -> Mapping[Path, Sequence[Path]]:
     for place in places:
         for path in arguments.run_files(place):
             folder, *below = path.relative_to(place).parts or (".",)
-            is_shard = len(places) == 1 and below and folder != NO_COMMIT
-            is_shard = is_shard and re.fullmatch(FULL_HASH, folder) is None
+            is_commit = folder == NO_COMMIT or re.fullmatch(FULL_HASH, folder)
+            is_shard = len(places) == 1 and below and not is_commit
             if path.parents[1].name != BORROWED:
                 found.setdefault(place / folder if is_shard else place, []).append(path)
     return found

@@ -310,7 +310,7 @@ def tries_against(store: RunStore, baseline: str, *, branch: str | None = None) 
     Args:
         store: where they lie; only headers are read.
         baseline: id of its run.
-        branch: on which they were made, None for that of the newest one.
+        branch: the branch of the tries; None for the branch of the newest try.
     """
     tries = []
     for run_id, path in sorted(store.files().items()):

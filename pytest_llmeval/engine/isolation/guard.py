@@ -48,6 +48,7 @@ _METHODS = (
     "default encode decode request _request send getresponse get_adapter urlopen ConnectionCls "
     "handle_request handle_async_request _transport_for_url _make_api_call create"
 )
+_HOMES = frozenset((*_MODULES.split(), *(path.rpartition(".")[0] for path in _CLASSES.split())))
 # Functions that give a setting of the process.
 _SETTINGS = (
     "sys.getrecursionlimit", "sys.getswitchinterval", "sys.get_int_max_str_digits", "gc.isenabled",
@@ -125,8 +126,7 @@ class Guard:
 
 def _count_modules() -> int:
     """Count the modules, to see later whether there are more; 0 to look again in any case."""
-    homes = (path.rpartition(".")[0] for path in _CLASSES.split())
-    return 0 if any(map(_is_under_way, (*_MODULES.split(), *homes))) else len(sys.modules)
+    return 0 if any(map(_is_under_way, _HOMES)) else len(sys.modules)
 
 
 def _is_under_way(name: str) -> bool:

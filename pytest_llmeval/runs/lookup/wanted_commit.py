@@ -207,9 +207,10 @@ def _as_on_a_laptop(name: str, *, head: str, top: Path, in_ci: bool) -> WantedCo
     bases = {one: _merge_base(tip, head=head, top=top) for one, tip in tips.items()}
     # A remote copy of this very branch says nothing of where it began.
     others = [one for one in bases if one.startswith((_HEADS, ORIGIN)) or bases[one] != head]
-    nearest, *rest = others or bases
-    if rest:
-        nearest = min(others or bases, key=lambda one: _distance(bases[one], head=head, top=top))
+    nearest, *further = others or bases
+    if further:  # else nobody need count
+        candidates = (nearest, *further)
+        nearest = min(candidates, key=lambda one: _distance(bases[one], head=head, top=top))
     is_branch = nearest.startswith((_HEADS, _REMOTES))
     return WantedCommit(
         commit=bases[nearest],
