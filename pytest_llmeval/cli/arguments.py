@@ -26,7 +26,7 @@ from pytest_llmeval.runs import reshaping, score_table
 from pytest_llmeval.runs.directions import NONE_TYPED, Directions
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
-from pytest_llmeval.runs.lookup.refs import NEAREST, Baseline, Refs
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.store import ENDING, RunStore
 from pytest_llmeval.runs.table_gaps import without_gaps
 
@@ -40,6 +40,7 @@ INI_FILES: dict[str, tuple[str, ...]] = {
     "tox.ini": ("pytest",),
     "setup.cfg": ("tool:pytest",),
 }
+_OPTIONS, _RULES = map(settings.options_of, (settings.Settings, settings.GateRules))
 SAME = "A and B are the very same scores: nothing can differ"
 POSITIONAL = "ids are made from positions: where the two runs hold other cases, give ids="
 
@@ -86,8 +87,7 @@ class Home:
 
     def refs_of(self, store: RunStore) -> Refs:
         """Return the resolver of names for a store that reads the runs there in another way."""
-        reach = ini_settings("baseline_reach").get("baseline_reach", NEAREST)
-        return Refs(store, read_state(Path.cwd()), reach=reach)
+        return Refs(store, read_state(Path.cwd()), reach=ini_value("baseline_reach"))
 
     def find_run(
         self, reference: str, *, metric: str | None = None, better: Directions = NONE_TYPED
@@ -105,7 +105,11 @@ class Home:
             read = score_table.read_table(
                 path, reference=reference, condition=condition, metric=metric
             )
-            guessed = tuple(map(_guessed, score_table.undirected([read], better)))
+            guessed = tuple(
+                f"of {one} higher is taken to be better: say otherwise in a column 'better', or "
+                f"type  {_lower(one)}"
+                for one in score_table.undirected([read], better)
+            )
             return _of_table(read, score_table.runs_of(read, read, better=better)[1], guessed)
         name, selection = _split(reference)
         found = find_candidate(name, self.refs)
@@ -172,9 +176,8 @@ class Home:
             notes += (SAME,)
         if part is None and other_part is None:
             here = {case.id for case in found.run.cases}
-            renamed = reshaping.under_new_names(
-                replace(against, notes=notes), ini_renames(), here=here
-            )
+            against = replace(against, notes=notes)
+            renamed = reshaping.under_new_names(against, ini_value("renamed"), here=here)
             runs, notes = (renamed.run, found.run), renamed.notes
         elif part is not None and other_part is not None:
             runs = reshaping.conditions(*runs, (part, other_part))
@@ -189,13 +192,6 @@ class Home:
             replace(against, run=runs[0], reference=baseline, notes=notes),
             replace(found, run=runs[1], reference=candidate),
         )
-
-
-def _guessed(name: str) -> str:
-    return (
-        f"of {name} higher is taken to be better: say otherwise in a column 'better', or type  "
-        f"{_lower(name)}"
-    )
 
 
 def _lower(name: str) -> str:
@@ -259,27 +255,27 @@ def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, text.splitlines() if by_line else text.split())))
 
 
-def ini_settings(*names: str) -> dict[str, Any]:
-    """Read some ``Settings`` of such a session that stand in its ini file, and of which form it is.
+def ini_value(name: str) -> Any:
+    """Return an option of ``Settings`` or ``GateRules`` as a session started here has it.
 
     Raises:
-        SettingsError: a value will not do.
+        SettingsError: the ini file has a value there that will not do.
     """
+    option = (_OPTIONS | _RULES)[name]
+    is_list = option.ini == "linelist"
+    words = ini_words(option.key, by_line=is_list)
+    value: object = words if is_list else next(iter(words), option.default)
+    if option.ini == "bool":
+        with suppress(click.BadParameter):  # the check of the option refuses any other text
+            value = click.BOOL(value)
+    return settings.checked(f"{option.key} in the ini file", option.check, value)
+
+
+def ini_settings(*names: str) -> dict[str, Any]:
+    """Read some ``Settings`` of such a session, and of which form its ini file is."""
     _, ini = root_and_ini(Path.cwd())
-    found: dict[str, Any] = {"toml": ini is not None and ini.suffix == ".toml"}
-    for name, option in settings.options_of(settings.Settings).items():
-        is_list = option.ini == "linelist"
-        words = ini_words(option.key, by_line=is_list) if name in names else ()
-        if words:
-            value = words if is_list else _yes_or_no(words[0], option)
-            found[name] = settings.checked(option.key, option.check, value)
-    return found
-
-
-def ini_renames() -> tuple[tuple[str, str], ...]:
-    """Read the lines of ``llm_renamed``: names in a baseline, each with the name here."""
-    renames: tuple[tuple[str, str], ...] = ini_settings("renamed").get("renamed", ())
-    return renames
+    is_toml = ini is not None and ini.suffix == ".toml"
+    return {"toml": is_toml, **{name: ini_value(name) for name in names}}
 
 
 def root_and_ini(start: Path) -> tuple[Path, Path | None]:
@@ -414,30 +410,8 @@ def ranged(
 def rule(name: str, text: str) -> Callable[[Any], Any]:
     """Declare a rule of the gate as an option of a command, with the check of the same table."""
     field = name.replace("-", "_")
-    option = settings.options_of(settings.GateRules)[field]
-    return ranged(
-        f"{name}={option.metavar}", option.check, getattr(settings.GateRules(), field), text
-    )
-
-
-def own_rule(name: str) -> Any:
-    """Return a rule of the gate as a session started here has it.
-
-    Raises:
-        SettingsError: the ini file has a value there that will not do.
-    """
-    option = settings.options_of(settings.GateRules)[name]
-    typed: object = next(iter(ini_words(option.key)), option.default)
-    return settings.checked(
-        f"{option.key} in the ini file", option.check, _yes_or_no(typed, option)
-    )
-
-
-def _yes_or_no(value: object, option: settings.Option) -> object:
-    if option.ini == "bool":
-        with suppress(click.BadParameter):  # the check of the option refuses any other text
-            return click.BOOL(value)
-    return value
+    usage, check = f"{name}={_RULES[field].metavar}", _RULES[field].check
+    return ranged(usage, check, getattr(settings.GateRules(), field), text)
 
 
 def chosen(run: Run, name: str | None) -> list[FunctionScores]:

@@ -68,7 +68,7 @@ def doctor_command(
     warn(found.notes)
     checks = _checks(found.run, name, alpha=alpha)
     functions = [checked.function for checked in checks]
-    target = arguments.own_rule("target") if target is None else target
+    target = arguments.ini_value("target") if target is None else target
     rules = GateRules(alpha=alpha, target=target)
     before = [] if found.is_table else _before(home.store, found.run)
     pieces = advise(functions, [one.check for one in checks], rules, before=before)

@@ -117,7 +117,8 @@ def plan_command(
     """
     is_typed = context.get_parameter_source("drop") is ParameterSource.COMMANDLINE
     wanted = _Wanted(
-        is_typed=is_typed, **(typed if is_typed else typed | {"drop": arguments.own_rule("target")})
+        is_typed=is_typed,
+        **(typed if is_typed else typed | {"drop": arguments.ini_value("target")}),
     )
     if rates is not None:
         if any((reference, name, like, metric, better)):
@@ -203,8 +204,8 @@ def _assumed(rates: list[float], wanted: _Wanted) -> PlannedFunction:
 
 def _early(made: suite_size.Plan, *, log: bool = False) -> tuple[float, float] | None:
     """Return how many repeats early looks leave on average: after the drop, and without one."""
-    design, target = made.design, arguments.own_rule("target")
-    if not (arguments.own_rule("sequential") and design.standard_error):
+    design, target = made.design, arguments.ini_value("target")
+    if not (arguments.ini_value("sequential") and design.standard_error):
         return None
     after, without = (
         expected_repeats(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from pytest_llmeval.cli.arguments import Home, home_option, ini_renames
+from pytest_llmeval.cli.arguments import Home, home_option, ini_value
 from pytest_llmeval.cli.case_names import case_named, lowest, turned_means
 from pytest_llmeval.cli.pages import has_colours, page_of_output, warn
 from pytest_llmeval.errors import BaselineError
@@ -113,7 +113,7 @@ def _pair(home: Home, names: Sequence[str]) -> _Pair:
     with ThreadPoolExecutor(max_workers=2) as pool:  # to unpack a file holds no other up
         before, after = pool.map(scan_run, [each.path for each in found])
     here = {case.id for case in found[1].run.cases}
-    new = under_new_names(found[0], ini_renames(), here=here).run.cases
+    new = under_new_names(found[0], ini_value("renamed"), here=here).run.cases
     old_names = {now.id: then.id for now, then in zip(new, found[0].run.cases, strict=True)}
     return _Pair(before, after, old_names)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import click
 
-from pytest_llmeval.cli.arguments import Home, home_option, ini_renames, ini_settings, rule
+from pytest_llmeval.cli.arguments import Home, home_option, ini_value, rule
 from pytest_llmeval.cli.pages import echo_lines, page_of_output, warn
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.judgement import pricing
@@ -44,7 +44,9 @@ def tries_command(reference: str | None, home: Home, *, alpha: float, as_json: b
     tries = [home.store.load(one.path) for one in tries_against(home.store, found.run.id)]
     if not tries:
         raise click.UsageError(f"no try was compared with {found.named}. {HOW}")
-    renamed = under_new_names(found, ini_renames(), here={c.id for t in tries for c in t.cases})
+    renamed = under_new_names(
+        found, ini_value("renamed"), here={c.id for t in tries for c in t.cases}
+    )
     warn(renamed.notes)
     rules, page = GateRules(alpha=alpha), page_of_output()
     rows = list(_rows(renamed.run, tries, rules, home))
@@ -67,7 +69,7 @@ def _newest_baseline(home: Home) -> str:
 
 def _rows(baseline: Run, tries: Sequence[Run], rules: GateRules, home: Home) -> Iterator[Try]:
     """Compare each try with the baseline, and its requests with those of the try before."""
-    shows = ini_settings("show_texts").get("show_texts", True)
+    shows = ini_value("show_texts")
     earlier = [baseline]
     with StoredTexts(home.path) as stored:
         for run in tries:

@@ -67,7 +67,7 @@ def until_command(
     come from the cache, so each further run pays for its new trials only. Exit 0 if the range of
     every function is narrow enough, 1 if not, else as pytest does.
     """
-    width = arguments.own_rule("target") if width is None else width
+    width = arguments.ini_value("target") if width is None else width
     _refuse(words)
     echo([look_heading(confidence)])
     repeats = FIRST
