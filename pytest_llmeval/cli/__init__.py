@@ -40,7 +40,7 @@ _GROUPS = {
     },
     "What is kept": {
         "cache": "cache_commands",
-        "prune": "prune_command",
+        "prune": "cache_commands",
     },
 }
 _MODULES = {name: module for group in _GROUPS.values() for name, module in group.items()}

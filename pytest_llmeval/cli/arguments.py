@@ -381,7 +381,7 @@ def run_files(place: Path) -> list[Path]:
 
 
 def ranged(
-    usage: str, check: Callable[[object], object], default: float | str | None, text: str
+    usage: str, check: Callable[[Any], object], default: float | str | None, text: str
 ) -> Callable[[Any], Any]:
     """Declare an option of a command whose value is checked.
 

@@ -23,6 +23,7 @@ from pytest_llmeval.records import Run, only_cases
 from pytest_llmeval.reports.doctor import Patient, advice_entries, advice_lines
 from pytest_llmeval.reports.formats import case_count, counted
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
+from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.pooled import draws_again, unchanged_cases
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.settings import JSON, GateRules, positive
@@ -64,9 +65,7 @@ def doctor_command(
     with itself, too. Exit 1 if it should be recorded again: its scores drift, or there are more
     false alarms than --alpha allows.
     """
-    found = home.find_run(reference, **typed)
-    warn(found.notes)
-    checks = _checks(found.run, name, alpha=alpha)
+    found, checks = _checks(reference, home, name, alpha=alpha, typed=typed)
     functions = [checked.function for checked in checks]
     target = arguments.ini_value("target") if target is None else target
     rules = GateRules(alpha=alpha, target=target)
@@ -75,7 +74,9 @@ def doctor_command(
     told = pieces[:_MOST_ADVICE]
     counts = (counted(case_count(found.run), "case"), counted(len(found.run.trials), "trial"))
     named = f"{found.named} ({', '.join(counts)})"
-    patient = Patient(reference, named, found.is_table, _again(found.run))
+    words = (one.split(" ", 1) if one.startswith("-") else [one] for one in found.run.selection)
+    again = shlex.join(["pytest", *chain.from_iterable(words)])  # records such a run again
+    patient = Patient(reference, named, found.is_table, again)
     text = json.dumps(advice_entries(told, patient), indent=2)
     if as_json:
         click.echo(text)
@@ -103,9 +104,7 @@ def selfcheck_command(
     compared. The first half of the trials is compared with the second, too. Exit 1 if there are
     more false alarms than --alpha allows, or if the scores drift. RUN is what compare takes for B.
     """
-    found = home.find_run(reference, **typed)
-    warn(found.notes)
-    checks = _checks(found.run, name, alpha=alpha)
+    found, checks = _checks(reference, home, name, alpha=alpha, typed=typed)
     click.echo(found.named)
     echo(selfcheck_lines(checks, alpha=alpha))
     if not any(checked.check for checked in checks):
@@ -117,24 +116,22 @@ def selfcheck_command(
         raise SystemExit(1)
 
 
-def _checks(run: Run, name: str | None, *, alpha: float) -> list[Checked]:
-    """Compare each function of a run with itself."""
-    compared = compare_halves(run, alpha=alpha, cost_of=pricing({}))
+def _checks(
+    reference: str, home: arguments.Home, name: str | None, *, alpha: float, typed: dict[str, Any]
+) -> tuple[Baseline, list[Checked]]:
+    """Find a run, and compare each function of it with itself."""
+    found = home.find_run(reference, **typed)
+    warn(found.notes)
+    compared = compare_halves(found.run, alpha=alpha, cost_of=pricing({}))
     halves = {(half.function, half.metric): half for half in compared}
-    return [
+    return found, [
         Checked(
             function=function,
             check=self_check(function.gains, function.units, alpha=alpha),
             halves=halves.get((function.function, function.metric)),
         )
-        for function in arguments.chosen(run, name)
+        for function in arguments.chosen(found.run, name)
     ]
-
-
-def _again(run: Run) -> str:
-    """Write the command that records such a run again."""
-    words = [one.split(" ", 1) if one.startswith("-") else [one] for one in run.selection]
-    return shlex.join(["pytest", *chain.from_iterable(words)])
 
 
 def _before(store: RunStore, run: Run) -> Sequence[FunctionScores]:

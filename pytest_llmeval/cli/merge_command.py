@@ -48,7 +48,7 @@ from pytest_llmeval.settings import (
 
 @click.command("merge")
 @click.argument("shards", metavar="DIR...", nargs=-1, required=True, type=arguments.existing_path)
-@click.option("--baseline", metavar="REF", help="Compare the merged run with the run of REF.")
+@arguments.ranged("baseline=REF", not_blank, None, "Compare the merged run with the run of REF")
 @click.option("--union", is_flag=True, help="Each job ran other paths of the suite.")
 @arguments.report_option(HTML, MARKDOWN, JSON)
 @click.option("--fetch", is_flag=True, help="Fetch missing history of git; CI jobs always do.")
@@ -72,8 +72,6 @@ def merge_command(
     folder .llmeval. The merged run is recorded here. Exit 1 if a case is missing, or the gate
     fails.
     """
-    if baseline is not None:
-        checked("--baseline", not_blank, baseline)
     asked = Settings(
         session="",
         directory=home.path,
@@ -153,17 +151,14 @@ def _read(shards: Sequence[Path]) -> tuple[list[Run], list[str]]:
     if len(commits) > 1:
         one, other = sorted(commits.values(), key=lambda run: run.id)[-2:]
         raise SettingsError(
-            f"runs {one.id} and {other.id} are of different commits ({_short(one)}, "
-            f"{_short(other)}): name shards of one suite"
+            f"runs {one.id} and {other.id} are of different commits ({short_hash(one.commit)}, "
+            f"{short_hash(other.commit)}): name shards of one suite"
         )
     chosen = [path for path, run in every if run.commit in commits]
     others = len(every) - len(chosen)
-    notes = [f"passed over: {others} run(s) that are not of {_short(newest[0])}"] if others else []
+    wanted = short_hash(newest[0].commit)
+    notes = [f"passed over: {others} run(s) that are not of {wanted}"] if others else []
     return [read_run(path) for path in chosen], notes
-
-
-def _short(run: Run) -> str:
-    return short_hash(run.commit) if run.commit else "no commit"
 
 
 def _files_by_shard(places: Sequence[Path]) -> Mapping[Path, Sequence[Path]]:
@@ -207,7 +202,7 @@ def _over_paths(merged: Merged, home: arguments.Home) -> tuple[Merged, Fact | No
     if files is None:
         raise SettingsError(
             f"--union needs the commit of the runs, to see which files the suite has: "
-            f"{short_hash(run.commit) if run.commit else 'none'} is not here. Check it out first"
+            f"{short_hash(run.commit)} is not here. Check it out first"
         )
     lacking = unreached(files, selection=run.selection)
     if lacking:

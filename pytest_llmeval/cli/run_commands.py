@@ -143,8 +143,10 @@ def history_command(
     """
     history = _history(function, home, branch=branch, limit=limit, alpha=alpha)
     level = percent(1 - 2 * alpha)
+    hint = f"Lines are the {level} intervals of the means, for other cases like these."
+    hint = f"{hint} {mixed_branches(history)}".strip()
     forms = {
-        settings.HTML: lambda: _page_of_means(history, level),
+        settings.HTML: lambda: render_charts("Means over commits", hint, history_charts(history)),
         settings.JSON: lambda: json.dumps(history_entries(history), indent=2) + "\n",
     }
     if form is not None:
@@ -159,7 +161,6 @@ def history_command(
 def _history(
     function: str | None, home: arguments.Home, *, branch: str | None, limit: int, alpha: float
 ) -> History:
-
     own = None if branch is None else without_prefix(branch)
     runs, notes = newest_runs(home.store, branch=own, most=limit)
     pages.warn(notes)
@@ -182,17 +183,6 @@ def _history(
     return history
 
 
-def _page_of_means(history: History, level: str) -> str:
-
-    hint = f"Lines are the {level} intervals of the means, for other cases like these."
-    hint = f"{hint} {mixed_branches(history)}".strip()
-    return render_charts("Means over commits", hint, history_charts(history))
-
-
-def _test(value: object) -> settings.AnyTest:
-    return settings.GateRules().test if value == "auto" else TEST_OR_AUTO(value)
-
-
 @click.command("compare")
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
@@ -210,7 +200,7 @@ def _test(value: object) -> settings.AnyTest:
 @click.option("--strict", is_flag=True, help="Fail also if it is inconclusive or not judged.")
 @arguments.metric_options
 @arguments.ranged(
-    "test=NAME", _test, "auto", "A test of docs/statistics.md (default: auto, paired-t)"
+    "test=NAME", TEST_OR_AUTO, "auto", "A test of docs/statistics.md (default: auto, paired-t)"
 )
 @pages.verbose_option
 @arguments.home_option
@@ -238,6 +228,8 @@ def compare_command(
     rows by the column condition).
     """
     source = context.get_parameter_source("target")
+    if typed["test"] == "auto":
+        typed["test"] = settings.GateRules().test
     rules = settings.GateRules(**typed)
     settings.check_rules(rules, is_typed=source is ParameterSource.COMMANDLINE, prefix="--")
     old, new = home.find_pair(

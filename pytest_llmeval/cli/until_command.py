@@ -79,7 +79,7 @@ def until_command(
         for function, expected in found:
             if expected is not None:
                 looks.setdefault(label(function), {})[repeats] = expected
-        wider = [expected for _, expected in found if not _is_narrow(expected, width)]
+        wider = [one for _, one in found if one is None or one.width is None or one.width > width]
         if not wider or None in wider or repeats == most:
             break
         repeats = _next(repeats, wider, width=width, most=most)
@@ -96,11 +96,9 @@ def _data(looks: Looks) -> str:
     entries = [
         {
             "function": name,
-            "looks": [
-                {key: getattr(expected, key) for key in _KEYS} for expected in of_function.values()
-            ],
+            "looks": [{key: getattr(one, key) for key in _KEYS} for one in each.values()],
         }
-        for name, of_function in looks.items()
+        for name, each in looks.items()
     ]
     return json.dumps(entries, indent=2) + "\n"
 
@@ -161,10 +159,6 @@ def _expected(
     for function in of_scores:
         samples = function.samples
         yield function, expect_mean(samples, confidence=confidence) if samples else None
-
-
-def _is_narrow(expected: ExpectedMean | None, width: float) -> bool:
-    return expected is not None and expected.width is not None and expected.width <= width
 
 
 def _next(repeats: int, wider: Sequence[ExpectedMean | None], *, width: float, most: int) -> int:

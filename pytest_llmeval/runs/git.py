@@ -93,9 +93,9 @@ class ResolvedRef:
     full_name: str | None
 
 
-def short_hash(commit: str) -> str:
+def short_hash(commit: str | None) -> str:
     """Write a hash as people do."""
-    return commit[:7]
+    return "no commit" if commit is None else commit[:7]
 
 
 def read_state(folder: Path) -> GitState:

@@ -68,8 +68,7 @@ def refusal(header: RunHeader, *, git: GitState, ci: CiFacts) -> str:
     """
     run = header.run
     if run.commit != git.commit:
-        own = "no commit" if run.commit is None else short_hash(run.commit)
-        return f"it is of {own}, HEAD is {short_hash(git.commit or '')}"
+        return f"it is of {short_hash(run.commit)}, HEAD is {short_hash(git.commit or '')}"
     if run.tree != git.tree:
         return "its tree is not that of its commit"
     if ci.provider in _TRUSTED and _event(run.ci) != _event(ci.job):
