@@ -1,7 +1,8 @@
 """Changes that several functions have in common, each in one line with what became of all cases.
 
 A model, a parameter or a set of tools is often changed for a whole suite. One line says that, in
-the place of one in each function.
+the place of one in each function. What else changed in requests is told in words:
+``[-lost-] {+new+}``, and how many cases have it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.compare import compare_together
 from pytest_llmeval.gate.results import FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement, pricing
@@ -20,6 +23,9 @@ from pytest_llmeval.reports.formats import counted, decimals, factor, label, num
 from pytest_llmeval.reports.provenance import PARAMETERS, Difference
 from pytest_llmeval.reports.report import Change, CommonCause, Fall, Report
 from pytest_llmeval.reports.sentences import between, difference_interval, verb
+from pytest_llmeval.safe_text import printable
+from pytest_llmeval.transcripts.common_change import RequestChange
+from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
 
 _CAUSES = ("model", *PARAMETERS)
 _OF_MODEL = {"served": "model", "fingerprint": "model"}  # facts that follow from another
@@ -29,6 +35,8 @@ _IN_REQUESTS = {"function": "model", "path": "model", "topP": "top_p"} | dict.fr
 )
 # what vendors put around settings
 _AROUND = frozenset(("params", "options", "generationConfig", "inferenceConfig", "toolConfig"))
+_MARKS = {" ": ("", ""), "-": ("[-", "-]"), "+": ("{+", "+}")}
+_MOST_NAMES = 2
 
 Functions = tuple[str, ...]
 
@@ -60,7 +68,7 @@ def _by_functions(
     for one in differing:
         if one.fact in _CAUSES:
             functions = tuple(name for name in every if name in (one.functions or every))
-            values = (_listed(one.baseline, one.here), _listed(one.here, one.baseline))
+            values = _listed(one.baseline, one.here), _listed(one.here, one.baseline)
             found.setdefault(functions, {})[one.fact] = Change(one.fact, *values)
     known = {name for changes in found.values() for name in changes}
     for change in judgement.request_changes:
@@ -76,14 +84,13 @@ def _by_functions(
 
 
 def _listed(values: Sequence[str], others: Sequence[str]) -> str:
-    own = [value for value in values if value not in others]
-    return ", ".join(own or values)
+    return ", ".join([value for value in values if value not in others] or values)
 
 
 def _field(role: str) -> str:
     """Name a part of a request, as ``differences`` do: ``params.tools[0].name`` is of ``tools``."""
-    names = re.findall(r"[^\W\d]\w*", role)
-    name = next((one for one in names if one not in _AROUND), role)
+    names = (name for name in re.findall(r"[^\W\d]\w*", role) if name not in _AROUND)
+    name = next(names, role)
     return _IN_REQUESTS.get(name, name)
 
 
@@ -95,20 +102,19 @@ def _cause(
 ) -> CommonCause:
     baseline, run = judgement.runs
     assert baseline is not None and run is not None  # noqa: S101, PT018 - they were compared
-    settings, cases = judgement.settings, {case.case for one in alike for case in one.compared}
-    cost_of = pricing(settings.prices)
-    together = compare_together(
-        baseline, run, cases, alike[0].metric, settings.gate, cost_of=cost_of
-    )
+    rules, metric = judgement.settings.gate, alike[0].metric
+    cases = {case.case for one in alike for case in one.compared}
+    cost_of = pricing(judgement.settings.prices)
+    together = compare_together(baseline, run, cases, metric, rules, cost_of=cost_of)
     worst = min(alike, key=lambda one: one.effect.difference or 0.0)
     figures = [*together.functions, *together.ungated]
     told = ", ".join(_told(change) for change in changes)
-    of = "their" if len(alike) == len(functions) else f"the {len(alike)} with {alike[0].metric}:"
+    of = "their" if len(alike) == len(functions) else f"the {len(alike)} with {metric}:"
     return CommonCause(
         changes=changes,
         functions=functions,
         sentence=f"{told} in {counted(len(functions), 'function')}: over "
-        f"{of} {len(cases)} cases {_moved(figures, target=settings.gate.target)}; {_worst(worst)}",
+        f"{of} {len(cases)} cases {_moved(figures, target=rules.target)}; {_worst(worst)}",
         figures=tuple(map(ungated_function, figures)),
         worst=Fall(worst.function, worst.effect.difference or 0.0),
     )
@@ -167,10 +173,43 @@ def _is_told(one: Difference, report: Report) -> bool:
     )
 
 
-def are_told(role: str, functions: Sequence[str], report: Report) -> bool:
-    """Tell whether a common cause has both values of a part of the requests of functions."""
-    return any(
-        change.field == _field(role) and change.baseline and {*functions} <= {*cause.functions}
-        for cause in report.common_causes
-        for change in cause.changes
-    )
+def marked(piece: Piece) -> str:
+    """Mark words that one side alone has, without the blanks and line ends before them."""
+    begin, end = _MARKS[piece.op]
+    text = piece.text.lstrip() if begin else piece.text
+    if not text:  # nothing but blanks has changed
+        return f"{begin}{printable(piece.text)}{end}"
+    return f"{piece.text[: len(piece.text) - len(text)]}{begin}{text}{end}"
+
+
+def changed_words(part: MessageDiff) -> str:
+    """Write the changed words of a message, or a setting, in one line."""
+    return " ".join("".join(map(marked, part.pieces)).split())
+
+
+def told_changes(report: Report) -> Iterator[tuple[str, RequestChange]]:
+    """List the changes of requests, each with its heading, without what a common cause tells."""
+    for one in report.request_changes:
+        told = {  # with both values
+            change.field
+            for cause in report.common_causes
+            for change in cause.changes
+            if change.baseline and {*one.functions} <= {*cause.functions}
+        }
+        if parts := tuple(part for part in one.parts if _field(part.role) not in told):
+            change = replace(one, parts=parts)
+            yield _heading(change, report), change
+
+
+def _heading(change: RequestChange, report: Report) -> str:
+    """Say in which functions and in how many cases a request changed so."""
+    names = {one.of.function: one.name for one in report.side.compared}
+    noun = "prompt" if ROLES.issuperset(part.role for part in change.parts) else "request"
+    of = listed_names([names.get(one, one) for one in change.functions], _MOST_NAMES)
+    text = f"what changed in the {noun} of {of}"
+    if change.cases == change.looked_at:
+        return text if change.cases == 1 else f"{text}, the same in all {change.cases} cases"
+    if change.cases > 1:
+        return f"{text}, the same in {change.cases} of {counted(change.looked_at, 'case')}"
+    rest = f"the {change.looked_at} changed cases have no change in common"
+    return f"what changed in the {noun} of {change.case.rpartition('::')[2]}; {rest}"

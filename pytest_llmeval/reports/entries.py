@@ -9,7 +9,6 @@ from posixpath import normpath
 from pytest_llmeval.gate.results import (
     CaseComparison,
     Comparison,
-    Confirmation,
     FunctionComparison,
     Verdict,
 )
@@ -61,18 +60,14 @@ def _compared_function(
         sentence=said(sentence(one, judgement.settings.gate)),
         remarks=tuple(map(said, remarks(judgement, one))),
         accepting_line=accepting_line(judgement, one) or None,
-        confirmation=_confirmation(one.confirmation),
+        confirmation=None
+        if one.confirmation is None
+        else report.ConfirmationEntry(of=one.confirmation, why=worded(one.confirmation.why)),
         pass_hat=one.pass_hat,
         edited=tuple(edited_entries(judgement, one)),
         moved=tuple(_moved(judgement, cases[case.case], place, trials) for case in moved),
         compared=tuple(cases.values()),
     )
-
-
-def _confirmation(found: Confirmation | None) -> report.ConfirmationEntry | None:
-    if found is None:
-        return None
-    return report.taken_from(report.ConfirmationEntry, found, why=worded(found.why))
 
 
 def described_functions(judgement: Judgement) -> tuple[report.DescribedFunction, ...]:

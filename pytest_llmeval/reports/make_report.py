@@ -15,11 +15,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.reports import report
 from pytest_llmeval.reports.common_causes import common_causes
 from pytest_llmeval.reports.cost import Cost, cost_of_run
-from pytest_llmeval.reports.entries import (
-    compared_functions,
-    described_functions,
-    ungated_function,
-)
+from pytest_llmeval.reports.entries import compared_functions, described_functions, ungated_function
 from pytest_llmeval.reports.formats import case_count, in_form
 from pytest_llmeval.reports.next_run import to_decide
 from pytest_llmeval.reports.provenance import differences

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.reports import formats, telling
-from pytest_llmeval.reports.common_causes import other_differences
+from pytest_llmeval.reports.common_causes import changed_words, other_differences, told_changes
 from pytest_llmeval.reports.report import (
     BaselineEntry,
     CaseEntry,
@@ -24,7 +24,6 @@ from pytest_llmeval.reports.report import (
     Side,
     UngatedFunction,
 )
-from pytest_llmeval.reports.request_changes import changed_words, told_changes
 from pytest_llmeval.reports.sentences import (
     ALL_REPLAYED,
     BOTH_REPLAYED,
@@ -57,11 +56,10 @@ def render(report: Report) -> str:
     """
     if telling.is_unchanged(report):
         return f"**LLM evals: unchanged** · {_extent(report, report.side)}\n"
-    parts = ["\n".join([*_head(report), ""])]
+    parts, left_out = ["\n".join([*_head(report), ""])], 0
     if facts := [f"- {line}" for line in _facts(report)]:
         parts.append(_folded("What was compared", facts))
     room = MOST - _ROOM_FOR_NOTE - sum(map(len, parts))
-    left_out = 0
     for block in _functions(report):
         if len(block) < room:
             parts.append(block)
@@ -100,19 +98,13 @@ def _head(report: Report) -> Iterator[str]:
         return
     shown = functions[:_MOST_FUNCTIONS]
     yield from _functions_table(report, side.baseline, shown)
-    yield from _request_changes(report)
-    yield from _missed(side, side.baseline, target=report.settings.target)
-    yield from _cases(
-        side.baseline, [one for one in shown if one.of.verdict is shown[0].of.verdict]
-    )
-    yield from _more(functions, _MOST_FUNCTIONS, order=", the worst first")
-
-
-def _request_changes(report: Report) -> Iterator[str]:
-    """Show what changed in the requests."""
     for heading, change in told_changes(report):
         parts = [f"{_name(part.role)} {code_span(changed_words(part))}" for part in change.parts]
         yield from ("", f"**{_told(heading[0].upper() + heading[1:])}:** {' · '.join(parts)}")
+    yield from _missed(side, side.baseline, target=report.settings.target)
+    alike = [one for one in shown if one.of.verdict is shown[0].of.verdict]
+    yield from _cases(side.baseline.reference, alike)
+    yield from _more(functions, _MOST_FUNCTIONS, order=", the worst first")
 
 
 def _more(
@@ -167,21 +159,20 @@ def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[s
         f"in {_name(label)} {drop}" for label, drop in telling.undetected_drops(side, target=target)
     ]
     if missed:
-        yield ""
         text = f"**What this run cannot see:** {'; '.join(missed)}. "
         text += f"Drops of that size are found {CAUGHT}, smaller ones less often"
         few = any(0 < one.of.effect.changed < MANY_CASES for one in side.compared)
         text += f"; those of fewer than {MANY_CASES} cases {CAUGHT_IN_A_THIRD}." if few else "."
-        unchanged = [one for one in side.compared if one.of.verdict is Verdict.UNCHANGED]
-        if same := [one.of.function for one in unchanged]:
+        verdicts = [(one.of.function, one.of.verdict) for one in side.compared]
+        if same := [name for name, verdict in verdicts if verdict is Verdict.UNCHANGED]:
             text += (
                 f" The {formats.counted_comparisons(same, more='unchanged ')} asked what "
                 f"{_name(baseline.reference)} had asked, so nothing new was measured."
             )
-        yield text
+        yield from ("", text)
 
 
-def _cases(baseline: BaselineEntry, functions: Sequence[ComparedFunction]) -> Iterator[str]:
+def _cases(reference: str, functions: Sequence[ComparedFunction]) -> Iterator[str]:
     """Name the cases that moved most, over some functions."""
     moved = telling.telling_cases(functions)
     if not moved:
@@ -191,7 +182,7 @@ def _cases(baseline: BaselineEntry, functions: Sequence[ComparedFunction]) -> It
         names = [_name(one.label) for one in functions]
         counts = [f"in {label} {told}" for label, told in zip(names, counts, strict=True)]
     yield from ("", f"**Which cases:** {'; '.join(counts)}. Those that moved most:", "")
-    yield from _cases_table(baseline.reference, moved[:_MOST_CASES])
+    yield from _cases_table(reference, moved[:_MOST_CASES])
 
 
 def _functions(report: Report) -> Iterator[str]:
@@ -213,8 +204,7 @@ def _functions(report: Report) -> Iterator[str]:
 
 
 def _folded(title: str, lines: Iterable[str]) -> str:
-    body = "\n".join(lines)
-    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>\n"
+    return "\n".join([f"<details><summary>{title}</summary>\n", *lines, "\n</details>\n"])
 
 
 def _where(one: telling.AnyFunction) -> list[str]:
@@ -358,7 +348,16 @@ def _cases_table(
     reference = _name(reference) or "baseline"
     replies = f"reply on {reference}", "reply here"
     heading = ("case", reference, "here", *replies, "first failure here")
-    return _table(heading, [_case_cells(case, one) for one, case in cases])
+    rows = []
+    for function, case in cases:
+        metric, of, shown = function.of.metric, case.of, telling.are_hits(function)
+        sides: tuple[str, ...] = ("", formats.hits(of.scores, metric, are_hits=shown))
+        if isinstance(of, CaseEntry):
+            sides = scores_of_both(of, metric, are_hits=shown)
+        texts = *(reply or "" for reply in case.excerpt or (None, None)), case.failure
+        name = formats.case_name(of.case, function.of)
+        rows.append([_name(name), *sides, *map(_name, texts)])
+    return _table(heading, rows)
 
 
 def _reference_of(baseline: BaselineEntry) -> str:
@@ -370,17 +369,3 @@ def _reference_of(baseline: BaselineEntry) -> str:
         shown += f", used instead of {_name(baseline.wanted[:_SHOWN_OF_HASH])}"
     by = formats.recorded_by(baseline.how, baseline.recorded.ci)
     return f"{shown}, recorded {_told(by)}" if by else shown
-
-
-def _case_cells(case: telling.AnyMoved, function: telling.AnyFunction) -> list[str]:
-    """Write the row of a case of a function that moved."""
-    metric, of, shown = function.of.metric, case.of, telling.are_hits(function)
-    sides: tuple[str, ...] = ("", formats.hits(of.scores, metric, are_hits=shown))
-    if isinstance(of, CaseEntry):
-        sides = scores_of_both(of, metric, are_hits=shown)
-    return [
-        _name(formats.case_name(case.of.case, function.of)),
-        *sides,
-        *(_name(reply or "") for reply in case.excerpt or (None, None)),
-        _name(case.failure),
-    ]

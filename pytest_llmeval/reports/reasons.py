@@ -6,12 +6,7 @@ from collections.abc import Mapping
 
 from pytest_llmeval.gate.results import Comparison, Fact, Verdict, Why
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import (
-    COST_METRIC,
-    MEASURED_METRICS,
-    SECONDS_METRIC,
-    TOKENS_METRIC,
-)
+from pytest_llmeval.records import COST_METRIC, MEASURED_METRICS, SECONDS_METRIC, TOKENS_METRIC
 from pytest_llmeval.reports.formats import counted, pasted
 from pytest_llmeval.runs.keyless import ElsewhereAsked
 from pytest_llmeval.settings import GateRules

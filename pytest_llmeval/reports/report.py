@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.results import (
     CaseDescription,
-    ConfirmationOutcome,
+    Confirmation,
     EditedCase,
     FunctionComparison,
     FunctionDescription,
@@ -136,14 +136,7 @@ class MovedCase(Generic[C]):
 class ConfirmationEntry:
     """What came of asking again; as the gate's ``Confirmation``, with ``why`` as a sentence."""
 
-    outcome: ConfirmationOutcome
-    reference: str
-    repeats: int
-    p: float | None
-    p_base: float | None
-    level: float | None
-    baseline_mean: float | None
-    mean: float | None
+    of: Confirmation
     why: str
 
 

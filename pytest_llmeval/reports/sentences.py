@@ -56,8 +56,13 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
         return _of_same_replies(comparison, rules)
     match verdict:
         case Verdict.REGRESSED | Verdict.IMPROVED:
-            text = f"{name} {_moved(comparison)}{_beyond(comparison, rules)}; "
-            text += _confirmed(comparison) + _odds(comparison) + _unconfirmed(comparison)
+            found, text = comparison.confirmation, f"{name} {_moved(comparison)}"
+            text += f"{_beyond(comparison, rules)}; "
+            if found and found.why is None:
+                text += f"confirmed: {_asked_again(found)}; "
+            text += _odds(comparison)
+            if found and found.why:
+                text += f" (could not be confirmed: {worded(found.why)})"
         case Verdict.NOT_CONFIRMED:
             text = f"not confirmed: it {_moved(comparison)}{_why_not_confirmed(comparison)}"
         case Verdict.UNCHANGED:
@@ -75,18 +80,6 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
         case _:
             text = "gone: the baseline has it, and llm_accept_gone says that it was removed"
     return text
-
-
-def _confirmed(comparison: FunctionComparison) -> str:
-    """Say that both sides were asked again, and fell again."""
-    found = comparison.confirmation
-    return f"confirmed: {_asked_again(found)}; " if found and found.why is None else ""
-
-
-def _unconfirmed(comparison: FunctionComparison) -> str:
-    """Say why both sides could not be asked again."""
-    found = comparison.confirmation
-    return f" (could not be confirmed: {worded(found.why)})" if found and found.why else ""
 
 
 def _asked_again(found: Confirmation) -> str:
@@ -241,17 +234,18 @@ def stopped_words(comparison: FunctionComparison, rules: GateRules, *, repeats: 
         alone = " if alone" if comparison.evidence.family_size > 1 else ""
         return f"regressed {after} ({shown}, limit {normal_tail(z):.2g}{alone})"
     if comparison.verdict is Verdict.NO_SIGNIFICANT_CHANGE:
-        drop = f"a fall of {formats.limit(rules.target)}"
-        if comparison.scale == "log":
-            drop = f"a change for the worse by a factor of {1 + rules.target:g}"
-        return f"stopped {after}: {drop} is ruled out"
+        return f"stopped {after}: {_target(comparison, rules, noun='fall')} is ruled out"
     return f"stopped {after}"
 
 
-def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
-    drop = f"a drop of {formats.limit(rules.target)}"
+def _target(comparison: FunctionComparison, rules: GateRules, noun: str = "drop") -> str:
     if comparison.scale == "log":
-        drop = f"a change for the worse by a factor of {1 + rules.target:g}"
+        return f"a change for the worse by a factor of {1 + rules.target:g}"
+    return f"a {noun} of {formats.limit(rules.target)}"
+
+
+def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
+    drop = _target(comparison, rules)
     ruled_out = f"{drop} or more is ruled out ({formats.percent(1 - rules.alpha)})"
     if comparison.evidence.interval and comparison.evidence.ruled_out_by == "interval":
         worst = max(0.0, -comparison.evidence.interval[0])

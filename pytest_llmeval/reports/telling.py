@@ -9,19 +9,9 @@ from typing import NamedTuple
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Verdict
 from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports import sentences
+from pytest_llmeval.reports import formats, sentences
 from pytest_llmeval.reports.common_causes import other_differences
-from pytest_llmeval.reports.formats import (
-    case_name,
-    counted,
-    decimals,
-    digits,
-    factor,
-    mean_with_ends,
-    number,
-    p_value,
-    too_few_units,
-)
+from pytest_llmeval.reports.formats import counted, decimals, factor, number
 from pytest_llmeval.reports.provenance import Difference
 from pytest_llmeval.reports.report import (
     CaseEntry,
@@ -146,12 +136,12 @@ def figures(one: FunctionComparison, *, target: float, with_ends: bool = False) 
             interval = sentences.difference_interval(evidence.interval, ratios, target=target)
         is_better = one.verdict is Verdict.IMPROVED
         chance = evidence.p_improved_adjusted if is_better else evidence.p_adjusted
-        p = "" if chance is None else p_value(chance)
+        p = "" if chance is None else formats.p_value(chance)
     return Figures(
         verdict=sentences.verdict_words(one.verdict, accepted=one.accepted),
         changed=f"{effect.changed} of {counted(effect.cases, 'case')}" if effect.cases else "",
-        before=mean_with_ends(effect.baseline_mean, own[0], log=is_log),
-        after=mean_with_ends(effect.mean, own[1], log=is_log),
+        before=formats.mean_with_ends(effect.baseline_mean, own[0], log=is_log),
+        after=formats.mean_with_ends(effect.mean, own[1], log=is_log),
         difference=difference,
         interval=interval,
         p=p,
@@ -171,7 +161,7 @@ def has_moved(one: UngatedFunction) -> bool:
 
 
 def _means(one: UngatedFunction) -> list[str]:
-    return [digits(mean) for mean in (one.baseline_mean, one.mean) if mean is not None]
+    return [formats.digits(mean) for mean in (one.baseline_mean, one.mean) if mean is not None]
 
 
 def moved_ungated(one: UngatedFunction) -> str:
@@ -195,7 +185,7 @@ def _undetected_drop(one: FunctionComparison) -> str:
     if drop is None:
         if effect.method == "same-shift":
             return "a drop of unknown size, as no score varies"
-        return f"any drop, as {too_few_units(one)}"
+        return f"any drop, as {formats.too_few_units(one)}"
     if one.scale == "linear":
         return f"a drop smaller than {number(drop)}"
     return f"a change for the worse by less than {sentences.drop_as_factor(drop, one.better)}"
@@ -246,7 +236,7 @@ def moved_counts(function: ComparedFunction) -> str:
 
 def moved_in_brief(case: CaseEntry, function: ComparedFunction) -> str:
     """Write how a case moved behind the name of its function: ``[Peru] 10/10 -> 1/5``."""
-    name = case_name(case.case, function.of)
+    name = formats.case_name(case.case, function.of)
     hits = function.of.are_hits
     sides = sentences.scores_of_both(case, function.of.metric, are_hits=hits, is_brief=True)
     return f"{name.removeprefix(function.name).removeprefix('::')} {' -> '.join(sides)}"

@@ -9,9 +9,9 @@ from typing import Any
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
+from pytest_llmeval.reports.common_causes import changed_words
 from pytest_llmeval.reports.formats import BOLD, Line, label, percent
 from pytest_llmeval.reports.next_run import both_again
-from pytest_llmeval.reports.request_changes import changed_words
 from pytest_llmeval.reports.telling import figures
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import place

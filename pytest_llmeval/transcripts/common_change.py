@@ -54,7 +54,12 @@ def request_changes(
         alike.setdefault(transcript.edits_of(changes), []).append(case)
     groups = sorted(alike.values(), key=len, reverse=True)
     common = [group for group in groups if len(group) > 1] or groups[:1]
-    return tuple(_change(group, found, cases) for group in common[:_MOST_CHANGES])
+    told = list[RequestChange]()
+    for group in common[:_MOST_CHANGES]:
+        first, own = group[0], tuple(dict.fromkeys(cases[case] for case in group))
+        looked_at = sum(cases[case] in own for case in found)
+        told.append(RequestChange(len(group), looked_at, own, first, tuple(_parts(found[first]))))
+    return tuple(told)
 
 
 def _by_case(
@@ -71,14 +76,6 @@ def _by_case(
             )
             if changes:
                 yield case, changes
-
-
-def _change(
-    group: Sequence[str], found: Mapping[str, Changes], functions: Mapping[str, str]
-) -> RequestChange:
-    own = tuple(dict.fromkeys(functions[case] for case in group))
-    looked_at = sum(functions[case] in own for case in found)
-    return RequestChange(len(group), looked_at, own, group[0], tuple(_parts(found[group[0]])))
 
 
 def _parts(changes: Changes) -> Iterator[MessageDiff]:

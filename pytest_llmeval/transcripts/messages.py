@@ -6,7 +6,7 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_llmeval.cache.key import parse_json
@@ -72,7 +72,8 @@ def read_request(parts: Parts) -> Asked:
 def read_reply(reply: StoredReply, dialect: Dialect) -> tuple[Message, ...]:
     """Read a stored reply; a stream as if it had come in one piece."""
     try:
-        answer = _object(reply.body) or dialect.join(_chunks(reply.body))
+        chunks = filter(None, map(_object, stream_pieces(reply.body)))
+        answer = _object(reply.body) or dialect.join(chunks)
         said = [*dialect.said(answer)]
         messages = [one for value in said for one in messages_in(dialect.common(value), ASSISTANT)]
         messages += embeddings_in(answer)
@@ -82,10 +83,6 @@ def read_reply(reply: StoredReply, dialect: Dialect) -> tuple[Message, ...]:
         return (Message(ASSISTANT, ""),)
     whole = Message(ASSISTANT, reply.body.decode("utf-8", "replace"), "other")
     return tuple(messages) or (whole,)
-
-
-def _chunks(body: bytes) -> Iterator[JsonObject]:
-    return filter(None, map(_object, stream_pieces(body)))
 
 
 def _object(text: bytes) -> JsonObject | None:

@@ -169,16 +169,12 @@ def _call_texts(call: Call, stored: StoredTexts, requests: dict[str, Asked | Non
     if call.key not in requests:
         requests[call.key] = stored.request(call.key)
     reply = stored.reply(call)
-    answer = (_missing(call),) if reply is None else reply
-    is_here = reply is not None or call.draw is None
-    return CallTexts(call, requests[call.key], answer, is_here)
-
-
-def _missing(call: Call) -> Message:
-    if call.draw is None:
-        why = call.reason or "unknown"
-        return Message(ASSISTANT, f"no reply: {why}", "missing")
-    return Message(ASSISTANT, "the reply is not here", "missing")
+    if reply is not None:
+        return CallTexts(call, requests[call.key], reply, is_here=True)
+    was_lost = call.draw is None
+    why = f"no reply: {call.reason or 'unknown'}" if was_lost else "the reply is not here"
+    missing = Message(ASSISTANT, why, "missing")
+    return CallTexts(call, requests[call.key], (missing,), is_here=was_lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +264,7 @@ def _changed(baseline: Transcript, current: Transcript) -> tuple[ChangedRequest,
             begins = old.known is None and new.known is None
             if begins and all(map(new.call.is_beside, answered_otherwise)):
                 diff = word_diff.request_diff(old.asked, new.asked)
-                if word_diff.edit_of(diff):
+                if any(message.edit for message in diff):
                     found.append(ChangedRequest(current.calls.index(new) + 1, diff))
         if old.answer != new.answer:
             answered_otherwise.append(new.call)
@@ -277,7 +273,8 @@ def _changed(baseline: Transcript, current: Transcript) -> tuple[ChangedRequest,
 
 def edits_of(changed: Iterable[ChangedRequest]) -> tuple[tuple[str, ...], ...]:
     """Return the changed parts of requests, to be compared with the edits of other cases."""
-    return tuple(sorted({edit for one in changed for edit in word_diff.edit_of(one.diff)}))
+    parts = (part for one in changed for part in one.diff if part.edit)
+    return tuple(sorted({(part.role, *part.edit) for part in parts}))
 
 
 class Moved(NamedTuple):
@@ -320,15 +317,12 @@ def _extreme(trials: Sequence[Trial], metric: str, *, highest: bool) -> Trial | 
     return min(scored, key=lambda trial: sign * trial.scores.get(metric, 0.0), default=None)
 
 
-def _one_line(messages: Sequence[Message]) -> str:
-    """Write the beginning of a reply in one printable line; a thought only if it is alone."""
-    first = min(messages, key=lambda message: message.kind == "thought")
-    return " ".join(first.text[:_LOOKED_THROUGH].split())
-
-
 def _line_of(one: CallTexts | None) -> str | None:
-    is_told = one is not None and one.is_here and one.was_answered
-    return _one_line(one.answer) if one is not None and is_told else None
+    """Write the beginning of a reply in one printable line; a thought only if it is alone."""
+    if one is None or not one.is_here or not one.was_answered:
+        return None
+    first = min(one.answer, key=lambda message: message.kind == "thought")
+    return " ".join(first.text[:_LOOKED_THROUGH].split())
 
 
 def _excerpt(baseline: Sequence[CallTexts], current: Sequence[CallTexts]) -> Sides:

@@ -106,11 +106,6 @@ def request_diff(before: Asked, after: Asked) -> tuple[MessageDiff, ...]:
     return (*_messages(before.messages, after.messages), *_settings(before, after))
 
 
-def edit_of(diff: Sequence[MessageDiff]) -> tuple[tuple[str, ...], ...]:
-    """Return the changed parts of a request, to be compared with the edits of other cases."""
-    return tuple((message.role, *message.edit) for message in diff if message.edit)
-
-
 def _messages(before: Sequence[Message], after: Sequence[Message]) -> Iterator[MessageDiff]:
     for tag, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag == "equal":

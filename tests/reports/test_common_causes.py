@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.common_causes import common_causes, other_differences
+from pytest_llmeval.reports.common_causes import common_causes, other_differences, told_changes
 from pytest_llmeval.reports.json_report import dumped
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.provenance import Difference, differences
-from pytest_llmeval.reports.request_changes import told_changes
 from pytest_llmeval.reports.telling import lead
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.transcripts.common_change import RequestChange
@@ -61,7 +60,7 @@ def test_what_it_tells_is_told_by_nothing_else() -> None:
 
     assert {one.fact for one in report.differences} == {"model", "served"}
     assert other_differences(report) == []
-    assert told_changes(report) == []
+    assert [*told_changes(report)] == []
     assert lead(report, report.side.compared)[0] == report.common_causes[0].sentence
 
 
@@ -146,7 +145,7 @@ def test_a_part_of_the_requests_can_be_the_cause(role: str, noun: str) -> None:
     judgement = replace(regressed_everywhere(), request_changes=(changed(role, *EVERY),))
 
     assert sentence(judgement).startswith(f"the {noun} changed in 3 functions: over their 22 ")
-    assert told_changes(make_report(judgement))  # which words, it does not tell
+    assert [*told_changes(make_report(judgement))]  # which words, it does not tell
 
 
 EVERY = (LABEL, REFUND, ORDER)

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.transcripts.messages import Asked
-from pytest_llmeval.transcripts.word_diff import Piece, edit_of, request_diff, word_diff
+from pytest_llmeval.transcripts.transcript import ChangedRequest, edits_of
+from pytest_llmeval.transcripts.word_diff import Piece, request_diff, word_diff
 
 words = st.lists(st.sampled_from(["a", "b", " ", "\n", "c.", "日", "本"]), max_size=30).map("".join)
 
@@ -102,7 +103,7 @@ def test_the_edit_of_two_cases_is_the_same_where_the_same_words_changed() -> Non
     def edit(question: str, rule: str) -> object:
         before = asked(("system", "Be kind. Be brief."), ("user", question))
         after = asked(("system", f"Be {rule}. Be brief."), ("user", question))
-        return edit_of(request_diff(before, after))
+        return edits_of([ChangedRequest(1, request_diff(before, after))])
 
     assert edit("Peru?", "calm") == edit("Where is my order?", "calm")
     assert edit("Peru?", "calm") != edit("Peru?", "quick")

@@ -11,14 +11,7 @@ from typing import Literal
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports.formats import case_name, hits
-from pytest_llmeval.reports.html.plots import (
-    AnyCase,
-    Axis,
-    CasePlot,
-    case_axis,
-    case_plot,
-    scores_before,
-)
+from pytest_llmeval.reports.html import plots
 from pytest_llmeval.reports.html.side_by_side import ShownReplies
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
 from pytest_llmeval.reports.sentences import scores_of_both
@@ -59,7 +52,7 @@ class ShownCase:
     before: str = ""
     after: str = ""
     lost: float = 0.0
-    plot: CasePlot | None = None
+    plot: plots.CasePlot | None = None
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -100,8 +93,8 @@ def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunc
         errored: ids of its cases that have errored trials.
     """
     cases, hit = _cases(function), are_hits(function)
-    values = [value for case in cases for value in (*scores_before(case), *case.scores)]
-    axis = case_axis(values, around=[0.0, 1.0] if hit else [])
+    values = [value for case in cases for value in (*plots.scores_before(case), *case.scores)]
+    axis = plots.case_axis(values, around=[0.0, 1.0] if hit else [])
     shown = [
         _shown(case, function, axis, hit=hit, is_errored=case.case in errored)
         for case in cases
@@ -128,22 +121,22 @@ def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunc
     return ShownFunction(function, shown, sum(map(_is_unchanged, cases)))
 
 
-def _cases(function: AnyFunction) -> Sequence[AnyCase]:
+def _cases(function: AnyFunction) -> Sequence[plots.AnyCase]:
     if isinstance(function, ComparedFunction):
         return function.compared
     return [case.of for case in function.moved]
 
 
-def _is_unchanged(case: AnyCase) -> bool:
+def _is_unchanged(case: plots.AnyCase) -> bool:
     return isinstance(case, CaseEntry) and case.unchanged
 
 
 def _shown(
-    case: AnyCase, function: AnyFunction, axis: Axis, *, hit: bool, is_errored: bool
+    case: plots.AnyCase, function: AnyFunction, axis: plots.Axis, *, hit: bool, is_errored: bool
 ) -> ShownCase:
     metric = function.of.metric
     sides = "", hits(case.scores, metric, are_hits=hit) if case.scores else ""
-    if isinstance(case, CaseEntry) and scores_before(case) and case.scores:
+    if isinstance(case, CaseEntry) and plots.scores_before(case) and case.scores:
         sides = scores_of_both(case, metric, are_hits=hit)
     sign = 1 if function.of.better == "higher" else -1
     return ShownCase(
@@ -154,11 +147,11 @@ def _shown(
         before=sides[0],
         after=sides[1],
         lost=case.difference if isinstance(case, CaseEntry) else sign * case.mean,
-        plot=case_plot(case, axis, better=function.of.better) if case.scores else None,
+        plot=plots.case_plot(case, axis, better=function.of.better) if case.scores else None,
     )
 
 
-def _move(case: AnyCase) -> Move:
+def _move(case: plots.AnyCase) -> Move:
     if not isinstance(case, CaseEntry):
         return "short"
     return "fell" if case.difference < 0 else "rose" if case.difference else "same"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pytest_llmeval.gate.describe import History
-from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Verdict
+from pytest_llmeval.gate.results import CaseDescription, FunctionComparison
 from pytest_llmeval.records import Better, distinct_names
 from pytest_llmeval.reports.formats import decimals, ends, ends_of, figure, name_of
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
@@ -89,19 +89,6 @@ class ForestRow:
     figures: Figures | None
     mark: Mark | None
     anchor: Mark | None
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on the function."""
-        of = self.function.of
-        return of.verdict if isinstance(of, FunctionComparison) else Verdict.NOT_GATED
-
-    @property
-    def mean(self) -> str:
-        """The mean of a function that is compared with nothing."""
-        of = self.function.of
-        mean = of.effect.mean if isinstance(of, FunctionComparison) else of.mean
-        return "none" if mean is None else figure(mean, of.metric)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ from pytest_llmeval.gate.describe import History, history_of
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.reports import telling
+from pytest_llmeval.reports.common_causes import told_changes
 from pytest_llmeval.reports.formats import decimals, ends_of, figure
 from pytest_llmeval.reports.html import cases
 from pytest_llmeval.reports.html.facts import doubts, facts, provenance
 from pytest_llmeval.reports.html.plots import CASE_SIZE, WIDTH, Chart, forests, history_charts
 from pytest_llmeval.reports.html.side_by_side import read_replies
 from pytest_llmeval.reports.report import ComparedFunction, Report, RunEntry
-from pytest_llmeval.reports.request_changes import told_changes
 from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.runs.pooled import own_trials
 from pytest_llmeval.runs.store import RunStore
@@ -63,7 +63,7 @@ def render_page(report: Report, judgement: Judgement) -> str:
         moved=_moved(functions),
         consequence=telling.consequence(report),
         facts=facts(report, side),
-        changes=told_changes(report),
+        changes=list(told_changes(report)),
         pass_hat_words=telling.pass_hat_words,
         forests=forests(report.settings, functions, anchors),
         has_anchor=bool(anchors),

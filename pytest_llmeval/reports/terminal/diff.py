@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, bare
+from pytest_llmeval.reports.common_causes import marked
 from pytest_llmeval.reports.formats import aligned, columns, counted, hits, outcome_and_score
-from pytest_llmeval.reports.request_changes import marked
 from pytest_llmeval.reports.terminal.fitting import Page, StyledLine, Words
 from pytest_llmeval.stats.sample import HITS
 from pytest_llmeval.transcripts.messages import Asked

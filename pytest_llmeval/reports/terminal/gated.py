@@ -10,15 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports import sentences
-from pytest_llmeval.reports.common_causes import other_differences
-from pytest_llmeval.reports.formats import (
-    YELLOW,
-    Line,
-    case_name,
-    columns,
-    percent,
-)
+from pytest_llmeval.reports import sentences, telling
+from pytest_llmeval.reports.common_causes import changed_words, other_differences, told_changes
+from pytest_llmeval.reports.formats import YELLOW, Line, case_name, columns, percent
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import claims, not_judged
 from pytest_llmeval.reports.report import (
@@ -29,21 +23,7 @@ from pytest_llmeval.reports.report import (
     Report,
     Side,
 )
-from pytest_llmeval.reports.request_changes import changed_words, told_changes
-from pytest_llmeval.reports.sentences import (
-    all_lost,
-    how_often_caught,
-    moved_case,
-    verb,
-)
-from pytest_llmeval.reports.telling import (
-    moved_counts,
-    moved_in_brief,
-    moved_ungated,
-    pass_hat_words,
-    tells_drop,
-    worst_first,
-)
+from pytest_llmeval.reports.sentences import all_lost, how_often_caught, moved_case, verb
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import CAN_FIND, compared_table, side_name, style
 from pytest_llmeval.transcripts.word_diff import first_difference
@@ -71,7 +51,7 @@ def gated_lines(report: Report, page: Page) -> Iterator[Line]:
     yield from lines
     yield from _request_changes(report, page)
     shown, before = 0, None
-    for function in worst_first(side.compared):
+    for function in telling.worst_first(side.compared):
         of, told = function.of, _told_cases(function, page)
         if shown >= _MOST_CASES and of.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
             told = told if page.verbose else told[:1]
@@ -111,7 +91,7 @@ def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[
     changed = [
         one.effect.changed
         for one in comparison.functions
-        if one.effect.changed and tells_drop(one, target=rules.target)
+        if one.effect.changed and telling.tells_drop(one, target=rules.target)
     ]
     if page.verbose and changed:
         scopes.append(f"{CAN_FIND}: what is found {how_often_caught(min(changed))}")
@@ -125,7 +105,7 @@ def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[
 def anchored_lines(anchor: Side, report: Report, page: Page) -> Iterator[Line]:
     """Word the comparison with the anchor: the functions that fail."""
     yield from compared_table(anchor, report.settings, page)[0]
-    for one in worst_first(anchor.compared):
+    for one in telling.worst_first(anchor.compared):
         if one.of.fails:
             yield Line(f"against the anchor: {one.sentence}", style(one.of))
             told = _told_cases(one, page)
@@ -148,7 +128,7 @@ def _about(
     if facts := [*_counts(function, told), *dropped]:
         yield Line(f"{'  ' if is_told else f'{function.label}: '}{' · '.join(facts)}")
     yield from _moved_lines(side, function, page, told=told)
-    remarks = [*(pass_hat_words(function) if page.verbose else ()), *function.remarks]
+    remarks = [*(telling.pass_hat_words(function) if page.verbose else ()), *function.remarks]
     yield from (Line(f"  {remark}") for remark in remarks)
     if function.accepting_line:
         yield Line(f"  to accept it, add to the ini file  {function.accepting_line}")
@@ -159,7 +139,7 @@ def _ungated(report: Report, page: Page) -> Iterator[Line]:
     by_function: dict[str, list[str]] = {}
     for one in report.ungated:
         if one.changed and page.verbose:
-            moved = f"{one.metric} {moved_ungated(one)}"
+            moved = f"{one.metric} {telling.moved_ungated(one)}"
             by_function.setdefault(one.name, []).append(moved)
     for name, metrics in by_function.items():
         yield Line(f"not gated  {name}  {', '.join(metrics)}")
@@ -184,7 +164,7 @@ def _counts(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) ->
     """Count the cases that fell and rose, unless all of them are named."""
     has_more = sum(bool(case.difference) for case in function.compared) > len(told) > 0
     if has_more and function.of.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
-        yield moved_counts(function)
+        yield telling.moved_counts(function)
 
 
 def _moved(function: ComparedFunction, *, improved: bool) -> list[MovedCase[CaseEntry]]:
@@ -237,7 +217,7 @@ def _others(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) ->
     if function.of.verdict not in (*_OPEN, Verdict.IMPROVED) or not fell:
         return ""
     others = [
-        moved_in_brief(case.of, function)
+        telling.moved_in_brief(case.of, function)
         for case in fell
         if 2 * case.of.difference <= fell[0].of.difference and case not in told
     ]
@@ -271,22 +251,22 @@ def in_a_line(text: str, message: str, page: Page) -> Iterator[Line]:
         yield Line(page.cut(f"    {message}", page.width))
 
 
-def command(functions: Sequence[ComparedFunction], page: Page, *, runs: Sequence[str] = ()) -> str:
+def command(side: Side, page: Page, *, runs: Sequence[str] = ()) -> str:
     """Write the command that shows both replies of the case that fell most; "" if none fell.
 
     Args:
-        functions: the worst one first.
+        side: the comparison.
         page: that names the cases.
         runs: names of both runs, none for the baseline and the last one.
     """
-    fell = (one for one in functions if one.of.verdict in _FELL)
+    fell = (one for one in telling.worst_first(side.compared) if one.of.verdict in _FELL)
     told = ((one, case) for one in fell for case in _told_cases(one, page))
     worst = next((each for each in told if each[1].of.difference < 0), None)
     if worst is None:
         return ""
     function, case = worst[0], worst[1].of.case
-    names = [each.case for one in functions for each in one.compared]
+    names = {each.case for one in side.compared for each in one.compared}
     name = case_name(case, function.of)
-    if len({other for other in names if name in other}) > 1:
+    if sum(name in other for other in names) > 1:
         name = case
     return f"read both replies:  llmeval diff {' '.join(map(shlex.quote, (name, *runs)))}"

@@ -6,16 +6,8 @@ from collections.abc import Iterator
 
 from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.formats import (
-    BOLD,
-    RED,
-    YELLOW,
-    Line,
-    counted_comparisons,
-    in_form,
-    is_own_hash,
-    label,
-)
+from pytest_llmeval.reports import formats
+from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.sentences import (
     ALL_REPLAYED,
@@ -61,7 +53,7 @@ def failure_line(judgement: Judgement) -> str:
 def why_it_fails(judgement: Judgement) -> str:
     """Say in one plain line why the session fails."""
     settings = judgement.settings
-    return in_form(_failure(judgement), toml=settings.toml, known=lists_of(settings))
+    return formats.in_form(_failure(judgement), toml=settings.toml, known=lists_of(settings))
 
 
 def _failure(judgement: Judgement) -> str:
@@ -77,9 +69,9 @@ def _failure(judgement: Judgement) -> str:
     failing = sorted((one for one in comparison.functions if one.fails), key=severity)
     if not failing:
         return f"{against}{why_failed(comparison, judgement.settings.gate)}"
-    first = with_name(sentence(failing[0], judgement.settings.gate), label(failing[0]))
+    first = with_name(sentence(failing[0], judgement.settings.gate), formats.label(failing[0]))
     named, *others = (one.function for one in failing)
-    count = counted_comparisons(others, more="more ", besides=[named])
+    count = formats.counted_comparisons(others, more="more ", besides=[named])
     return f"{against}{first}" + (f" (and {count})" if others else "")
 
 
@@ -93,7 +85,7 @@ def is_described(judgement: Judgement) -> bool:
 def place(found: Baseline) -> str:
     """Name a run by its commit: ``main@1a2b3c4``, or ``1a2b3c4`` if the user typed this."""
     commit = (found.run.commit or "")[:7]
-    if is_own_hash(found.reference, found.run.commit):
+    if formats.is_own_hash(found.reference, found.run.commit):
         return commit
     return f"{found.reference}@{commit}" if commit else found.reference
 
@@ -107,7 +99,7 @@ def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterat
     word = verdict_words(verdict, accepted=first.accepted)
     if verdict is Verdict.UNCHANGED:
         word = BOTH_REPLAYED if any(one.only_here for one in having) else ALL_REPLAYED
-    count = counted_comparisons([one.function for one in functions])
+    count = formats.counted_comparisons([one.function for one in functions])
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"
     outcome = ""

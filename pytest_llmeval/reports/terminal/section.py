@@ -13,41 +13,17 @@ from itertools import chain
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Progress, Run, Slowdown, stops_of
+from pytest_llmeval.reports import formats
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
-from pytest_llmeval.reports.formats import (
-    BOLD,
-    RED,
-    YELLOW,
-    Line,
-    case_count,
-    case_name,
-    counted,
-    ends_of,
-    hits,
-    in_form,
-    label,
-    recorded_by,
-    short,
-)
+from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, in_form
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import first_errored, run_again
 from pytest_llmeval.reports.report import Report
 from pytest_llmeval.reports.sentences import ONE_DRAW
-from pytest_llmeval.reports.telling import worst_cases, worst_first
+from pytest_llmeval.reports.telling import worst_cases
+from pytest_llmeval.reports.terminal import gated
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.gated import (
-    anchored_lines,
-    circumstances,
-    command,
-    gated_lines,
-    in_a_line,
-)
-from pytest_llmeval.reports.terminal.headline import (
-    failure_line,
-    headlines,
-    is_described,
-    place,
-)
+from pytest_llmeval.reports.terminal.headline import failure_line, headlines, is_described, place
 from pytest_llmeval.reports.terminal.tables import described_table
 from pytest_llmeval.reports.tries import tries_line
 from pytest_llmeval.reports.unseen_connections import unseen, unseen_connections
@@ -72,22 +48,18 @@ def header(planned: Judgement) -> list[str]:
 
 
 def _named(found: Baseline, *, side: str, notes: Sequence[str]) -> list[str]:
-    """Name the run of the baseline, and what is odd about it."""
-    return [_side_line(found, side=side), *(f"note: {note}" for note in notes)]
-
-
-def _side_line(found: Baseline, *, side: str) -> str:
     """Name a run that was found, and how: ``baseline main@1a2b3c4 (merge-base, ...), 10 repeats``.
 
     Args:
         found: a run.
         side: which one of a comparison it is.
+        notes: what is odd about it.
     """
-    run = found.run
+    run, named = found.run, f"{side} {place(found)}"
     facts: list[str] = [found.chosen] if found.chosen else []
     facts += [found.how] if found.how != found.reference else []
     if found.how not in ("table", "nothing yet"):
-        by = recorded_by(found.how, run.ci)
+        by = formats.recorded_by(found.how, run.ci)
         facts.append(f"recorded {run.created[:16].replace('T', ' ')}{by}")
     if found.how in ("file", "last", "run id"):
         facts.append(f"run {run.id}")
@@ -95,17 +67,12 @@ def _side_line(found: Baseline, *, side: str) -> str:
     shown = counted(repeats[-1], "repeat") if repeats else "no case"
     if len(repeats) > 1:
         shown = f"{repeats[0]} to {shown}"
-    stands_in = _stands_in(found) if found.substitute else ""
-    return f"{side} {place(found)}{stands_in} ({', '.join(facts)}), {shown}"
-
-
-def _stands_in(found: Baseline) -> str:
-    """Name the commit without a run: `` instead of 222eafc, 1 behind, 3 files differ``."""
-    parts = [f" instead of {(found.wanted or '')[:7]}", f"{found.distance} behind"]
-    if found.differing_files is not None:
-        one = found.differing_files == 1
-        parts.append(f"{counted(found.differing_files, 'file')} differ{'s' * one}")
-    return ", ".join(parts)
+    if found.substitute:  # for a commit without a run
+        named += f" instead of {(found.wanted or '')[:7]}, {found.distance} behind"
+        if found.differing_files is not None:
+            verb = "differs" if found.differing_files == 1 else "differ"
+            named += f", {counted(found.differing_files, 'file')} {verb}"
+    return [f"{named} ({', '.join(facts)}), {shown}", *(f"note: {note}" for note in notes)]
 
 
 def progress_line(progress: Progress, *, width: int) -> str:
@@ -154,10 +121,10 @@ def section(
     """
     lines = [*_result(report, judgement, page)]
     if report.anchor:
-        lines += anchored_lines(report.anchor, report, page)
+        lines += gated.anchored_lines(report.anchor, report, page)
     if lines:
         lines.append(Line())
-    lines += [*circumstances(report, judgement, page), *_facts(judgement, page)]
+    lines += [*gated.circumstances(report, judgement, page), *_facts(judgement, page)]
     lines += [Line(text) for text in filter(None, [tries_line(judgement)])]
     if shown_as_m:
         ways = "-rm shows them, --llm-fail-on-miss fails such a case"
@@ -180,10 +147,9 @@ def _next_command(report: Report, judgement: Judgement, page: Page) -> Iterator[
         return
     is_known = baseline is not None and run.compared_with == baseline.run.id
     runs = () if baseline is None or is_known else (baseline.reference, run.id)
-    text = command(worst_first(report.side.compared), page, runs=runs)
+    text = gated.command(report.side, page, runs=runs)
     if not text and anchor is not None and report.anchor is not None:
-        runs = (anchor.reference, run.id)
-        text = command(worst_first(report.anchor.compared), page, runs=runs)
+        text = gated.command(report.anchor, page, runs=(anchor.reference, run.id))
     if text:
         yield Line(text, BOLD)
 
@@ -192,7 +158,7 @@ def _result(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
     yield from (Line(one.sentence, BOLD) for one in report.common_causes)
     yield from headlines(judgement)
     if judgement.comparison is not None:
-        yield from gated_lines(report, page)
+        yield from gated.gated_lines(report, page)
     elif is_described(judgement):
         yield from _described(report, judgement, page)
 
@@ -203,9 +169,9 @@ def _facts(judgement: Judgement, page: Page) -> Iterator[Line]:
     if run is not None:
         prices = Prices(judgement.settings.prices)
         cost = cost_of_run(run, prices)
-        count = sum(judgement.connections.values())
         seconds = judgement.seconds if page.verbose else 0.0
-        yield Line(" · ".join(_account(run, seconds, cost=str(cost), unseen=count)))
+        unseen_count = sum(judgement.connections.values())
+        yield Line(" · ".join(_account(run, seconds, cost=str(cost), unseen=unseen_count)))
         yield from (Line(text, YELLOW) for text in unknown_lines(cost, prices))
         yield from (Line(text, RED) for text in capped_lines(run))
     yield from map(Line, _sides(judgement, page))
@@ -240,15 +206,14 @@ def compared_lines(
         page: to which the lines are fitted.
     """
     lines = [*_result(report, judgement, page), Line()]
-    lines += circumstances(report, judgement, page)
+    lines += gated.circumstances(report, judgement, page)
     sides = [found for found in (judgement.baseline, candidate) if found is not None]
     for side, found in zip(("baseline", "here"), sides, strict=True):
         name, *notes = _named(found, side=side, notes=found.remarks)
         lines += [Line(name), *(Line(note, YELLOW) for note in notes)]
     if judgement.fails:
         lines.append(Line(failure_line(judgement), RED))
-    functions = worst_first(report.side.compared)
-    text = command(functions, page, runs=[one.reference for one in sides])
+    text = gated.command(report.side, page, runs=[one.reference for one in sides])
     # a table has no replies, and the cases of a condition have other names
     if text and not any(one.is_table or "::" in one.reference for one in sides):
         lines.append(Line(text, BOLD))
@@ -260,7 +225,7 @@ def shown_lines(
 ) -> Iterator[Line]:
     """Word a single run, or a score table."""
     run = found.run
-    ended = f"{counted(case_count(run), 'case')}, {counted(len(run.trials), 'trial')}"
+    ended = f"{counted(formats.case_count(run), 'case')}, {counted(len(run.trials), 'trial')}"
     of = f"commit {run.commit or 'none'}, branch {run.ref or 'none'}, created {run.created}"
     lines = [
         Line(f"{found.named}, {ended}"),
@@ -279,19 +244,18 @@ def _described(
     yield from described_table(report.side.described, report.settings, page)
     if judgement.run and {case.repeats for case in judgement.run.cases} == {1} and not is_table:
         yield Line(_ONE_TRIAL, YELLOW)
+    why_drifts = "its repeats differ by more than chance explains: did the provider change"
     for one in judgement.descriptions:
         if one.drifts:
-            why = "its repeats differ by more than chance explains"
-            question = "did the provider change meanwhile?"
-            yield Line(f"{short(one)}: {why}: {question}", YELLOW)
+            yield Line(f"{formats.short(one)}: {why_drifts} meanwhile?", YELLOW)
         if one.identical_repeats:
-            yield Line(f"{label(one)}: {ONE_DRAW}", YELLOW)
+            yield Line(f"{formats.label(one)}: {ONE_DRAW}", YELLOW)
     for function, short_of in worst_cases(report.side.described)[:_LISTED_CASES]:
         case, metric = short_of.of, function.of.metric
-        shown = hits(case.scores, metric, are_hits=case.interval is not None)
-        scores = f"{shown} {ends_of(case.interval, metric) if page.verbose else ''}"
-        name = case_name(case.case, function.of)
-        yield from in_a_line(f"worst  {name}  {scores}".rstrip(), short_of.failure, page)
+        shown = formats.hits(case.scores, metric, are_hits=case.interval is not None)
+        scores = f"{shown} {formats.ends_of(case.interval, metric) if page.verbose else ''}"
+        name = formats.case_name(case.case, function.of)
+        yield from gated.in_a_line(f"worst  {name}  {scores}".rstrip(), short_of.failure, page)
     lost = [one for one in judgement.descriptions if one.trials["errored"]]
     for one in lost:
         yield from map(Line, first_errored(judgement, one))
@@ -315,9 +279,8 @@ def _account(run: Run, seconds: float, *, cost: str, unseen: int) -> Iterator[st
     made, replayed = sum(call.was_paid for call in calls), sum(call.replayed for call in calls)
     given_up = sum(call.was_given_up for call in calls)
     failed = sum(call.failure is not None for call in calls) - given_up
-    rest = ((given_up, "given up"), (failed, "failed"))
-    more = [f"{count} {word}" for count, word in rest if count]
-    yield ", ".join((f"{made} calls made", f"{replayed} replayed", *more))
+    more = f", {given_up} given up" * bool(given_up) + f", {failed} failed" * bool(failed)
+    yield f"{made} calls made, {replayed} replayed{more}"
     if unseen:
         yield f"{counted(unseen, 'connection')} not seen"
     if run.attempts not in (None, made):
@@ -359,8 +322,7 @@ def _recorded(run: Run, page: Page, *, is_command: bool) -> Iterator[str]:
         files = f" in {first_of(run.changed)}" if run.changed else ""
         bars.append(f"of changes{files} that are not committed: commit them and run again")
     why = [f"the run is {' and '.join(bars)}"] if bars else []
-    bar = "; ".join([*why, *unusable_trials(run)])
-    if bar:
+    if bar := "; ".join([*why, *unusable_trials(run)]):
         yield f"recorded {run.id} for {run.commit[:7]} (not usable as a baseline: {bar})"
     elif page.verbose or is_command:
         yield f"recorded {run.id} for {run.commit[:7]}"

@@ -9,12 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_llmeval.gate.results import (
-    FunctionComparison,
-    FunctionDescription,
-    Interval,
-    Verdict,
-)
+from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval, Verdict
 from pytest_llmeval.gate.scoring import Counted, TrialCounts
 from pytest_llmeval.reports import formats
 from pytest_llmeval.reports.report import DescribedFunction, Side
@@ -87,16 +82,15 @@ def compared_table(
         folded = [one.function for one in compared if one.verdict is Verdict.UNCHANGED]
         count = formats.counted_comparisons(folded, besides=[one.function for one in shown])
         lines.append(formats.Line(f"{count} unchanged, all replayed"))
-    left_out = {
-        (one.function, one.metric): [
-            f"{SMALLEST_DROP}: {row[at]}"
-            if _COLUMNS[at] == CAN_FIND and row[at] != _NO_DROP
-            else f"{heading[at]} {row[at]}"
-            for at in dropped
-            if row[at] and _COLUMNS[at] in _TOLD_BELOW
-        ]
-        for one, row in zip(shown, rows, strict=True)
-    }
+    left_out: dict[tuple[str, str], list[str]] = {}
+    for one, row in zip(shown, rows, strict=True):
+        told = left_out.setdefault((one.function, one.metric), [])
+        for at in dropped:
+            if row[at] and _COLUMNS[at] in _TOLD_BELOW:
+                is_drop = _COLUMNS[at] == CAN_FIND and row[at] != _NO_DROP
+                told.append(
+                    f"{SMALLEST_DROP}: {row[at]}" if is_drop else f"{heading[at]} {row[at]}"
+                )
     return lines, left_out
 
 
@@ -122,10 +116,8 @@ def _filled(
             bar = scale.bar(function) if scale else ""
             cells.append([bar if column == "bar" else row[column] for column in _COLUMNS])
         texts, dropped = page.table(cells, order, left=2, cut=(1,))
-        room = page.width - max(
-            map(formats.columns, texts)
-        )  # below 0 where nothing more can be cut
-        width = min(_WIDEST, max(_NARROWEST, width + room))
+        filled = max(map(formats.columns, texts))  # more than the page where nothing can be cut
+        width = min(_WIDEST, max(_NARROWEST, width + page.width - filled))
     return cells, texts, dropped
 
 
@@ -150,9 +142,8 @@ def _can_find(function: FunctionComparison) -> str:
     drop = function.evidence.smallest_detectable_drop
     if drop is None:  # where no score varies, any equal drop of all cases is seen
         return "unknown" if function.effect.method == "same-shift" else _NO_DROP
-    return (
-        drop_as_factor(drop, function.better) if function.scale == "log" else formats.number(drop)
-    )
+    is_log = function.scale == "log"
+    return drop_as_factor(drop, function.better) if is_log else formats.number(drop)
 
 
 def described_table(
