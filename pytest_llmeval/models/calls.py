@@ -19,10 +19,34 @@ from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import KeptRequest, StoredReply
 from pytest_llmeval.models.attribution import CurrentTrial, charge
 from pytest_llmeval.models.course import ROUNDS, Course, OpenCall, go_round, running_loop
+from pytest_llmeval.models.limits.budget import Budget
+from pytest_llmeval.models.limits.deadline import TimeLimit
+from pytest_llmeval.models.limits.throttle import Throttle
 from pytest_llmeval.records import Call, Parameter, Slot
 
 SAMPLING_PARAMETERS = ("temperature", "seed", "top_p")
+MAX_REPLY_BYTES = 128 * 2**20
 _NO_PARAMETERS: Mapping[str, Parameter] = {}  # one for all calls that name none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What every call of a session shares: throttle, budget and limits.
+
+    Attributes:
+        retries: attempts after the first one; refusals for being one too many not counted.
+        throttle: through which every attempt goes, and whose clock passes the time.
+        budget: from which every attempt is paid.
+        limit: for all attempts of one call and the waits between them; those at the throttle, for
+            the provider's sake, do not count.
+        max_reply_bytes: decoded, that are read of a reply.
+    """
+
+    retries: int = 2
+    throttle: Throttle = field(default_factory=Throttle)
+    budget: Budget = field(default_factory=Budget)
+    limit: TimeLimit = field(default_factory=TimeLimit)
+    max_reply_bytes: int = MAX_REPLY_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +77,13 @@ class CachedCalls:
     Attributes:
         trial: gives slots and is told of every call.
         replies: the replies that were paid for.
+        services: throttle, budget and limits of what is made.
         aliases: pairs of origins; a request to the first has the key of the second.
     """
 
     trial: CurrentTrial
     replies: Replies
+    services: Services = field(default_factory=Services)
     aliases: Sequence[tuple[str, str]] = ()
 
     def call(self, request: Request) -> StoredReply:

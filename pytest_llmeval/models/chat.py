@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from http import HTTPStatus
+from http.client import responses
 from json import loads
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,21 +18,14 @@ from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.http.answers import Expected
-from pytest_llmeval.models.http.attempt import (
-    HttpFailed,
-    NetworkFailed,
-    Services,
-    TimedOut,
-)
+from pytest_llmeval.models.http.attempt import HttpFailed, NetworkFailed, TimedOut
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.masking import MASK
 from pytest_llmeval.models.http.sender import Sender
 from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.vendors.vendor import Vendor
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.vendors import VENDORS
-
-_UNREACHED = "is {} up, and the address right? Then run the same again"
 
 
 class ChatProvider:
@@ -42,15 +35,12 @@ class ChatProvider:
         vendor: that is asked.
         calls: the calls of the trial.
         sender: sends a question.
-        services: throttle, budget and limits.
     """
 
-    def __init__(
-        self, vendor: Vendor, calls: CachedCalls, *, sender: Sender, services: Services
-    ) -> None:
+    def __init__(self, vendor: Vendor, calls: CachedCalls, sender: Sender) -> None:
         self._vendor = vendor
         self._sender = sender
-        self._exchange = Exchange(dialect=vendor, calls=calls, services=services)
+        self._exchange = Exchange(dialect=vendor, calls=calls)
 
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Ask and wait for the reply.
@@ -98,10 +88,12 @@ class ChatProvider:
         """Say of which model a failure is, and what the vendor says of it."""
         told: object = exc
         if isinstance(exc, HttpFailed):
-            told = _status(exc.reply, key=self._vendor.key())
+            status, key, said = exc.reply.status, self._vendor.key(), exc.reply.error.message
+            said = said.replace(key, MASK) if key else said  # however short; others are masked
+            told = f"HTTP {status} {responses.get(status, '')}".rstrip() + f": {printable(said)}"
         elif isinstance(exc.error, OSError) and not isinstance(exc, TimedOut):
             at = urlsplit(self._vendor.base_url()).netloc.rpartition("@")[2]
-            told = f"{exc}: {_UNREACHED.format(at)}"
+            told = f"{exc}: is {at} up, and the address right? Then run the same again"
         message = f"{self._vendor.provider}/{model} gave no reply: {told}"
         return ProviderFailed(message, lost=exc.lost, lost_for=exc.lost_for)
 
@@ -128,14 +120,3 @@ def plain(value: Any) -> Any:
         return list(map(plain, value))
     dump = None if isinstance(value, type) else getattr(value, "model_dump", None)
     return value if dump is None else dump(mode="json", exclude_unset=True)
-
-
-def _status(reply: HttpReply, *, key: str) -> str:
-    try:
-        phrase = HTTPStatus(reply.status).phrase
-    except ValueError:
-        phrase = ""
-    status = f"HTTP {reply.status} {phrase}".rstrip()
-    message = reply.error.message
-    told = message.replace(key, "***") if key else message  # however short; others are masked
-    return f"{status}: {printable(told)}"

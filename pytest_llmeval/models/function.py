@@ -9,7 +9,6 @@ import inspect
 import random
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import CancelledError
 from contextvars import copy_context
 from copy import deepcopy
 from dataclasses import dataclass
@@ -21,12 +20,10 @@ from pytest_llmeval.cache.key import canonical_request, parse_json
 from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.cache.reply import paid_reply
 from pytest_llmeval.errors import BudgetExceeded, CallAbandoned, ProviderFailed, SettingsError
-from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
-from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.http.masking import masked_answer, masked_text
 from pytest_llmeval.models.limits.budget import Bill, Reservation
-from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, Watched, run_on_loop
 from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.source import drop_docstrings, innermost
 from pytest_llmeval.originals import Clock
@@ -106,13 +103,11 @@ class FunctionProvider:
     Args:
         calls: the calls of the trial.
         loaded: the function.
-        services: say how long a call may take, and what it may cost.
     """
 
-    def __init__(self, calls: CachedCalls, loaded: LoadedFunction, *, services: Services) -> None:
+    def __init__(self, calls: CachedCalls, loaded: LoadedFunction) -> None:
         self._calls = calls
         self._loaded = loaded
-        self._services = services
 
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Call the function, unless its reply is stored.
@@ -161,13 +156,14 @@ class FunctionProvider:
     def _perform(
         self, key: str, messages: Messages, params: Mapping[str, object], run: Run, slot: Slot
     ) -> StoredReply:
-        loaded, limit, budget = self._loaded, self._services.limit, self._services.budget
-        name = f"function/{loaded.target}"
+        loaded, services = self._loaded, self._calls.services
+        limit, budget, name = services.limit, services.budget, f"function/{loaded.target}"
         arguments = dict(params)
         if loaded.takes_draw:
-            arguments["draw"] = _draw(key, slot)
+            seed = hashlib.sha256(f"{key} {slot}".encode()).digest()
+            rng = random.Random(int.from_bytes(seed, "big"))  # noqa: S311 - a simulator, no secret
+            arguments["draw"] = Draw(slot.trial, slot.occurrence, rng)
         asked = deepcopy(list(messages))  # no replay could repeat what it does to the test's own
-
         reservation = Reservation(budget, budget.most(name, {"messages": messages, **params}))
 
         def made() -> object:
@@ -187,7 +183,9 @@ class FunctionProvider:
             told = f"{reason}. If it needs longer, raise that"
             raise ProviderFailed(told, lost_for=(reason,)) from None
         except Exception as exc:  # the user's code may raise anything
-            reason = f"{name} raised {type(exc).__name__}{_place(exc)}"
+            frame = traceback.extract_tb(exc.__traceback__)[-1]
+            place = f"{Path(frame.filename).name}:{frame.lineno}"
+            reason = f"{name} raised {type(exc).__name__} at {place}"
             # Its text may quote the prompt: for the eyes of this session only.
             raise ProviderFailed(f"{reason}: {_first_line(exc)}", lost_for=(reason,)) from exc
         finally:
@@ -216,43 +214,24 @@ def _run_alone(answer: Awaitable[object]) -> object:
 
 def _is_async(function: Callable[..., object]) -> bool:
     called = type(function).__call__  # for an object whose class makes it callable
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+    return any(map(inspect.iscoroutinefunction, (function, called)))
 
 
 def _runner_on_this_loop() -> Run:
     """Return what lets another thread run a coroutine here, as this one's own, and wait for it."""
     import asyncio
 
-    loop = asyncio.get_running_loop()
-    with charging(None):  # what it asks is the model's own affair
-        context = copy_context()
+    loop, context = asyncio.get_running_loop(), copy_context()
 
     def run(answer: Awaitable[object]) -> object:
-        coroutine = _awaited(answer)
         try:
-            future = context.run(asyncio.run_coroutine_threadsafe, coroutine, loop)
-        except RuntimeError as exc:  # the loop is closed
-            for one in (coroutine, answer):
-                if inspect.iscoroutine(one):
-                    one.close()
-            raise CallAbandoned from exc
-        try:
-            return future.result()
-        except CancelledError as exc:  # with the trial, which waited for it no longer
-            raise CallAbandoned from exc
+            return run_on_loop(lambda: answer, loop, context, Watched())
+        except CallAbandoned:
+            if inspect.iscoroutine(answer):
+                answer.close()  # else it would be said, too, that it was never awaited
+            raise
 
     return run
-
-
-def _draw(key: str, slot: Slot) -> Draw:
-    seed = hashlib.sha256(f"{key} {slot}".encode()).digest()
-    rng = random.Random(int.from_bytes(seed, "big"))  # noqa: S311 - a simulator, no secret
-    return Draw(slot.trial, slot.occurrence, rng)
-
-
-def _place(exc: Exception) -> str:
-    frame = traceback.extract_tb(exc.__traceback__)[-1]
-    return f" at {Path(frame.filename).name}:{frame.lineno}"
 
 
 def _first_line(exc: Exception) -> str:

@@ -12,13 +12,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from pytest_llmeval.models.attribution import SENDING, CurrentTrial
 from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.seam import Question, body_of
+from pytest_llmeval.models.http.seam import Question, described
 from pytest_llmeval.models.http.sender import Sender
 from pytest_llmeval.models.vendors.recognition import Certainty, Recognition
 
@@ -33,19 +32,9 @@ ASKING = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A request that is a question if its body agrees.
-
-    Attributes:
-        exchange: answers it.
-        url: where it goes.
-        certainty: whether its host is known, or the body has the last word.
-    """
-
-    exchange: Exchange
-    url: SplitResult = field(repr=False)  # a query may hold a key
-    certainty: Certainty
+# A request that is a question if its body agrees: what answers it, and whether its host is known,
+# or the body has the last word.
+Candidate = tuple[Exchange, Certainty]
 
 
 @dataclass(kw_only=True)
@@ -55,7 +44,6 @@ class Interception:
     Attributes:
         trial_to_charge: returns the trial that asks; None where a request is to be left alone.
         calls_of: makes the calls of a trial.
-        services: throttle, budget and limits.
         sender: sends what clients of httpx and httpx2 ask.
         recognition: tells questions to models from other traffic.
         note: takes a sentence for the section.
@@ -64,7 +52,7 @@ class Interception:
 
     trial_to_charge: Callable[[], CurrentTrial | None]
     calls_of: Callable[[CurrentTrial], CachedCalls]
-    services: Services
+
     sender: Sender
     recognition: Recognition
     note: Callable[[str], None]
@@ -84,35 +72,28 @@ class Interception:
         vendor, certainty = self.recognition.recognize(request.method, url, headers)
         if vendor is None:
             return None
-        exchange = Exchange(dialect=vendor, calls=self.calls_of(trial), services=self.services)
-        return Candidate(exchange=exchange, url=url, certainty=certainty)
+        return Exchange(dialect=vendor, calls=self.calls_of(trial)), certainty
 
     def question(self, library: Any, request: Any, candidate: Candidate) -> Question | None:
         """Look at the body of a candidate, which has been read; None as above."""
-        body = body_of(request)
-        if body is None:
+        sent, (exchange, certainty) = described(request), candidate
+        if sent is None:
             return None
-        if candidate.certainty != "known":
-            url = candidate.url
-            asked = candidate.exchange.dialect.read_request(url.path, body)
+        if certainty != "known":
+            asked = exchange.dialect.read_request(sent.path, sent.body)
             if not isinstance(asked.model, str):
                 return None
-            if candidate.certainty == "no":
-                if not ASKING.isdisjoint(body):
-                    self._tell(
-                        url,
-                        "was left alone, though it looks like a question to a model. If it is one, "
-                        f"name the host in the ini file: llm_intercept_hosts = {_host(url)}",
+            shown, host = f"POST {sent.origin}{sent.path}", urlsplit(sent.origin).netloc
+            if certainty == "no":
+                if not ASKING.isdisjoint(sent.body):
+                    self._note_once(
+                        shown,
+                        f"{shown} was left alone, though it looks like a question to a model. If "
+                        f"it is one, name the host in the ini file: llm_intercept_hosts = {host}",
                     )
                 return None
-            self._tell(url, "was taken for a question to a model, as it names one")
-        return Question(
-            library,
-            request,
-            body=body,
-            exchange=candidate.exchange,
-            retries_errors=RETRYING in request.headers,
-        )
+            self._note_once(shown, f"{shown} was taken for a question to a model, as it names one")
+        return Question(library, request, sent, exchange, RETRYING in request.headers)
 
     def seam(self, library: Any, kind: str, name: str, *, arguments: int) -> Any:
         """Find the class of a library that has a method; None, with a note, if it has it no more.
@@ -140,15 +121,7 @@ class Interception:
             f"{why}: install another version of it",
         )
 
-    def _tell(self, url: SplitResult, what: str) -> None:
-        shown = f"{url.scheme}://{_host(url)}{url.path}"
-        self._note_once(shown, f"POST {shown} {what}")
-
     def _note_once(self, subject: str, sentence: str) -> None:
         if subject not in self._noted:
             self._noted.add(subject)
             self.note(sentence)
-
-
-def _host(url: SplitResult) -> str:
-    return url.netloc.rpartition("@")[2]  # without user and password

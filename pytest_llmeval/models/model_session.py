@@ -12,9 +12,8 @@ from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.models import llm
 from pytest_llmeval.models.attribution import CurrentTrial, trial_to_charge
-from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.calls import CachedCalls, Services
 from pytest_llmeval.models.function import FunctionProvider, LoadedFunction, load_function
-from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.limits.budget import Budget
 from pytest_llmeval.models.limits.deadline import TimeLimit
 from pytest_llmeval.models.limits.journal import Journal, process_name
@@ -115,7 +114,7 @@ class ModelSession:
             SettingsError: the key cannot be sent.
         """
         from pytest_llmeval.models.http.exchange import Exchange
-        from pytest_llmeval.models.http.trial_transport import AsyncTrialTransport, TrialTransport
+        from pytest_llmeval.models.http.trial_transport import TrialTransport
         from pytest_llmeval.models.vendors.vendor import (
             vendor_named,
             with_known_platform,
@@ -125,10 +124,8 @@ class ModelSession:
         vendor, line = vendor_named(vendor_name), VENDORS[vendor_name]
         vendor.key()  # an SDK may read it itself, when it is imported: see that it can be sent
         sdk = vendor.import_sdk()
-        transport = (AsyncTrialTransport if awaits else TrialTransport)(
-            self.sender(),
-            Exchange(dialect=vendor, calls=self.calls_of(trial), services=self.services),
-        )
+        exchange = Exchange(dialect=vendor, calls=self.calls_of(trial))
+        transport = TrialTransport(self.sender(), exchange, awaits=awaits)
         kind = line.async_client if awaits else line.client
         client = without_blank_keys(getattr(sdk, kind)(**vendor.client_options(transport)))
         return with_known_platform(client, line.sdk) if awaits else client
@@ -151,7 +148,7 @@ class ModelSession:
 
     def calls_of(self, trial: CurrentTrial) -> CachedCalls:
         """Return the calls of one trial: keyed, replayed or made, recorded."""
-        return CachedCalls(trial, self.replies, aliases=self.settings.origin_aliases)
+        return CachedCalls(trial, self.replies, self.services, self.settings.origin_aliases)
 
     @contextmanager
     def intercepting(self, trial_to_charge: Callable[[], CurrentTrial | None]) -> Iterator[None]:
@@ -169,7 +166,6 @@ class ModelSession:
             return Interception(
                 trial_to_charge=trial_to_charge,
                 calls_of=self.calls_of,
-                services=self.services,
                 sender=self.sender(),
                 recognition=self._recognition,
                 note=self.notes.append,
@@ -217,12 +213,11 @@ class ModelSession:
         if name.provider == "function":
             if name.model not in self._functions:
                 self._functions[name.model] = load_function(name.model)
-            return FunctionProvider(calls, self._functions[name.model], services=self.services)
+            return FunctionProvider(calls, self._functions[name.model])
         from pytest_llmeval.models.chat import ChatProvider
         from pytest_llmeval.models.vendors.vendor import vendor_named
 
-        vendor = vendor_named(name.provider)
-        return ChatProvider(vendor, calls, sender=self.sender(), services=self.services)
+        return ChatProvider(vendor_named(name.provider), calls, self.sender())
 
 
 def _services(settings: Settings, processes: int, worker: str, clock: PaceClock) -> Services:
@@ -244,9 +239,7 @@ def _services(settings: Settings, processes: int, worker: str, clock: PaceClock)
         prices=Prices(settings.prices, at_least_listed="max_cost" in settings.typed),
         journal=journal if is_shared else None,
         process=process_name(
-            worker,
-            makes_baseline=settings.makes_baseline,
-            confirmation=settings.confirmation,
+            worker, makes_baseline=settings.makes_baseline, confirmation=settings.confirmation
         ),
     )
     return Services(

@@ -20,12 +20,12 @@ import pytest
 
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.models.attribution import trial_to_charge
-from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.calls import MAX_REPLY_BYTES, CachedCalls, Services
 from pytest_llmeval.models.course import Course
 from pytest_llmeval.models.http.answers import Expected
-from pytest_llmeval.models.http.attempt import Attempt, Send, Services, last_reply
+from pytest_llmeval.models.http.attempt import Attempt, Send, last_reply
 from pytest_llmeval.models.http.dialect import HttpRequest
-from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
+from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.interception import Interception
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.limits.throttle import PaceClock
@@ -104,7 +104,6 @@ def attempted(send: Send, services: Services) -> HttpReply:
         query="",
         headers={},
         body={},
-        asked=VENDOR.read_request("", {}),
     )
     attempt = Attempt(
         request=request,
@@ -251,7 +250,6 @@ def interception_of(
     return Interception(
         trial_to_charge=trial_to_charge,
         calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
-        services=session.models.services,
         sender=session.models.sender(),
         recognition=Recognition(hosts),
         note=note,

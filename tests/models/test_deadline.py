@@ -12,7 +12,8 @@ import openai
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.http.attempt import Services, TimedOut
+from pytest_llmeval.models.calls import Services
+from pytest_llmeval.models.http.attempt import TimedOut
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.limits.throttle import PaceClock, Throttle

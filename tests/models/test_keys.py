@@ -9,8 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_llmeval.models.http.dialect import Dialect, HttpRequest
-from pytest_llmeval.models.http.seam import json_object
+from pytest_llmeval.models.http.dialect import Dialect
+from pytest_llmeval.models.http.seam import described
+from pytest_llmeval.models.http.sender import newest
 from pytest_llmeval.models.vendors import anthropic, ollama, openai
 
 DIALECTS = [openai.VENDOR, anthropic.VENDOR, ollama.VENDOR]
@@ -32,17 +33,9 @@ quick = settings(max_examples=15)
 def key(dialect: Dialect, sent: bytes) -> str:
     """Key the bytes of a request as they would go out."""
     path = f"/v1{dialect.paths[0]}" if dialect is openai.VENDOR else dialect.paths[0]
-    body = json_object(sent)
-    assert body is not None
-    request = HttpRequest(
-        method="POST",
-        origin="https://api.example",
-        path=path,
-        query="",
-        headers={},
-        body=body,
-        asked=dialect.read_request(path, body),
-    )
+    asked = newest().Request("POST", f"https://api.example{path}", content=sent)
+    request = described(asked)
+    assert request is not None
     return dialect.canonical(request, ()).key()
 
 

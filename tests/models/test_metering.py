@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed
-from pytest_llmeval.models.http.attempt import Services
+from pytest_llmeval.models.calls import Services
 from pytest_llmeval.models.limits.budget import Budget
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.settings import TokenPrice

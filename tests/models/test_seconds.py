@@ -14,8 +14,8 @@ import openai
 import pytest
 import requests
 
-from pytest_llmeval.models.http import seam
-from pytest_llmeval.models.http.sender import IdleConnections, newest
+from pytest_llmeval.models.http.http_reply import Reading
+from pytest_llmeval.models.http.sender import newest
 from pytest_llmeval.originals import Clock
 from tests.models.conftest import Session
 from tests.models.test_interception import ASKED, LIBRARIES, Place, post, post_async
@@ -78,8 +78,7 @@ def was_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
         return reading
 
-    monkeypatch.setattr(IdleConnections, "send", told(IdleConnections.send))
-    monkeypatch.setattr(seam, "_http_reply", told(seam._http_reply))
+    monkeypatch.setattr(Reading, "reply", told(Reading.reply))
     return was_read
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import anthropic
 import pytest
 
-from pytest_llmeval.models.http.attempt import Services
 from pytest_llmeval.models.http.dialect import Dialect, as_it_is
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.sender import newest
@@ -66,11 +65,7 @@ def transport(
         read_facts=VENDOR.read_facts,
         part_of=part_of,
     )
-    exchange = Exchange(
-        dialect=dialect,
-        calls=session.calls(trial),
-        services=Services(throttle=session.throttle),
-    )
+    exchange = Exchange(dialect=dialect, calls=session.calls(trial))
     return TrialTransport(session.models.sender(), exchange)
 
 

@@ -13,22 +13,22 @@ us. With a library these rules become hooks that are longer than the loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 
 from pytest_llmeval.cache.reply import SUCCESS
 from pytest_llmeval.cache.reply_facts import sensible, usage_of
 from pytest_llmeval.errors import CallAbandoned, Lost, ProviderFailed
+from pytest_llmeval.models.calls import Services
 from pytest_llmeval.models.http import http_reply
 from pytest_llmeval.models.http.answers import Expected, with_facts
 from pytest_llmeval.models.http.dialect import HttpRequest
-from pytest_llmeval.models.limits.budget import Bill, Budget, HighestCost, Reservation
-from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit, Watched
+from pytest_llmeval.models.limits.budget import Bill, HighestCost, Reservation
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, Watched
 from pytest_llmeval.models.limits.throttle import (
     NoteSetback,
     ProviderThrottle,
-    Throttle,
     growing_pause,
     note_nothing,
 )
@@ -78,26 +78,6 @@ class TimedOut(NetworkFailed):
         )
         super().__init__(error)
         self.lost, self.lost_for = Lost.TIMEOUT, (f"{seconds:g}",)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """What every call of a session shares: throttle, budget and limits.
-
-    Attributes:
-        retries: attempts after the first one; refusals for being one too many not counted.
-        throttle: through which every attempt goes, and whose clock passes the time.
-        budget: from which every attempt is paid.
-        limit: for all attempts of one call and the waits between them; those at the throttle, for
-            the provider's sake, do not count.
-        max_reply_bytes: decoded, that are read of a reply.
-    """
-
-    retries: int = 2
-    throttle: Throttle = field(default_factory=Throttle)
-    budget: Budget = field(default_factory=Budget)
-    limit: TimeLimit = field(default_factory=TimeLimit)
-    max_reply_bytes: int = http_reply.MAX_REPLY_BYTES
 
 
 class OwnDeadline(NetworkFailed, CallAbandoned):

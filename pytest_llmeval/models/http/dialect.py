@@ -166,7 +166,6 @@ class HttpRequest:
         path: as sent; ``query`` likewise, "" for none.
         headers: by lower-case name. They hold the key, so none is kept and nothing shows them.
         body: the JSON object that is sent.
-        asked: what path and body tell.
     """
 
     method: str
@@ -175,4 +174,3 @@ class HttpRequest:
     query: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False, compare=False)
     body: JsonObject = field(repr=False)
-    asked: RequestFacts = field(repr=False)

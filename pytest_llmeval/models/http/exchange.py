@@ -34,12 +34,10 @@ class Exchange:
     Attributes:
         dialect: of the vendor whose client it is.
         calls: where replies are kept and calls recorded.
-        services: throttle, budget and limits.
     """
 
     dialect: Dialect
     calls: CachedCalls
-    services: attempt.Services
 
     def call_for(
         self,
@@ -60,20 +58,24 @@ class Exchange:
             awaits: an attempt goes on only while this event loop runs.
             patience: seconds for which its client waits, None where that is not known.
         """
-        dialect = self.dialect
-        asked = request.asked
-        name, sampling = asked.model, asked.sampling
-        expected = Expected(
-            dialect=dialect, is_stream=asked.is_stream, answers=dialect.check_of(request.path)
-        )
-        canonical = dialect.canonical(request, self.calls.aliases)
+        dialect, calls = self.dialect, self.calls
+        name, is_stream, sampling = dialect.read_request(request.path, request.body)
+        answers = dialect.check_of(request.path)
+        expected = Expected(dialect=dialect, is_stream=is_stream, answers=answers)
+        canonical = dialect.canonical(request, calls.aliases)
         # Read here and not where the call is made: the environment may be another trial's there.
-        has_no_key = PLACEHOLDER_KEY in " ".join((*request.headers.values(), request.query))
-        unset = _unset_variables(dialect) if has_no_key else ()
+        unset, base = list[str](), dialect.base_variable
+        if PLACEHOLDER_KEY in " ".join((*request.headers.values(), request.query)):
+            is_unset = base and not os.environ.get(base)
+            unset = [dialect.key_variable, base] if is_unset else [dialect.key_variable]
         key = canonical.key()
         model = f"{dialect.provider}/{name}" if isinstance(name, str) else None
         first = attempt.Attempt(
-            request=request, send=send, services=self.services, expected=expected, patience=patience
+            request=request,
+            send=send,
+            services=calls.services,
+            expected=expected,
+            patience=patience,
         )
         call = Request(
             key=key,
@@ -98,7 +100,7 @@ class Exchange:
         unset: Sequence[str],
     ) -> StoredReply:
         """Make the call; anything but a complete success is raised."""
-        request, budget = first.request, self.services.budget
+        request, budget = first.request, first.services.budget
         _check_key(request, self.dialect.key_variable, unset=unset)
         most = budget.most(model, request.body, self.dialect.reply_limit)
         note = partial(self.calls.trial.note_setback, key, slot)
@@ -114,13 +116,6 @@ class Exchange:
             headers={"content-type": reply.headers.get("content-type", "application/json")},
             facts=reply.facts,
         )
-
-
-def _unset_variables(dialect: Dialect) -> tuple[str, ...]:
-    """Name the variable of a missing key, and the base URL's if it is not set either."""
-    base = dialect.base_variable
-    is_unset = base and not os.environ.get(base)
-    return (dialect.key_variable, base) if is_unset else (dialect.key_variable,)
 
 
 def _check_key(request: HttpRequest, variable: str, *, unset: Sequence[str]) -> None:

@@ -176,7 +176,6 @@ def _names(error: Mapping[str, object]) -> tuple[str, ...]:
 
 
 OWN_TYPE = "llmeval"  # of errors that we word ourselves
-MAX_REPLY_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +306,7 @@ class Reading:
     """
 
     started: float
-    most: int = MAX_REPLY_BYTES
+    most: int
     first: float | None = None
     _body: bytearray = field(default_factory=bytearray)
 
@@ -329,18 +328,12 @@ class Reading:
             self.add(chunk)
         return bytes(self._body)
 
-    @property
-    def body(self) -> bytes:
-        """All chunks that came."""
-        return bytes(self._body)
-
-    def reply(self, status: int, body: bytes, headers: Mapping[str, str]) -> HttpReply:
+    def reply(self, status: int, headers: Mapping[str, str]) -> HttpReply:
         """Describe the reply, which was read to its end."""
-        seconds = Clock.seconds() - self.started
         return HttpReply(
             status=status,
             headers=headers,
-            body=body,
-            seconds=seconds,
+            body=bytes(self._body),
+            seconds=Clock.seconds() - self.started,
             first_chunk_seconds=self.first,
         )

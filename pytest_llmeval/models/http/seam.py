@@ -11,18 +11,17 @@ the module of either, ``request`` and ``response`` are objects of that module.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from json import loads
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import CallAbandoned, ClientLate, ReplayMiss, comes_of
-from pytest_llmeval.models.attribution import SENDING, CurrentTrial, charging
+from pytest_llmeval.models.attribution import SENDING, CurrentTrial
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.course import setting
 from pytest_llmeval.models.http import attempt
@@ -35,13 +34,9 @@ from pytest_llmeval.models.http.http_reply import (
     ReplyTooLarge,
     own_failure,
 )
-from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.http.uploads import FORM, form_object
-from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, run_on_loop
 from pytest_llmeval.originals import Clock
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
@@ -59,7 +54,7 @@ class Question:
     Attributes:
         library: whose request it is.
         request: as its client sends it.
-        body: the JSON object that was read of it.
+        sent: what was read of it.
         exchange: answers it.
         retries_errors: its client tries again whatever the network raises, after all that we have
             tried, with pauses in which no other trial can run. To a status it listens.
@@ -67,7 +62,7 @@ class Question:
 
     library: Any
     request: Any
-    body: JsonObject
+    sent: HttpRequest
     exchange: Exchange
     retries_errors: bool = False
 
@@ -123,20 +118,9 @@ class Question:
         return await self.answer_async(run, awaits=True)
 
     def _call(self, send: attempt.Send, *, awaits: bool = False) -> Request:
-        url = self.request.url
-        path, _, query = url.raw_path.decode("ascii").partition("?")
-        sent = HttpRequest(
-            method=self.request.method,
-            origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
-            path=path,
-            query=query,
-            headers={name.lower(): text for name, text in self.request.headers.items()},
-            body=self.body,
-            asked=self.exchange.dialect.read_request(path, self.body),
-        )
         # None where its client waits for ever or does not say.
         patience = self.request.extensions.get("timeout", {}).get("read")
-        call, _ = self.exchange.call_for(sent, send, awaits=awaits, patience=patience)
+        call, _ = self.exchange.call_for(self.sent, send, awaits=awaits, patience=patience)
         return call
 
     def _handed_on(self, outcome: StoredReply | Unanswered) -> Any:
@@ -150,56 +134,28 @@ class Question:
         return response(self.library, reply_for_sdk(outcome))
 
 
-def run_on_loop(
-    function: Callable[[], Awaitable[HttpReply]],
-    loop: AbstractEventLoop,
-    context: Context,
-    deadline: Deadline,
-) -> HttpReply:
-    """Run a coroutine function on the event loop of another thread, and wait for it.
+def described(request: Any) -> HttpRequest | None:
+    """Describe a request that was read.
 
-    Args:
-        function: sends a request once.
-        loop: to run it on.
-        context: in which it runs there.
-        deadline: of the call.
+    Its body is a JSON object, or a form; None for any other, whose reply is not kept.
     """
-    import asyncio
-
-    async def charged() -> HttpReply:
-        with charging(None):  # the cache sees what it opens
-            return await function()
-
-    coroutine = charged()
+    content_type, url = request.headers.get("content-type", ""), request.url
+    is_form, content = content_type.lower().startswith(FORM), request.content
     try:
-        future = context.run(asyncio.run_coroutine_threadsafe, coroutine, loop)
-    except RuntimeError as exc:  # the loop is closed
-        coroutine.close()
-        raise CallAbandoned from exc
-    try:
-        return deadline.wait(future)
-    except TimeIsUp:
-        future.cancel()
-        raise
-    except CancelledError as exc:
-        raise CallAbandoned from exc
-
-
-def json_object(content: bytes) -> JsonObject | None:
-    """Read the body of a request whose reply is kept; None if it is no JSON object."""
-    try:
-        body = loads(content)
+        body = form_object(content, content_type) if is_form else loads(content)
     except ValueError:
         return None
-    return body if isinstance(body, dict) else None
-
-
-def body_of(request: Any) -> JsonObject | None:
-    """Read the body of a request that was read: JSON, or a form. None if its reply is not kept."""
-    content_type = request.headers.get("content-type", "")
-    if content_type.lower().startswith(FORM):
-        return form_object(request.content, content_type)
-    return json_object(request.content)
+    if not isinstance(body, dict):
+        return None
+    path, _, query = url.raw_path.decode("ascii").partition("?")
+    return HttpRequest(
+        method=request.method,
+        origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
+        path=path,
+        query=query,
+        headers={name.lower(): text for name, text in request.headers.items()},
+        body=body,
+    )
 
 
 def send_once(library: Any, send: Callable[[Any], Any], request: Any, *, most: int) -> HttpReply:
@@ -220,10 +176,11 @@ def send_once(library: Any, send: Callable[[Any], Any], request: Any, *, most: i
         with setting(SENDING, True):
             response = send(request)
         try:
-            packed = reading.add_all(response.iter_raw())
+            reading.add_all(response.iter_raw())
         finally:
             response.close()
-        return _http_reply(library, response, reading, packed)
+        reply = reading.reply(response.status_code, dict(response.headers))
+        return unpacked(library, reply, most=most)
     except ReplyTooLarge as exc:
         return exc.reply
     except TimeIsUp:
@@ -245,7 +202,8 @@ async def send_once_async(
                 reading.add(chunk)
         finally:
             await response.aclose()
-        return _http_reply(library, response, reading, reading.body)
+        reply = reading.reply(response.status_code, dict(response.headers))
+        return unpacked(library, reply, most=most)
     except ReplyTooLarge as exc:
         return exc.reply
     except Exception as exc:  # a RuntimeError, too, where a connection is another loop's
@@ -319,7 +277,7 @@ def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[...,
 
 
 def unpacked(library: Any, reply: HttpReply, *, most: int) -> HttpReply:
-    """Undo the packing of a reply that was read to its end, and has a header of it.
+    """Undo the packing of a reply that was read to its end, where it has a header of one.
 
     The library that asked for the packing undoes it, layer by layer: it would unpack a piece
     through all of them, a thousandfold in each.
@@ -327,15 +285,11 @@ def unpacked(library: Any, reply: HttpReply, *, most: int) -> HttpReply:
     Raises:
         ReplyTooLarge: there is more than may be read in one of its layers.
     """
+    if PACKING not in reply.headers:
+        return reply
     body = reply.body
     for packing in reversed(reply.headers[PACKING].split(",")):
         pieces = (body[start : start + PIECE] for start in range(0, len(body), PIECE))
         again = library.Response(200, headers={PACKING: packing}, content=pieces)
         body = Reading(0.0, most).add_all(again.iter_bytes())
     return replace(reply, body=body)
-
-
-def _http_reply(library: Any, response: Any, reading: Reading, packed: bytes) -> HttpReply:
-    """Describe a reply that was read to its end; raises as ``unpacked``."""
-    reply = reading.reply(response.status_code, packed, dict(response.headers))
-    return unpacked(library, reply, most=reading.most) if PACKING in reply.headers else reply

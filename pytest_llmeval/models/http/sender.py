@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from errno import EPROTO
 from functools import cache, partial
 from importlib import import_module
@@ -20,7 +20,7 @@ from inspect import signature
 from json import dumps
 from threading import TIMEOUT_MAX, Event
 from types import FunctionType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, finalize, ref
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
@@ -62,15 +62,9 @@ def newest() -> Any:
         return import_module("httpx")
 
 
-def library_of(request: Any) -> Any:
-    """Return the library that a request was made by."""
-    kind: Any = type(request)
-    return _library_under(kind)
-
-
 @cache
-def _library_under(kind: Any) -> Any:
-    """Find the library of a class of requests, which may be derived from the library's own."""
+def library_of(kind: Any) -> Any:
+    """Return the library of a class of requests, which may be derived from the library's own."""
     packages = (base.__module__.partition(".")[0] for base in kind.__mro__)
     return sys.modules[next(name for name in packages if name in CORES)]
 
@@ -91,20 +85,6 @@ def _of_pool(library: Any, *, awaits: bool) -> Any:
     return getattr(pool, f"handle{name}_request", None)
 
 
-def _is_as_shipped(library: Any, plain: Any, *, awaits: bool) -> bool:
-    """Whether nobody but us stands between clients of a library and the network.
-
-    What stubs, recorders and tracers put there would be passed by.
-
-    Args:
-        library: a module.
-        plain: the method by which its transports send.
-        awaits: of its awaitable clients.
-    """
-    own = (library.__name__, CORES[library.__name__], __package__.partition(".")[0])
-    return all(package_of(one) in own for one in (plain, _of_pool(library, awaits=awaits) or plain))
-
-
 def package_of(method: Any) -> str:
     """Return the package whose code a method is; empty where it is none of Python.
 
@@ -123,7 +103,7 @@ class Sender:
     """
 
     def __init__(self, *, most: int) -> None:
-        self._most = most
+        self.most = most
         self._connections: WeakKeyDictionary[Any, IdleConnections | None] = WeakKeyDictionary()
         self._clients: dict[Any, Any] = {}  # of ours, by library
         self._ways: dict[str, _Way] = {}  # of our questions, by URL
@@ -143,7 +123,7 @@ class Sender:
         beside = self.beside(library, transport, request, plain)
         if beside is not None:
             return beside
-        receive = partial(send_once, library, partial(plain, transport), request, most=self._most)
+        receive = partial(send_once, library, partial(plain, transport), request, most=self.most)
         # Its deadline is kept by a thread, which is left behind.
         return lambda deadline: deadline.run(receive)
 
@@ -152,12 +132,14 @@ class Sender:
     ) -> Send | None:
         """Return what sends a request as a transport would, by connections that are kept here.
 
-        None where the transport has to send by itself: somebody stands below it, it is of a class
-        of the application, has HTTP/2 or few connections for all calls, or connects by a way that
-        is not its library's. Arguments as for ``attempt``; ``awaits`` for an awaitable transport.
+        None where the transport has to send by itself: somebody stands below it (what stubs,
+        recorders and tracers put there would be passed by), it is of a class of the application,
+        has HTTP/2 or few connections for all calls, or connects by a way that is not its library's.
+        Arguments as for ``attempt``; ``awaits`` for an awaitable transport.
         """
-        is_web = request.url.scheme in DEFAULT_PORTS
-        if not is_web or not _is_as_shipped(library, plain, awaits=awaits):
+        own = {library.__name__, CORES[library.__name__], __package__.partition(".")[0]}
+        methods = (plain, _of_pool(library, awaits=awaits) or plain)
+        if request.url.scheme not in DEFAULT_PORTS or not own.issuperset(map(package_of, methods)):
             return None
         connections = self._of(library, transport)
         return None if connections is None else partial(connections.send, request)
@@ -185,7 +167,12 @@ class Sender:
         library = newest()
         body = dumps(question.body, separators=(",", ":"), ensure_ascii=False).encode()
         try:
-            parsed, transport, connections = self._ways.get(url) or self._way(library, url)
+            way = self._ways.get(url)
+            if way is None:
+                parsed = library.URL(url)
+                transport = self.own(library, parsed)
+                way = self._ways[url] = parsed, transport, self._of(library, transport)
+            parsed, transport, connections = way
             every = {
                 "host": parsed.netloc.decode("ascii"),
                 **HEADERS,
@@ -199,7 +186,10 @@ class Sender:
                 request = library.Request("POST", parsed, headers=raw, content=body)
                 reply = self.attempt(library, transport, request)(deadline)
             else:
-                sent = OwnRequest(parsed, SimpleNamespace(raw=raw), body)
+                headers = SimpleNamespace(raw=raw)
+                sent = SimpleNamespace(
+                    method="POST", url=parsed, headers=headers, content=body, extensions=TIMEOUTS
+                )
                 reply = connections.send(sent, deadline)
         except (library.InvalidURL, ValueError) as exc:
             raise NetworkFailed(exc) from exc
@@ -222,18 +212,11 @@ class Sender:
             if connections is not None:
                 connections.close()
 
-    def _way(self, library: Any, url: str) -> _Way:
-        """Find the way of a question of ours to a URL."""
-        parsed = library.URL(url)
-        transport = self.own(library, parsed)
-        self._ways[url] = parsed, transport, self._of(library, transport)
-        return self._ways[url]
-
     def _of(self, library: Any, transport: Any) -> IdleConnections | None:
         """Return what keeps the connections of a transport; None for one that is not known."""
         if transport not in self._connections:
             pool = _pool_to_copy(library, transport)
-            made = None if pool is None else IdleConnections(library, pool, most=self._most)
+            made = None if pool is None else IdleConnections(library, pool, most=self.most)
             # Of two threads that come here at once the second takes what the first has made.
             made = self._connections.setdefault(transport, made)
             if made is not None:
@@ -296,16 +279,6 @@ def _options(pool: Any) -> dict[str, Any]:
 _Way = tuple[Any, Any, "IdleConnections | None"]
 
 
-class OwnRequest(NamedTuple):
-    """A question of ours, with the parts that requests of a library have."""
-
-    url: Any
-    headers: Any
-    content: bytes
-    method: str = "POST"
-    extensions: Mapping[str, Any] = TIMEOUTS
-
-
 def _system_error(exc: BaseException) -> OSError | None:
     """Find the error of the system below that of a library, which says more; None if none is."""
     below = exc.__cause__
@@ -333,7 +306,7 @@ class IdleConnections:
         """Send a request once and read the whole reply.
 
         Args:
-            request: of the library, which was read; or ``OwnRequest``.
+            request: of the library, which was read; or an object that has its parts.
             deadline: of the call.
 
         Raises:
@@ -342,8 +315,7 @@ class IdleConnections:
         """
         library, core = self._library, self._core
         try:
-            reply = self._exchange(request, deadline)
-            return unpacked(library, reply, most=self._most) if PACKING in reply.headers else reply
+            return unpacked(library, self._exchange(request, deadline), most=self._most)
         except http_reply.ReplyTooLarge as exc:
             return exc.reply
         except TimeIsUp:
@@ -372,7 +344,7 @@ class IdleConnections:
         sockets.begin(deadline)
         try:
             response = connection.core.handle_request(sent)
-            body = reading.add_all(response.stream)
+            reading.add_all(response.stream)
             response.close()
         except BaseException as exc:
             connection.core.close()
@@ -387,7 +359,7 @@ class IdleConnections:
             connection.core.close()
         if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
             self.close()
-        return reading.reply(response.status, body, http_reply.headers_by_name(response.headers))
+        return reading.reply(response.status, http_reply.headers_by_name(response.headers))
 
     def close(self) -> None:
         """Close every connection; one that is in use when its reply is there."""

@@ -1,4 +1,4 @@
-"""The transports under the clients of fixtures, each of which asks for one trial."""
+"""The transport under the clients of fixtures, each of which asks for one trial."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http import seam
+from pytest_llmeval.models.http.attempt import Send
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.masking import masked, secrets_of
@@ -19,33 +20,57 @@ else:
     _LIBRARY = newest()
 
 
-class _Transport:
-    """The part that the blocking and the awaitable transport have in common.
+class TrialTransport(_LIBRARY.BaseTransport, _LIBRARY.AsyncBaseTransport):
+    """Answers requests to models from the store; sends the requests that are not there.
 
-    They leave the connections open when their client is closed: the clients of all trials
+    Clients of httpx and httpx2 take it, blocking and awaitable ones: they ask for no more than its
+    methods. It leaves the connections open when its client is closed: the clients of all trials
     share them.
+
+    Those of awaitable clients are sent by the blocking connections, too, in a thread each. So there
+    are none that belong to an event loop and would have to be closed on it, and a call that was
+    given up by the test is still paid to its end and kept.
 
     Args:
         sender: sends a request.
         exchange: answers the requests of the client that this carries.
+        awaits: the client is to be awaited.
     """
 
-    def __init__(self, sender: Sender, exchange: Exchange) -> None:
+    def __init__(self, sender: Sender, exchange: Exchange, *, awaits: bool = False) -> None:
         self._sender = sender
         self._exchange = exchange
+        self.awaits = awaits
+
+    def handle_request(self, request: Any) -> Any:
+        """Answer one request of the SDK; raises as ``Question.answer``."""
+        question = self._question(request)
+        return self._pass_on(request) if question is None else question.answer(self._send(question))
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Answer one request of the SDK; raises as ``Question.answer``."""
+        await request.aread()
+        question = self._question(request)
+        if question is None:
+            trial = self._exchange.calls.trial
+            return await trial.wait_async(lambda: self._read_through(request))
+        return await question.answer_async(self._send(question))
 
     def _question(self, request: Any) -> seam.Question | None:
         """Look at a request; None if its reply is not kept."""
         if not self._exchange.dialect.keeps(request.method, request.url.path, request.headers):
             return None  # unread, as an upload may be large
         request.read()
-        body = seam.body_of(request)
-        library = library_of(request)
-        return None if body is None else seam.Question(library, request, body, self._exchange)
+        sent, library = seam.described(request), library_of(request.__class__)
+        return None if sent is None else seam.Question(library, request, sent, self._exchange)
+
+    def _send(self, question: seam.Question) -> Send:
+        library, request = question.library, question.request
+        return self._sender.attempt(library, self._sender.own(library, request.url), request)
 
     def _pass_on(self, request: Any) -> Any:
         """Send a request whose reply is not kept; a success is handed over unread."""
-        calls, library = self._exchange.calls, library_of(request)
+        calls, library = self._exchange.calls, library_of(request.__class__)
         if calls.replies.only_replays:
             miss = ReplayMiss(
                 f"the reply to {request.method} {request.url.path} is never kept, so there is none "
@@ -65,40 +90,6 @@ class _Transport:
         secrets = secrets_of(request.headers, query=request.url.query.decode("ascii"))
         return seam.response(library, seam.without_connection_headers(masked(told, secrets)))
 
-
-class TrialTransport(_Transport, _LIBRARY.BaseTransport):
-    """Answers requests to models from the store; sends the requests that are not there.
-
-    Clients of httpx and httpx2 take it: they ask for no more than its methods.
-    """
-
-    def handle_request(self, request: Any) -> Any:
-        """Answer one request of the SDK; raises as ``Question.answer``."""
-        question = self._question(request)
-        if question is None:
-            return self._pass_on(request)
-        own = self._sender.own(question.library, request.url)
-        return question.answer(self._sender.attempt(question.library, own, request))
-
-
-class AsyncTrialTransport(_Transport, _LIBRARY.AsyncBaseTransport):
-    """Does the same for an async client.
-
-    Requests are sent by the blocking connections, in a thread each. So there are none that
-    belong to an event loop and would have to be closed on it, and a call that was given up
-    by the test is still paid to its end and kept.
-    """
-
-    async def handle_async_request(self, request: Any) -> Any:
-        """Answer one request of the SDK; raises as ``Question.answer``."""
-        await request.aread()
-        question = self._question(request)
-        if question is None:
-            trial = self._exchange.calls.trial
-            return await trial.wait_async(lambda: self._read_through(request))
-        own = self._sender.own(question.library, request.url)
-        return await question.answer_async(self._sender.attempt(question.library, own, request))
-
     def _read_through(self, request: Any) -> Any:
         """Send a request and read the reply here: its stream belongs to this thread."""
         sent = self._pass_on(request)
@@ -106,6 +97,6 @@ class AsyncTrialTransport(_Transport, _LIBRARY.AsyncBaseTransport):
             content = sent.read()
         finally:
             sent.close()
-        headers = sent.headers.multi_items()
+        headers, library = sent.headers.multi_items(), library_of(request.__class__)
         kept = [(name, text) for name, text in headers if name not in seam.CONNECTION_HEADERS]
-        return library_of(request).Response(sent.status_code, headers=kept, content=content)
+        return library.Response(sent.status_code, headers=kept, content=content)

@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
-from contextvars import copy_context
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from pytest_llmeval.errors import CallAbandoned
+from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.originals import Clock
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 T = TypeVar("T")
 
@@ -108,6 +113,47 @@ class Watched(Deadline):
     def run(self, part: Callable[[], T]) -> T:
         """Run the part in this thread."""
         return part()
+
+
+def run_on_loop(
+    function: Callable[[], Awaitable[T]],
+    loop: AbstractEventLoop,
+    context: Context,
+    deadline: Deadline,
+) -> T:
+    """Run a coroutine function on the event loop of another thread, and wait for it.
+
+    No trial is charged for what it asks: the cache sees that call, or it is a model's own affair.
+
+    Args:
+        function: sends a request once, say.
+        loop: to run it on.
+        context: in which it runs there.
+        deadline: of the call.
+
+    Raises:
+        CallAbandoned: the loop is closed, or cancelled it.
+        TimeIsUp: it did not end in what was left of the time.
+    """
+    import asyncio  # where nothing awaits nobody needs it
+
+    async def charged() -> T:
+        with charging(None):
+            return await function()
+
+    coroutine = charged()
+    try:
+        future = context.run(asyncio.run_coroutine_threadsafe, coroutine, loop)
+    except RuntimeError as exc:  # the loop is closed
+        coroutine.close()
+        raise CallAbandoned from exc
+    try:
+        return deadline.wait(future)
+    except TimeIsUp:
+        future.cancel()
+        raise
+    except CancelledError as exc:  # with the trial, which waited for it no longer
+        raise CallAbandoned from exc
 
 
 class _Worker(threading.Thread):

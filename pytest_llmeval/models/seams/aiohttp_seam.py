@@ -21,9 +21,10 @@ import aiohttp
 
 from pytest_llmeval.models.attribution import CurrentTrial, charging
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.seam import run_on_loop, send_once_async, uncached
+from pytest_llmeval.models.http.seam import send_once_async, uncached
 from pytest_llmeval.models.http.sender import close_along, newest, package_of
 from pytest_llmeval.models.interception import Interception
+from pytest_llmeval.models.limits.deadline import run_on_loop
 
 if TYPE_CHECKING:
     import httpx2 as _LIBRARY  # noqa: N812 - a constant: one of the two
@@ -43,7 +44,7 @@ def connecting(
     plain: Callable[..., Awaitable[Any]], _library: Any, interception: Interception
 ) -> Callable[..., Awaitable[Any]]:
     """Make the method by which connectors get a connection for a request."""
-    beside, most = LoopBeside(), interception.services.max_reply_bytes
+    beside, most = LoopBeside(), interception.sender.most
     interception.undoing.callback(beside.close)
 
     async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:

@@ -75,7 +75,7 @@ def sending_awaitably(
     An attempt that is made through the transport itself runs on the loop, where its connections
     are; what waits for it and keeps the reply does so in a thread.
     """
-    loops, most = EventLoops(), interception.services.max_reply_bytes
+    loops, most = EventLoops(), interception.sender.most
 
     async def handle_async_request(transport: Any, request: Any) -> Any:
         if SENDING.get() or is_stubbed(library, awaits=True):

@@ -149,7 +149,7 @@ def _answer(
         own = list(reply.headers.items())
         return ours.Response(reply.status, headers=own, content=_pieces(reply, library))
 
-    most = interception.services.max_reply_bytes
+    most = interception.sender.most
     receive = partial(send_once, ours, sending, request, most=most)
     return question.answer(lambda deadline: deadline.run(receive))
 

@@ -23,7 +23,7 @@ from pytest_llmeval.models.message import text_of
 from pytest_llmeval.vendors import VENDORS, ServiceLine
 
 Headers = Mapping[str, str]
-Transport = Any  # httpx and httpx2 have one each, blocking and awaitable
+Transport = Any  # a ``TrialTransport``
 
 
 def _never(*_: object) -> bool:
@@ -95,7 +95,6 @@ class Vendor(Dialect):
         """
         url, key = self.chat_url(model), self.key()
         headers = {**self.headers(key), "content-type": "application/json"}
-        body = self.body(model, messages, params)
         if self.needs_key and not key:
             headers["authorization"] = PLACEHOLDER_KEY
         parts = urlsplit(url)
@@ -105,8 +104,7 @@ class Vendor(Dialect):
             path=parts.path,
             query=parts.query,
             headers=headers,
-            body=body,
-            asked=self.read_request(parts.path, body),
+            body=self.body(model, messages, params),
         )
         return url, request
 
@@ -159,7 +157,7 @@ def from_environment(variable: str, default: str) -> Callable[[], str]:
 
 def stainless_options(sdk: str, transport: Transport) -> dict[str, Any]:
     """Word the arguments that SDKs made by Stainless share: we try again, and not the SDK."""
-    kind = "" if hasattr(transport, "handle_request") else "Async"
+    kind = "Async" if transport.awaits else ""
     http_client = getattr(import_module(sdk), f"Default{kind}HttpxClient")
     return {"http_client": http_client(transport=transport), "max_retries": 0}
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmeval.cache.reply_facts import sensible
+from pytest_llmeval.models.calls import MAX_REPLY_BYTES
 from pytest_llmeval.models.http.answers import Expected, NoAnswer, read_stream
 from pytest_llmeval.models.http.answers import with_facts as settle
 from pytest_llmeval.models.http.dialect import AnswerCheck
@@ -367,7 +368,7 @@ def test_where_chunks_are_cut_makes_no_difference(kind: str, data: st.DataObject
     places = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
     edges = zip([0, *places], [*places, len(whole)], strict=True)
 
-    body = Reading(0.0).add_all(whole[start:end] for start, end in edges)
+    body = Reading(0.0, MAX_REPLY_BYTES).add_all(whole[start:end] for start, end in edges)
     reply = with_facts(HttpReply(status=200, body=body), was_asked_for=True)
 
     assert reply.body == whole
@@ -478,7 +479,7 @@ def test_a_piece_is_looked_for_among_the_latest_items_alone() -> None:
 
 
 def test_the_time_of_the_first_chunk_is_noted() -> None:
-    reading = Reading(Clock.seconds() - 100)
+    reading = Reading(Clock.seconds() - 100, MAX_REPLY_BYTES)
 
     assert reading.add_all([b"a", b"", b"b"]) == b"ab"
     assert reading.first is not None
@@ -486,7 +487,7 @@ def test_the_time_of_the_first_chunk_is_noted() -> None:
 
 
 def test_nothing_has_no_first_chunk() -> None:
-    reading = Reading(0.0)
+    reading = Reading(0.0, MAX_REPLY_BYTES)
 
     assert (reading.add_all([]), reading.first) == (b"", None)
 

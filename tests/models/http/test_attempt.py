@@ -7,11 +7,11 @@ from email.utils import format_datetime
 
 import pytest
 
+from pytest_llmeval.models.calls import Services
 from pytest_llmeval.models.http.attempt import (
     MOST_REFUSALS,
     NetworkFailed,
     Send,
-    Services,
     gave_up,
 )
 from pytest_llmeval.models.http.http_reply import (

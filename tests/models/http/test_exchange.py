@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,11 +10,13 @@ import pytest
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.cache.reply_facts import sensible
 from pytest_llmeval.errors import CacheError
-from pytest_llmeval.models.http.attempt import HttpFailed, NetworkFailed, Send, Services
+from pytest_llmeval.models.calls import Services
+from pytest_llmeval.models.http.attempt import HttpFailed, NetworkFailed, Send
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, HttpRequest
 from pytest_llmeval.models.http.exchange import UNANSWERED, Exchange
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.seam import json_object, reply_for_sdk
+from pytest_llmeval.models.http.seam import described, reply_for_sdk
+from pytest_llmeval.models.http.sender import newest
 from pytest_llmeval.models.limits.deadline import Deadline
 from pytest_llmeval.models.vendors.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
@@ -34,7 +37,7 @@ def request(**changes: object) -> HttpRequest:
         "body": BODY,
     }
     every: dict[str, Any] = {**fields, **changes}
-    return HttpRequest(**every, asked=VENDOR.read_request(every["path"], every["body"]))
+    return HttpRequest(**every)
 
 
 def answer(exchange: Exchange, sent: HttpRequest, send: Send) -> StoredReply:
@@ -49,11 +52,7 @@ def ask(
     trial: CountingTrial | None = None,
     **changes: object,
 ) -> HttpReply:
-    exchange = Exchange(
-        dialect=VENDOR,
-        calls=session.calls(trial or CountingTrial(0)),
-        services=Services(throttle=session.throttle),
-    )
+    exchange = Exchange(dialect=VENDOR, calls=session.calls(trial or CountingTrial(0)))
     try:
         return reply_for_sdk(answer(exchange, request(**changes), lambda _deadline: reply))
     except UNANSWERED as exc:
@@ -101,7 +100,7 @@ def test_other_requests_are_not_cached(method: str, path: str, content_type: str
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff"])
 def test_a_body_that_is_no_json_object_is_not_cached(content: bytes) -> None:
-    assert json_object(content) is None
+    assert described(newest().Request("POST", "http://localhost", content=content)) is None
 
 
 def test_the_key_of_a_request_never_changes(session: Session, trial: CountingTrial) -> None:
@@ -288,7 +287,8 @@ def test_a_network_error_is_recorded_by_its_type(session: Session, trial: Counti
     def attempt(_deadline: Deadline) -> HttpReply:
         raise NetworkFailed(TimeoutError("secret host"))
 
-    exchange = Exchange(dialect=VENDOR, calls=session.calls(trial), services=Services(retries=0))
+    calls = replace(session.calls(trial), services=Services(retries=0))
+    exchange = Exchange(dialect=VENDOR, calls=calls)
     with pytest.raises(NetworkFailed):
         answer(exchange, request(), attempt)
 

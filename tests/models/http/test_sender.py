@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.calls import MAX_REPLY_BYTES
 from pytest_llmeval.models.http import sender
 from pytest_llmeval.models.http.attempt import NetworkFailed
-from pytest_llmeval.models.http.dialect import HttpRequest, read_body
-from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
+from pytest_llmeval.models.http.dialect import HttpRequest
+from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.sender import Sender, newest
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
 from tests.models.conftest import CountingTrial, Session, encrypted
@@ -45,7 +46,6 @@ def asking(**headers: str) -> HttpRequest:
         query="",
         headers=every,
         body=QUESTION,
-        asked=read_body("", QUESTION),
     )
 
 

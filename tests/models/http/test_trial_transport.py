@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.trial_transport import AsyncTrialTransport, TrialTransport
+from pytest_llmeval.models.http.trial_transport import TrialTransport
 from pytest_llmeval.models.vendors.ollama import VENDOR
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
@@ -21,7 +21,7 @@ from tests.servers.openai_server import NEVER, OpenAIServer, Scripted
 
 def exchange(session: Session) -> Exchange:
     calls = session.calls(CountingTrial(0))
-    return Exchange(dialect=VENDOR, calls=calls, services=session.models.services)
+    return Exchange(dialect=VENDOR, calls=calls)
 
 
 def blocking(session: Session) -> httpx.Client:
@@ -30,7 +30,7 @@ def blocking(session: Session) -> httpx.Client:
 
 
 def awaitable(session: Session) -> httpx.AsyncClient:
-    transport: Any = AsyncTrialTransport(session.models.sender(), exchange(session))
+    transport: Any = TrialTransport(session.models.sender(), exchange(session), awaits=True)
     return httpx.AsyncClient(transport=transport)
 
 
