@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
+from typing import Any
 
 
 class Clock:
@@ -28,6 +30,12 @@ class Clock:
     def now(cls) -> datetime:
         """Return the time in UTC, by a clock that no test can set."""
         return cls._kind.fromtimestamp(cls.began + cls.seconds(), cls._zone)
+
+    @classmethod
+    def keep(cls, loop: Any) -> None:
+        """Give an event loop the real clock: by a frozen one its waits would never end."""
+        with suppress(AttributeError):  # a compiled loop has a clock of its own
+            loop.time = cls.monotonic
 
 
 class Files:

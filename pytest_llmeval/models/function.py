@@ -209,7 +209,9 @@ async def _awaited(answer: Awaitable[object]) -> object:
 def _run_alone(answer: Awaitable[object]) -> object:
     import asyncio
 
-    return asyncio.run(_awaited(answer))  # no loop runs in this thread, which was lent for the call
+    with asyncio.Runner() as runner:  # no loop runs in this thread, which was lent for the call
+        Clock.keep(runner.get_loop())
+        return runner.run(_awaited(answer))
 
 
 def _is_async(function: Callable[..., object]) -> bool:

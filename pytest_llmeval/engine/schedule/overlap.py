@@ -104,7 +104,7 @@ def _swapped_by(item: pytest.Function) -> str:
         return ""
     definitions = item._fixtureinfo.name2fixturedefs.values()
     fixtures = (definition.func for found in definitions for definition in found)
-    return next((name for one in (item.obj, *fixtures) for name in known & _homes(one)), "")
+    return next((name for one in (item.obj, *fixtures) for name in sorted(known & _homes(one))), "")
 
 
 def _bound_to_main(item: pytest.Function) -> str:

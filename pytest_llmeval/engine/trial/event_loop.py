@@ -55,6 +55,7 @@ class Pump:
         self._mains: dict[TrialThread, asyncio.Task[None]] = {}
         self._gates: list[asyncio.Future[None]] = []  # steps that wait until no trial is alone
         self._stopped = Clock.seconds()
+        Clock.keep(loop)
         if loop.get_task_factory() is None:
             loop.set_task_factory(make_task)
         if getattr(loop, "_default_executor", None) is None:  # it is asked nowhere else

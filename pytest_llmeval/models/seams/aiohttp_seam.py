@@ -25,6 +25,7 @@ from pytest_llmeval.models.http.seam import send_once_async, uncached
 from pytest_llmeval.models.http.sender import close_along, newest, package_of
 from pytest_llmeval.models.interception import Interception
 from pytest_llmeval.models.limits.deadline import run_on_loop
+from pytest_llmeval.originals import Clock
 
 if TYPE_CHECKING:
     import httpx2 as _LIBRARY  # noqa: N812 - a constant: one of the two
@@ -182,6 +183,7 @@ class LoopBeside:
         if self._loop is None or self._thread is None or not self._thread.is_alive():
             self._connectors.clear()
             self._loop = asyncio.new_event_loop()
+            Clock.keep(self._loop)
             self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
             with charging(None):  # it is not the work of a trial
                 self._thread.start()

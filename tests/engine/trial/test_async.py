@@ -582,6 +582,33 @@ BOTH = pytest.mark.parametrize(
 )
 
 
+FROZEN = """
+import asyncio
+import time
+
+from pytest_llmeval import llm_eval
+
+
+@llm_eval(repeats=2, min_score=1)
+def test_blocking(llm, monkeypatch):
+    monkeypatch.setattr(time, "monotonic", lambda: 5.0)
+    assert llm.ask("blocking").text == "blocking"
+
+
+@llm_eval(repeats=2, min_score=1)
+async def test_awaited(async_llm, monkeypatch):
+    monkeypatch.setattr(time, "monotonic", lambda: 5.0)
+    assert (await asyncio.wait_for(async_llm.ask("awaited"), 60)).text == "awaited"
+"""
+
+
+def test_a_frozen_clock_does_not_hang_what_waits_on_a_loop(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(bot=BOT, test_frozen=FROZEN)
+    pytester.makefile(".ini", pytest=INI)
+
+    run_forked(pytester, *ALONE).assert_outcomes(passed=2)
+
+
 @BOTH
 def test_an_exit_in_a_task_ends_its_own_trial_alone(
     pytester: pytest.Pytester, arguments: tuple[str, ...]
