@@ -310,7 +310,7 @@ def _new_name(line: str) -> tuple[str, str]:
     old, arrow, new = (part.strip() for part in line.partition(" -> "))
     if not (arrow and old and new) or old == new:
         raise ValueError(
-            "is no new name; write a folder, file, class, function or case, as in  "
+            "is not OLD -> NEW with two names of a folder, file, class, function or case, as in  "
             "evals/test_a.py::test_old -> evals/test_a.py::test_new"
         )
     return old, new
@@ -466,8 +466,8 @@ class GateRules:
         "{default})"
     )
     sequential: bool = Option("--llm-sequential", boolean, default=False, ini="bool").says(
-        "look at each function after two and three fifths of its repeats, and stop it if its "
-        "verdict is clear: saves up to half of the calls, and adds no false alarms"
+        "look at each function after 2/5 and 3/5 of its repeats, and stop it if its verdict is "
+        "clear: saves up to half of the calls, and adds no false alarms"
     )
 
 
@@ -511,8 +511,8 @@ class Settings:
         "else origin's default branch"
     )
     confirm: bool = Option("--llm-confirm", boolean, default=False, ini="bool").says(
-        "before the build turns red, run the cases that fell again, on REF's commit and here: if "
-        "they do not fall again, the build does not fail"
+        "before the build turns red, run once more the cases that fell, on REF's commit and here; "
+        "if they do not fall a second time, the build does not fail"
     )
     anchor: str | None = Option("--llm-anchor=REF", not_blank).says(
         "compare with a second, older run, too, such as the last release's, so that many small "
@@ -626,8 +626,8 @@ class Settings:
         "how large one reply may be, in MiB (default: {default})"
     )
     intercept: bool | None = Option("llm_intercept", boolean, ini="bool").says(
-        "cache the calls that your application makes with its own client: true also while test "
-        "files are imported, false never (default: in evals)"
+        "cache the calls that your application makes with its own client: with true also "
+        "while test files are imported, with false never (default: in evals)"
     )
     intercept_hosts: tuple[str, ...] = Option(
         "llm_intercept_hosts", each(host), (), ini="args"

@@ -208,7 +208,7 @@ def _pair_of_tables(
 ) -> tuple[Baseline, Baseline]:
     if unsaid := score_table.undirected([first, second], better):
         raise SettingsError(
-            f"is higher or lower better of {' and '.join(unsaid)}? Say it in a column "
+            f"of {' and '.join(unsaid)}, is a higher or a lower value better? Say so in a column "
             f"'better', or type it, as in  {_lower(unsaid[0])}"
         )
     (first, second), notes = without_gaps((first, second), max_errored=max_errored)

@@ -41,7 +41,7 @@ def case_named(text: str, cases: Iterable[str], worst: Callable[[Sequence[str]],
     if not found:
         near = listed_names(nearest(text, ids, likeness=0.4), _CANDIDATES)
         hint = f". Did you mean: {near}" if near else ""
-        raise click.UsageError(f"{text}: no case has that name, or a part of that name{hint}")
+        raise click.UsageError(f"{text}: no case has that in its name{hint}")
     named = listed_names(sorted(functions) if len(functions) > 1 else found, _CANDIDATES)
     raise click.UsageError(f"{text}: {len(found)} cases have that: {named}. Name one of them")
 

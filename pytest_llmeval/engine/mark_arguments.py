@@ -97,7 +97,7 @@ def directions(value: object, *, gate: tuple[str, ...]) -> tuple[Better, tuple[s
     unsaid = [name for name in gate if is_usually_lower(name) and name not in ways]
     if unsaid and (value is None or ways):
         raise SettingsError(
-            f"is higher or lower better of {' and '.join(unsaid)}? Say it, as in "
+            f"of {' and '.join(unsaid)}, is a higher or a lower value better? Say so, as in "
             f'better={{"{unsaid[0]}": "lower"}}'
         )
     if not isinstance(value, Mapping):

@@ -206,8 +206,8 @@ class _AnyModel(ABC):
         name = name or self._default
         if name is None:
             raise SettingsError(
-                "no model is named. Type --llm-model=provider/model, such as openai/gpt-6-luna, "
-                "name it as llm_model in the ini file, or ask with model='provider/model'."
+                "no model is named. Type --llm-model=provider/model, such as openai/gpt-6-luna, or "
+                "write llm_model into the ini file, or ask with model='provider/model'."
             )
         if name not in self._found:
             parsed = parse_model_name(name)

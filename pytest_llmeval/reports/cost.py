@@ -191,7 +191,7 @@ def _note_on_few_trials(opening: Run, baseline: Run | None, *, alpha: float) -> 
         if len(cases) < FEWEST_UNITS_FOR_T and least_p_of_repeats(before, repeats) >= level:
             needed = fewest_repeats(level, before)
             has = f"{counted(len(cases), 'case')} x {max(repeats)}"
-            named.append(f"{bare(function)} ({has}, {needed} could)")
+            named.append(f"{bare(function)} ({has}; {needed} repeats could show one)")
     if not named:
         return ""
     return f"note: too few trials to show any drop: {listed_names(named, _MOST_NAMED)}"

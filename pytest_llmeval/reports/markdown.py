@@ -160,9 +160,9 @@ def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[s
     ]
     if missed:
         text = f"**What this run cannot see:** {'; '.join(missed)}. "
-        text += f"Drops of that size are found {CAUGHT}, smaller ones less often"
+        text += f"A drop of that size is found {CAUGHT}, a smaller one less often"
         few = any(0 < one.of.effect.changed < MANY_CASES for one in side.compared)
-        text += f"; those of fewer than {MANY_CASES} cases {CAUGHT_IN_A_THIRD}." if few else "."
+        text += f"; with fewer than {MANY_CASES} cases {CAUGHT_IN_A_THIRD}." if few else "."
         verdicts = [(one.of.function, one.of.verdict) for one in side.compared]
         if same := [name for name, verdict in verdicts if verdict is Verdict.UNCHANGED]:
             text += (

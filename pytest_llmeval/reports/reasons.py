@@ -11,7 +11,7 @@ from pytest_llmeval.reports.formats import counted, pasted
 from pytest_llmeval.runs.keyless import ElsewhereAsked
 from pytest_llmeval.settings import GateRules
 
-AGAIN = "run again, only what got no reply is sent again"
+AGAIN = "run again; only calls without a reply are sent again"
 _UNIT = (
     "the {} changed cases are a single independent unit (they share replies or a cluster): "
     "no test can tell chance from a drop"

@@ -152,10 +152,10 @@ def verb(better: Better, *, improved: bool) -> str:
 
 
 def count_moved(differences: Sequence[float], better: Better, *, scale: Scale = "linear") -> str:
-    """Count the cases that moved: ``of 100 cases 19 fell, 15 rose; the 4 ... make -0.037``.
+    """Count the cases that moved: ``of 100 cases 19 fell, 15 rose; the 4 ... by 0.037``.
 
-    If few cases fell about as far as the worst, these may be the whole effect, so their share of
-    the difference is added.
+    If few cases fell about as far as the worst, these may be the whole effect, so it is added by
+    how much they change the mean.
 
     Args:
         differences: of all cases of a function; negative is worse.
@@ -170,8 +170,9 @@ def count_moved(differences: Sequence[float], better: Better, *, scale: Scale = 
     if not 1 < len(far) <= len(fell) / 2:
         return text
     drop = sum(far) / len(differences)
-    share = drop_as_factor(-drop, better) if scale == "log" else formats.number(drop, signed=True)
-    return f"{text}; the {len(far)} that {down} furthest make up {share} of the difference"
+    share = drop_as_factor(-drop, better) if scale == "log" else f"by {formats.number(-drop)}"
+    do = "lower" if better == "higher" else "worsen"
+    return f"{text}; the {len(far)} that {down} furthest {do} the mean {share}"
 
 
 def _beyond(comparison: FunctionComparison, rules: GateRules) -> str:

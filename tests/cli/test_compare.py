@@ -533,7 +533,9 @@ def test_a_slower_table_is_asked_for_its_direction_and_then_regressed() -> None:
     write_rows("t.csv", *rows, header=header)
     sides = ("t.csv::A", "t.csv::B")
 
-    assert_refused(compare(*sides), "is higher or lower better of latency_ms? Say it in a column")
+    assert_refused(
+        compare(*sides), "of latency_ms, is a higher or a lower value better? Say so in a column"
+    )
     found = compare(*sides, "--better", "latency_ms=lower")
     assert (found.exit_code, "lower is better: latency_ms" in found.output) == (1, True)
 

@@ -114,7 +114,7 @@ def test_the_request_is_shown_once_with_the_words_that_changed(shop: tuple[Run, 
     text = " ".join(output_of("diff").split())
 
     assert "[-If money is asked for, answer billing.-] Be brief." in text
-    assert "the same words changed in all 2 other cases of test_label looked at" in text
+    assert "the same words changed in all 2 other cases of test_label that were checked" in text
     assert text.count("Label the question") == 1
 
 
@@ -170,7 +170,7 @@ def test_a_case_that_is_nowhere_is_a_usage_error(
     result = invoke(*arguments)
 
     assert result.exit_code == 4
-    assert "t9: no case has that name, or a part of that name" in result.stderr
+    assert "t9: no case has that in its name" in result.stderr
 
 
 def test_an_exact_parameter_is_meant_before_a_longer_one(
@@ -378,7 +378,7 @@ def test_a_case_that_was_renamed_is_held_against_its_old_name(
 
     assert text.startswith("evals/test_shop.py::test_label[a]\n")
     assert "[-If money" in text
-    assert "the same words changed in the one other case of test_label looked at" in text
+    assert "the same words changed in the one other case of test_label that were checked" in text
     assert "reply A  2 of 2 baseline, 0 of 2 here" in text
 
 

@@ -98,9 +98,6 @@ TYPES = {
     ),
     "an anchor is a second baseline": ("cures/test_sessions.py::test_an_anchor_without_a_baseline"),
     "git tracks": "cures/test_sessions.py::test_a_store_that_git_tracks",
-    "tracked by git": (
-        "cures/test_sessions.py::test_a_file_that_git_tracks_has_the_name_of_no_branch"
-    ),
     "llm_base_files = ": "cures/test_sessions.py::test_a_base_that_git_ignores_something_of",
     "If this branch repairs": (
         "cures/test_sessions.py::test_a_base_that_cannot_run_is_repaired_by_the_branch"

@@ -119,7 +119,7 @@ def test_a_shallow_clone_names_fetch_depth(branch: Project) -> None:
 def test_a_dirty_main_is_no_baseline(project: Project) -> None:
     project.write(app=APP + "# not committed\n")
     result = project.run("-q")
-    why = "the run is of changes in app.py that are not committed: commit them and run again"
+    why = "the run is of uncommitted changes in app.py: commit them and run again"
     result.stdout.fnmatch_lines([f"recorded *(not usable as a baseline: {why})"])
     project.calls()
     project.git("stash")
@@ -387,7 +387,7 @@ def test_a_committed_file_is_no_baseline_where_no_ref_has_its_name(branch: Proje
     branch.git("add", "origin/main")
     branch.git("commit", "-qm", "innocent")
 
-    assert "git rm --cached origin/main" in refused(branch, "--llm-baseline=origin/main")
+    assert "it is tracked by git" in refused(branch, "--llm-baseline=origin/main")
 
 
 def test_committed_replies_are_not_replayed(branch: Project) -> None:

@@ -37,7 +37,7 @@ def test_it(llm, case):
     llm.ask("first")
     assert llm.ask(case).text == "yes"
 """
-ADVICE = "errored trials are not scored: run again, only what got no reply is sent again"
+ADVICE = "errored trials have no score: run again; only calls without a reply are sent again"
 LOST = ["a 1", "c 0", "c 1", "c 2", "c 3"]
 
 

@@ -35,7 +35,7 @@ KIND, RUDE = "Say yes kindly to", "Say yes at once to"
 
 def test_a_message_is_replaced_and_a_name_and_a_field_are_not() -> None:
     hashed, other = Hashing("gate").hashed, Hashing("runs").hashed
-    message = "no complete run recorded for {} nor its {} nearest ancestors"
+    message = "no complete run recorded for {} or its {} nearest ancestors"
     assert [len(part) for part in hashed(message).split("{}")] == [8, 8, 8]
     assert hashed(message) == hashed(message) != other(message)
     assert hashed("partial: ") != "partial: "

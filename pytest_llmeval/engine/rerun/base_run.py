@@ -199,7 +199,7 @@ class Rerun:
             mostly = "".join(f" ({reason})" for reason, _ in reasons.most_common(1) if reason)
             raise BaselineError(
                 f"{len(errored)} of {len(ran)} trials of run {run.id} errored{mostly}, more than "
-                "5 %: it is no baseline. Run again: only what got no reply is sent again"
+                "5 %: it is no baseline. Run again: only calls without a reply are sent again"
             )
         if crashed := crashed_functions(run):
             raise BaselineError(

@@ -136,7 +136,8 @@ def _told(failure: Failure) -> Failure:
 
 def shown(failure: Failure) -> str:
     """Write an exception as pytest does, with keys and the secrets of URLs masked."""
-    return "\n".join(map(printable, masked_text(failure.exconly(tryshort=True)).split("\n")))
+    text = failure.exconly(tryshort=True).removeprefix("pytest_llmeval.errors.")
+    return "\n".join(map(printable, masked_text(text).split("\n")))
 
 
 def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:

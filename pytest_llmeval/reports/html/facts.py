@@ -34,7 +34,7 @@ def facts(report: Report, side: Side) -> Facts:
     found += _real_difference(report, side)
     if baseline is not None and (drops := telling.undetected_drops(side, target=target)):
         missed = (f"in {label} {drop}" for label, drop in drops)
-        told = f"{'; '.join(missed)} (what is larger is found {CAUGHT})"
+        told = f"{'; '.join(missed)} (a drop of that size is found {CAUGHT})"
         found.append(("What this run cannot see", told))
     if parts := telling.part_judged(report):
         found.append(("Only a part was judged", parts))

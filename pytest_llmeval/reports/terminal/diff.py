@@ -295,7 +295,7 @@ def alike_in_others(count: int, *, of: int, function: str) -> str:
         return ""
     some = f"{count} of {counted(of, 'other case')}"
     cases = some if count < of else f"all {of} other cases" if of > 1 else "the one other case"
-    return f"the same words changed in {cases} of {bare(function)} looked at"
+    return f"the same words changed in {cases} of {bare(function)} that were checked"
 
 
 def not_here(sides: Sequence[CaseSide]) -> str:

@@ -163,7 +163,7 @@ def _told_cases(function: ComparedFunction, page: Page) -> list[MovedCase[CaseEn
 def _counts(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) -> Iterator[str]:
     """Count the cases that fell and rose, unless all of them are named."""
     has_more = sum(bool(case.difference) for case in function.compared) > len(told) > 0
-    if has_more and function.of.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
+    if has_more:
         yield telling.moved_counts(function)
 
 

@@ -260,7 +260,7 @@ def _described(
     for one in lost:
         yield from map(Line, first_errored(judgement, one))
     if lost and not is_table and (again := run_again(judgement)):
-        yield Line(f"errored trials are not scored{again}")
+        yield Line(f"errored trials have no score{again}")
 
 
 def _account(run: Run, seconds: float, *, cost: str, unseen: int) -> Iterator[str]:
@@ -320,7 +320,7 @@ def _recorded(run: Run, page: Page, *, is_command: bool) -> Iterator[str]:
         bars.append(f"of a tree where git does not look at {first_of(hidden)}: {how}")
     if run.dirty and not run.unseen:
         files = f" in {first_of(run.changed)}" if run.changed else ""
-        bars.append(f"of changes{files} that are not committed: commit them and run again")
+        bars.append(f"of uncommitted changes{files}: commit them and run again")
     why = [f"the run is {' and '.join(bars)}"] if bars else []
     if bar := "; ".join([*why, *unusable_trials(run)]):
         yield f"recorded {run.id} for {run.commit[:7]} (not usable as a baseline: {bar})"

@@ -125,7 +125,7 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
     raise _nothing(
         reference,
         wanted.commit or "",
-        where=f" nor its {ancestors} nearest ancestors" if ancestors else "",
+        where=f" or its {ancestors} nearest ancestors" if ancestors else "",
         folder=refs.store.folder,
         passed_over=search.passed_over,
     )
@@ -245,7 +245,7 @@ def _runs_behind(reference: str, refs: Refs) -> list[Run]:
     if not paths:
         ancestors = sum(step.is_substitute for step in line)
         raise BaselineNotFound(
-            f"no run is recorded for {reference} nor its {ancestors} nearest ancestors in "
+            f"no run is recorded for {reference} or its {ancestors} nearest ancestors in "
             f"{store.folder}, so nothing would be kept for it"
         )
     return [store.load(path) for path in paths]

@@ -169,10 +169,9 @@ class Refs:
         if tracked_below((path.absolute(),), top=self.git.top):
             quoted = shlex.quote(reference)
             raise SettingsError(
-                f"no branch, tag or commit {reference!r} is here, and the file of that name is "
-                "tracked by git: what a commit brings along is no record of what was measured. "
-                "Fetch the branch, or take the file out of the commit:  git rm --cached "
-                f"{quoted}  To compare with the file all the same name its path:  "
+                f"no branch, tag or commit is called {reference!r}. A file is, but it is tracked "
+                "by git, so a commit may have made its results up. Name a branch, or fetch it. To "
+                "compare with the file nevertheless, name its path:  "
                 f".{os.sep}{quoted}"
             )
         return self._read(path, reference, how="file")

@@ -120,7 +120,7 @@ class Refusals:
             what += f" ({way} {short_hash(commit)})"
         ancestors = sum(step.behind > 0 or step.is_substitute for step in looked_at)
         if ancestors:
-            what += f" nor its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
+            what += f" or its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
         said = (*self._said(wanted), *self.search.mentioned())
         where = f"{self.folder()}{self.refs.store.elsewhere}"
         what = "\n       ".join([f"{what} in {where}.", *said])

@@ -73,7 +73,7 @@ def test_no_file_takes_the_place_of_a_branch(project: Project) -> None:
     assert run.id == own
     assert against(project, "main", run).how == "commit"
     assert candidate(project, "./main").run.id == other
-    with pytest.raises(SettingsError, match="git rm --cached other"):
+    with pytest.raises(SettingsError, match="it is tracked by git"):
         candidate(project, "other")
 
 
@@ -210,7 +210,7 @@ def test_a_candidate_outside_git_takes_the_commit_itself(project: Project) -> No
 
 def test_a_branch_without_a_run_is_refused(project: Project) -> None:
     project.commit()
-    with pytest.raises(BaselineNotFound, match=r"nor its 1 nearest ancestors in .*git switch"):
+    with pytest.raises(BaselineNotFound, match=r"or its 1 nearest ancestors in .*git switch"):
         against(project, "main", make_run(commit=project.head))
 
 

@@ -172,7 +172,7 @@ def test_the_fifty_first_ancestor_is_too_far(long_history):
     first, rerun, last = refusal(BaselineNotFound, long_history, "main")
     assert first == (
         f"--llm-baseline=main: no complete run recorded for main (merge-base {base[:7]}) "
-        "nor its 50 nearest ancestors in .llmeval/runs."
+        "or its 50 nearest ancestors in .llmeval/runs."
     )
     assert rerun == "       Run its evals now, in a worktree:  add --llm-on-missing=rerun"
     assert last == (
@@ -802,7 +802,7 @@ def test_a_file_by_any_other_name_is_refused_if_git_tracks_it(project):
     planted = plant(project, "origin/main")
     assert find(project, "origin/main").run.id == planted
     project.commit()
-    with pytest.raises(SettingsError, match=r"git rm --cached origin/main .* \./origin/main$"):
+    with pytest.raises(SettingsError, match=r"it is tracked by git.* \./origin/main$"):
         find(project, "origin/main")
 
 

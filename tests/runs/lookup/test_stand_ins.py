@@ -181,7 +181,7 @@ def test_an_ancestor_stands_in_within_reach(
         return
     with pytest.raises(BaselineNotFound) as caught:
         find(behind, reach=reach)
-    nearest = f" nor its {reach} nearest ancestor" if reach else ""
+    nearest = f" or its {reach} nearest ancestor" if reach else ""
     assert f"{nearest} in .llmeval/runs" in str(caught.value)
 
 
@@ -199,7 +199,7 @@ def test_commits_to_other_projects_do_not_count(project: Project) -> None:
     found = find(project, root="bots", reach=1)
 
     assert (found.run.id, found.distance, found.differing_files) == (first, 1, 32)
-    with pytest.raises(BaselineNotFound, match="nor its 1 nearest ancestor in"):
+    with pytest.raises(BaselineNotFound, match="or its 1 nearest ancestor in"):
         find(project, root=".", reach=1)
 
 
