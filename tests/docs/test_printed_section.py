@@ -104,7 +104,7 @@ def test_what_the_readme_says_of_the_picture_is_what_it_shows(plain: list[str]) 
     main, here, _, low, high = map(float, re.findall(r"-?\d\.\d+", row))
     (most,) = re.findall(r"fewer than (1 of \d+)", next(line for line in plain if "chance" in line))
 
-    assert f"In the picture {main:.0%} of the answers were right on `main`, here {here:.0%}." in (
+    assert f"{main:.0%} of the answers were right on `main`, and {here:.0%} on the branch." in (
         said.replace("\u202f%", "%").replace(" %", "%")
     )
     assert f"between {-high * 100:.0f} and {-low * 100:.0f} points" in said
