@@ -138,12 +138,11 @@ def inherited_by_threads() -> Iterator[None]:
             return submit(pool, function, *args, **kwargs)
         begun = trial.course.begin_other()  # first: the work may ask at once
         with setting(_TRIAL, None):  # a pool that has no thread for it yet waits for one in vain
-            future = submit(pool, _work, trial, begun, function, *args, **kwargs)
-        leave = partial(_leave, trial)
+            future = submit(pool, _charged, trial, begun, function, *args, **kwargs)
         if loop := running_loop():  # which is told first
-            loop.call_soon(future.add_done_callback, leave)
+            loop.call_soon(future.add_done_callback, trial.course.end_other)
         else:
-            future.add_done_callback(leave)
+            future.add_done_callback(trial.course.end_other)
         return future
 
     threads = replaced(threading.Thread, "start", start_owned)
@@ -172,23 +171,13 @@ def _run(
 ) -> None:
     del thread.run  # a circle, once it runs
     try:
-        with charging(trial, asked=asked):
-            run()
+        _charged(trial, asked, run)
     finally:
-        _leave(trial)
+        trial.course.end_other()
 
 
-def _leave(trial: CurrentTrial, _future: object = None) -> None:
-    trial.course.end_other()
-
-
-def _work(
-    trial: CurrentTrial | None,
-    asked: Asker,
-    function: Callable[..., T],
-    /,
-    *args: Any,
-    **kwargs: Any,
+def _charged(
+    trial: CurrentTrial, asked: Asker, function: Callable[..., T], /, *args: Any, **kwargs: Any
 ) -> T:
     with charging(trial, asked=asked):
         return function(*args, **kwargs)

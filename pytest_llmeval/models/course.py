@@ -194,7 +194,7 @@ class Course:
         """Note that this thread has waited, or learned that it need not."""
         self._at_once.pop(get_ident(), None)
 
-    def end_other(self) -> None:
+    def end_other(self, _future: object = None) -> None:
         """Note that it has ended; called in its thread."""
         with self._lock:
             self.others -= 1
@@ -233,9 +233,8 @@ class Course:
             begun = monotonic() - self._started
             thread = get_ident() if self.others and not running_loop() else 0
             call = OpenCall(place, slot, draw, begun, self.expired, recorded, thread, leave)
-            for steps in recorded:
-                if call.given_up is None and steps[place].given_up:
-                    call.given_up = steps[place]
+            given_up = (steps[place] for steps in recorded if steps[place].given_up)
+            call.given_up = next(given_up, None)
             if self._open or self._comes_after_others():
                 self._is_new, self._is_plain = True, False
             self._keep = replies.keep_course
@@ -260,13 +259,10 @@ class Course:
         A stored reply is on its way, and came before as many of them.
         """
         with self._lock:
+            stored = [call for call in self._open.values() if call.is_stored]
             return not self._is_paying and any(
-                call.is_stored
-                and all(
-                    self.expired - call.expired >= steps[call.place].expired
-                    for steps in call.recorded
-                )
-                for call in self._open.values()
+                all(self.expired - one.expired >= old[one.place].expired for old in one.recorded)
+                for one in stored
             )
 
     def may_be_late(self, seconds: float) -> bool:
@@ -344,11 +340,12 @@ class Course:
 
     def new_steps(self) -> Steps:
         """Return what a replay needs and cannot find: nothing where one call came after another."""
-        is_known = any(
-            all(place in old and _alike(old[place], step) for place, step in self._ended.items())
-            for old in self._recorded or ()
-        )
-        return {} if self._is_plain or is_known else self._ended
+        ended = {place: (one.draw, one.given_up) for place, one in self._ended.items()}
+        for old in self._recorded or ():
+            known = {place: (one.draw, one.given_up) for place, one in old.items()}
+            if ended.items() <= known.items():
+                return {}
+        return {} if self._is_plain else self._ended
 
     def strands(self) -> dict[str, Strand]:
         """Return the strand of each call by key and slot, empty where no two were open at once."""
@@ -424,11 +421,9 @@ class Course:
 
     def _comes_after_others(self) -> bool:
         """Whether a call comes after one that ended, and might have been open beside it."""
-        has_others = (self.others or self.loop) and self.events > self._calm
-        return bool(has_others) and next(reversed(self._ended), "") not in (
-            "",
-            asked_last(ASKED.get()),
-        )
+        if not (self.others or self.loop) or self.events <= self._calm:
+            return False
+        return next(reversed(self._ended), "") not in ("", asked_last(ASKED.get()))
 
     def _now(self) -> float:
         return monotonic() - self._started
@@ -484,12 +479,10 @@ class Course:
 
     def _longest(self, call: OpenCall) -> float:
         """Return for how many seconds a replay may be open."""
-        steps = [steps[call.place] for steps in call.recorded]
-        if self._is_paying:
-            seconds = max((step.ended - step.begun for step in steps), default=0.0)
-        else:
-            seconds = max((step.ended for step in steps), default=0.0) + GRACE + self._slack
-        return min(seconds, self._most)
+        steps, is_paying = [steps[call.place] for steps in call.recorded], self._is_paying
+        seconds = [step.ended - step.begun if is_paying else step.ended for step in steps]
+        grace = 0.0 if is_paying else GRACE + self._slack
+        return min(max(seconds, default=0.0) + grace, self._most)
 
     def _has_happened(self, steps: Steps, step: TimedCall, call: OpenCall) -> bool:
         """Whether all has happened that happened while a recorded call was open."""
@@ -503,7 +496,3 @@ class Course:
             for place, other in steps.items()
             if other.begun < step.ended and step.begun < other.ended + (GRACE if is_young else 0.0)
         )
-
-
-def _alike(one: TimedCall, other: TimedCall) -> bool:
-    return one.draw == other.draw and one.given_up == other.given_up

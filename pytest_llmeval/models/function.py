@@ -22,7 +22,7 @@ from pytest_llmeval.cache.reply import paid_reply
 from pytest_llmeval.errors import BudgetExceeded, CallAbandoned, ProviderFailed, SettingsError
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.http.masking import masked_answer, masked_text
-from pytest_llmeval.models.limits.budget import Bill, Reservation
+from pytest_llmeval.models.limits.budget import Reservation
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, Watched, run_on_loop
 from pytest_llmeval.models.llm import Messages, Reply
 from pytest_llmeval.models.source import drop_docstrings, innermost
@@ -170,7 +170,7 @@ class FunctionProvider:
             reservation.take()
             answer = loaded.function(asked, **arguments)
             answer = run(answer) if inspect.isawaitable(answer) else answer
-            reservation.settle(Bill())
+            reservation.settle()
             return answer
 
         started = Clock.seconds()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from inspect import signature
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -94,23 +93,6 @@ class Interception:
                 return None
             self._note_once(shown, f"{shown} was taken for a question to a model, as it names one")
         return Question(library, request, sent, exchange, RETRYING in request.headers)
-
-    def seam(self, library: Any, kind: str, name: str, *, arguments: int) -> Any:
-        """Find the class of a library that has a method; None, with a note, if it has it no more.
-
-        Args:
-            library: a module.
-            kind: the class.
-            name: the method.
-            arguments: how many it is to take.
-        """
-        owner = getattr(library, kind, None)
-        try:
-            signature(vars(owner)[name]).bind(*range(arguments))
-        except (KeyError, TypeError, ValueError):
-            self.note_unknown(library, f"{kind}.{name} is not as expected")
-            return None
-        return owner
 
     def note_unknown(self, library: Any, why: object) -> None:
         """Note that the clients of a library are left alone."""

@@ -62,7 +62,7 @@ class Message:
 def said_in(reply: Mapping[str, Any]) -> Sequence[object]:
     """List what a reply says: messages, parts of one, or texts."""
     said = [reply["text"]] if isinstance(reply.get("text"), str) else []
-    for choice in _listed(reply.get("choices")):
+    for choice in listed(reply.get("choices")):
         if isinstance(choice, dict):
             said.append(choice.get("message", choice.get("text")))
     for name in _ANSWERS:
@@ -132,9 +132,9 @@ def _said(whole: Mapping[str, Any], role: str) -> Iterator[Message]:
             yield Message(role, message.text, "thought")
     for name in _SAID:
         yield from messages_in(whole.get(name), role)
-    for image in _listed(whole.get("images")):
+    for image in listed(whole.get("images")):
         yield Message(role, medium_text("image", {"data": image}), "media")
-    for call in _listed(whole.get("tool_calls")):
+    for call in listed(whole.get("tool_calls")):
         yield from messages_in(call, role)
 
 
@@ -166,10 +166,10 @@ def embeddings_in(reply: Mapping[str, Any]) -> Iterator[Message]:
 def _vectors(value: object) -> list[Any]:
     if isinstance(value, dict):  # Google has an object around each
         return [value.get("values")]
-    listed = _listed(value)
-    if listed and isinstance(listed[0], dict):
-        return [value_at(one, "values") for one in listed]
-    return listed if listed and isinstance(listed[0], list) else [listed or None]
+    vectors = listed(value)
+    if vectors and isinstance(vectors[0], dict):
+        return [value_at(one, "values") for one in vectors]
+    return vectors if vectors and isinstance(vectors[0], list) else [vectors or None]
 
 
 def _embedding(vector: object) -> str:
@@ -180,8 +180,14 @@ def _embedding(vector: object) -> str:
     return f"an embedding of {len(vector)} {noun}: {', '.join(shown)}"
 
 
-def _listed(value: object) -> list[Any]:
+def listed(value: object) -> list[Any]:
+    """Return a list; an empty one for anything else."""
     return value if isinstance(value, list) else []
+
+
+def fields_of(value: object) -> dict[str, Any]:
+    """Return an object of JSON; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
 
 
 # Writes any value that JSON has as a text of it.
@@ -190,4 +196,4 @@ as_json = partial(dumps, ensure_ascii=False)
 
 def objects(value: object) -> list[dict[str, Any]]:
     """Return the objects in what may be a list of them."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [one for one in listed(value) if isinstance(one, dict)]

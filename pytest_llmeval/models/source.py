@@ -16,7 +16,6 @@ from typing import Any
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _METHODS_OF = ("self", "cls")
 # Decorators that say how a test is run, by the last parts of their names.
 _HOW_TO_RUN = ("llm_eval", "fixture")
@@ -26,7 +25,7 @@ def drop_docstrings(tree: ast.Module) -> None:
     """Remove the docstrings of a module, and of all that it defines."""
     for node in ast.walk(tree):
         if (
-            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            isinstance(node, ast.Module | Definition)
             and ast.get_docstring(node, clean=False) is not None
         ):
             del node.body[0]
@@ -98,10 +97,17 @@ class _SourceFile:
 
     def __init__(self, tree: ast.Module) -> None:
         functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
-        self.at_line: dict[int, list[Definition]] = {_first_line(one): [one] for one in functions}
+        self.at_line: dict[int, list[Definition]] = {
+            min([one.lineno, *(above.lineno for above in one.decorator_list)]): [one]
+            for one in functions
+        }
         drop_docstrings(tree)
-        _drop_marks(tree)
-        _drop_what_versions_differ_in(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, Definition):
+                node.decorator_list[:] = [one for one in node.decorator_list if not _is_mark(one)]
+            for name, value in list(ast.iter_fields(node)):
+                if value == [] or isinstance(value, ast.expr_context):
+                    delattr(node, name)  # some versions of Python leave them out of a dump
         self._top: dict[str, ast.stmt] = {**_definitions(tree)}
         self._constants = dict(_constants(tree))
 
@@ -173,29 +179,11 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
 
 def _definitions(node: Any) -> dict[str, Definition]:
     body = getattr(node, "body", ())
-    return {one.name: one for one in body if isinstance(one, _DEFINITIONS)}
-
-
-def _first_line(function: Function) -> int:
-    return min([function.lineno, *(one.lineno for one in function.decorator_list)])
-
-
-def _drop_marks(tree: ast.AST) -> None:
-    """Remove the decorators that change nothing of what a function does."""
-    for node in ast.walk(tree):
-        if isinstance(node, _DEFINITIONS):
-            node.decorator_list[:] = [d for d in node.decorator_list if not _is_mark(d)]
+    return {one.name: one for one in body if isinstance(one, Definition)}
 
 
 def _is_mark(decorator: ast.expr) -> bool:
+    """Whether a decorator changes nothing of what a function does."""
     node = decorator.func if isinstance(decorator, ast.Call) else decorator
     parts = ast.unparse(node).split(".")
     return "mark" in parts[:-1] or parts[-1] in _HOW_TO_RUN
-
-
-def _drop_what_versions_differ_in(tree: ast.AST) -> None:
-    """Remove fields that some versions of Python leave out of a dump: empty ones, and contexts."""
-    for node in ast.walk(tree):
-        for name, value in list(ast.iter_fields(node)):
-            if value == [] or isinstance(value, ast.expr_context):
-                delattr(node, name)

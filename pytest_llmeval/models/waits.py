@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from functools import partial
 from typing import Any
 
-from pytest_llmeval.models.attribution import replaced, trial_to_charge
+from pytest_llmeval.models.attribution import CurrentTrial, replaced, trial_to_charge
 from pytest_llmeval.models.course import PIECE, go_round
 
 _MOST_PIECES = 300  # for which a replay may be on its way
@@ -27,21 +27,21 @@ def watching_waits() -> Iterator[None]:
     wait, join, result = threading.Condition.wait, threading.Thread.join, Future.result
 
     def watched_wait(condition: threading.Condition, timeout: float | None = None) -> bool:
-        with _waiting(lambda: not condition._waiters):  # type: ignore[attr-defined]
-            is_notified = wait(condition, timeout)
-            for _ in range(_MOST_PIECES):
-                if is_notified or not _is_early():
-                    break
-                is_notified = wait(condition, PIECE)
-        if not is_notified:
-            _expire()
+        trial = trial_to_charge()
+        with _waiting(trial, lambda: not condition._waiters):  # type: ignore[attr-defined]
+            is_notified, pieces = wait(condition, timeout), _MOST_PIECES
+            while not is_notified and pieces and trial and trial.course.is_early():
+                is_notified, pieces = wait(condition, PIECE), pieces - 1
+        if trial and not is_notified:
+            trial.course.expire()
         return is_notified
 
     def watched_join(thread: threading.Thread, timeout: float | None = None) -> None:
-        with _waiting(lambda: not thread.is_alive()):
+        trial = trial_to_charge()
+        with _waiting(trial, lambda: not thread.is_alive()):
             join(thread, timeout)
-        if timeout is not None and thread.is_alive():
-            _expire()
+        if trial and timeout is not None and thread.is_alive():
+            trial.course.expire()
 
     def watched_result(future: Any, timeout: float | None = None) -> Any:
         __tracebackhide__ = True
@@ -85,22 +85,12 @@ def _watching_timers(plain: Callable[..., Any]) -> Callable[..., Any]:
     return call_at
 
 
-def _waiting(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
-    trial = trial_to_charge()
+def _waiting(
+    trial: CurrentTrial | None, is_over: Callable[[], bool]
+) -> AbstractContextManager[None]:
     if trial is None:
         return nullcontext()
     if not trial.course.others:  # for whom would it wait
         trial.course.end_waits()
         return nullcontext()
     return trial.course.waiting(is_over)
-
-
-def _expire() -> None:
-    trial = trial_to_charge()
-    if trial is not None:
-        trial.course.expire()
-
-
-def _is_early() -> bool:
-    trial = trial_to_charge()
-    return trial is not None and trial.course.is_early()

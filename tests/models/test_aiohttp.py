@@ -491,10 +491,10 @@ def test_an_aiohttp_without_the_seam_is_noted_and_left_alone(
 def test_an_aiohttp_whose_requests_are_not_known_is_noted_once_and_left_alone(
     place: Place, server: OpenAIServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def without_a_part(*_: object) -> None:
+    async def without_a_part(*_: object) -> None:
         raise AttributeError("'ClientRequest' object has no attribute 'ssl'")
 
-    monkeypatch.setattr(f"{ADAPTER}.SentRequest", without_a_part)
+    monkeypatch.setattr(f"{ADAPTER}.request_of", without_a_part)
     with place.trial() as trial:
         for _ in range(2):
             asyncio.run(ask(url, json=ASKED))

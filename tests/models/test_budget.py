@@ -6,11 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_llmeval.errors import BudgetExceeded
-from pytest_llmeval.models.limits.budget import Bill, Budget, Reservation
+from pytest_llmeval.models.limits.budget import Budget, Reservation
 from pytest_llmeval.models.limits.journal import Journal, note_end
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Usage
@@ -34,8 +35,11 @@ def budget(
     )
 
 
+Bill = dict[str, Any]  # what settles a reservation
+
+
 def wrote(tokens: int | None) -> Callable[[object], Bill]:
-    return lambda _reply: Bill(usage=Usage(input_tokens=1, output_tokens=tokens))
+    return lambda _reply: {"usage": Usage(input_tokens=1, output_tokens=tokens)}
 
 
 def attempt(
@@ -45,7 +49,7 @@ def attempt(
     try:
         reservation.take()
         reply = send()
-        reservation.settle(bill(reply))
+        reservation.settle(**bill(reply))
         return reply
     finally:
         reservation.close()
@@ -119,7 +123,7 @@ def test_a_local_model_is_asked_under_a_cap_of_nothing() -> None:
 
 def test_every_attempt_is_a_call_but_those_turned_away() -> None:
     capped = budget(calls=3)
-    bills = [Bill(counts=False, is_free=True)] * 5 + [Bill(is_free=True)] * 2 + [Bill()]
+    bills = [{"counts": False, "is_free": True}] * 5 + [{"is_free": True}] * 2 + [{}]
     for bill in bills:
         attempt(capped, lambda: "reply", lambda _reply, bill=bill: bill)
 
@@ -132,7 +136,7 @@ def test_what_was_sent_is_counted_whatever_came_of_it(asked: Budget) -> None:
     def lose() -> str:
         raise ConnectionError
 
-    for bill in (Bill(counts=False, is_free=True), Bill(is_free=True), Bill()):
+    for bill in ({"counts": False, "is_free": True}, {"is_free": True}, {}):
         attempt(asked, lambda: "reply", lambda _reply, bill=bill: bill)
     with pytest.raises(ConnectionError):
         attempt(asked, lose, wrote(0))
@@ -151,7 +155,7 @@ def test_what_a_cap_kept_back_was_not_sent() -> None:
 def test_an_attempt_that_was_refused_costs_nothing() -> None:
     capped = budget(cost="0.01")
     for _ in range(3):
-        attempt(capped, lambda: "500", lambda _reply: Bill(is_free=True))
+        attempt(capped, lambda: "500", lambda _reply: {"is_free": True})
 
     assert ask(capped) == "reply"
 

@@ -134,7 +134,12 @@ def read_stream(body: bytes, dialect: Dialect) -> JsonObject:
         if data.startswith(DONE):  # the SDKs read no further
             is_complete = True
             break
-        chunk = _parsed(data)
+        try:
+            chunk = loads(data)
+        except (ValueError, RecursionError):
+            chunk = None
+        if not isinstance(chunk, dict):
+            raise _damaged()
         _refuse_error(chunk)
         is_complete = is_complete or chunk.get("type") in END_TYPES or chunk.get("done") is True
         chunks.append(chunk)
@@ -150,16 +155,6 @@ def read_stream(body: bytes, dialect: Dialect) -> JsonObject:
             code="llmeval_stream_cut",
         )
     return reply
-
-
-def _parsed(data: bytes) -> JsonObject:
-    try:
-        piece = loads(data)
-    except (ValueError, RecursionError):
-        piece = None
-    if not isinstance(piece, dict):
-        raise _damaged()
-    return piece
 
 
 def _damaged() -> NoAnswer:
@@ -204,8 +199,10 @@ def _read_plain(body: bytes, fields: AnswerFields) -> JsonObject:
     error = reply.get("error")
     if (reply.get("object", "response"), reply.get("status")) == ("response", "failed"):
         raise _vendor_error(error or {}, where="the error of a response that failed")
-    if (error or "error" in (reply.get("type"), reply.get("object"))) and not _answers(
-        reply, fields
+    is_error = bool(error) or "error" in (reply.get("type"), reply.get("object"))
+    # A reply of any vendor may hold something besides its error.
+    if is_error and not any(
+        reply.get(name) and isinstance(reply[name], list | dict) for name in fields
     ):
         words = error if isinstance(error, dict | str) and error else reply
         raise _vendor_error(words, where="an error in place of a reply")
@@ -217,11 +214,6 @@ def _read_plain(body: bytes, fields: AnswerFields) -> JsonObject:
         f"the reply holds none of {', '.join(fields)}, so it answers nothing; nothing was stored",
         code="llmeval_no_answer",
     )
-
-
-def _answers(reply: JsonObject, fields: AnswerFields) -> bool:
-    """Return whether a reply of any vendor holds something besides its error."""
-    return any(isinstance(reply.get(name), list | dict) and reply[name] for name in fields)
 
 
 def _vendor_error(error: object, *, where: str) -> NoAnswer:

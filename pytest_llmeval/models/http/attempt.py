@@ -24,7 +24,7 @@ from pytest_llmeval.models.calls import Services
 from pytest_llmeval.models.http import http_reply
 from pytest_llmeval.models.http.answers import Expected, with_facts
 from pytest_llmeval.models.http.dialect import HttpRequest
-from pytest_llmeval.models.limits.budget import Bill, HighestCost, Reservation
+from pytest_llmeval.models.limits.budget import HighestCost, Reservation
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, Watched
 from pytest_llmeval.models.limits.throttle import (
     NoteSetback,
@@ -148,8 +148,7 @@ class Attempt:
             BudgetExceeded: a cap leaves no room for it.
             ProviderFailed: the session ended before it was made.
         """
-        services = self.services
-        throttle = self.throttle
+        services, throttle = self.services, self.throttle
         started = throttle.enter(self.note)
         if started is None:
             return gave_up(throttle.refused_with)
@@ -181,7 +180,11 @@ class Attempt:
         def run() -> http_reply.HttpReply:
             reservation.take()
             reply = with_facts(self.send(Watched()), self.expected)
-            reservation.settle(_bill(reply))
+            if reply.facts is not None:
+                reservation.settle(usage_of(sensible(reply.facts)))
+            else:  # one that we found unusable came all the same, and may be charged for
+                is_free = http_reply.OWN_TYPE not in reply.error.names
+                reservation.settle(counts=not http_reply.is_throttled(reply), is_free=is_free)
             return reply
 
         try:
@@ -230,12 +233,3 @@ def last_reply(attempt: Attempt) -> http_reply.HttpReply:
         attempt.note(f"HTTP {reply.status}" if failure is None else failure.in_words)
         if pause:
             clock.sleep(pause)
-
-
-def _bill(reply: http_reply.HttpReply) -> Bill:
-    """Tell the budget what an attempt took."""
-    if reply.facts is not None:
-        return Bill(usage=usage_of(sensible(reply.facts)))
-    # A reply that we found unusable came all the same, and may be charged for.
-    is_free = http_reply.OWN_TYPE not in reply.error.names
-    return Bill(counts=not http_reply.is_throttled(reply), is_free=is_free)

@@ -183,10 +183,6 @@ def _masked_parameter(parameter: str) -> str:
 
 def _mask_record(record: logging.LogRecord) -> bool:
     if isinstance(record.args, tuple):
-        record.args = tuple(map(_masked_argument, record.args))
+        told = ((one, str(one)) for one in record.args)
+        record.args = tuple(masked_urls(text) if "://" in text else one for one, text in told)
     return True
-
-
-def _masked_argument(argument: object) -> object:
-    text = str(argument)
-    return masked_urls(text) if "://" in text else argument

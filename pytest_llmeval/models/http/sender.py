@@ -299,7 +299,7 @@ class IdleConnections:
         self._options, self._kind = _options(pool), _blocking_kind(pool)
         self._most = most
         # By scheme, host and port. append and pop are atomic.
-        self._idle: defaultdict[Any, list[_Connection]] = defaultdict(list)
+        self._idle: defaultdict[Any, list[tuple[PunctualSockets, Any]]] = defaultdict(list)
         self._is_closed = False
 
     def send(self, request: Any, deadline: Deadline) -> http_reply.HttpReply:
@@ -339,24 +339,24 @@ class IdleConnections:
             extensions=request.extensions,
         )
         idle = self._idle[tuple(where.values())]
-        connection = self._taken(idle, sent.url.origin)
-        sockets, reading = connection.sockets, http_reply.Reading(Clock.seconds(), most=self._most)
+        sockets, connection = self._taken(idle, sent.url.origin)
+        reading = http_reply.Reading(Clock.seconds(), most=self._most)
         sockets.begin(deadline)
         try:
-            response = connection.core.handle_request(sent)
+            response = connection.handle_request(sent)
             reading.add_all(response.stream)
             response.close()
         except BaseException as exc:
-            connection.core.close()
+            connection.close()
             if isinstance(exc, core.TimeoutException) and sockets.end <= Clock.seconds():
                 raise TimeIsUp from exc
             raise
         finally:
             deadline.left = sockets.end - Clock.seconds()
-        if self._options["max_keepalive_connections"] and connection.core.is_idle():
-            idle.append(connection)
+        if self._options["max_keepalive_connections"] and connection.is_idle():
+            idle.append((sockets, connection))
         else:
-            connection.core.close()
+            connection.close()
         if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
             self.close()
         return reading.reply(response.status, http_reply.headers_by_name(response.headers))
@@ -366,30 +366,19 @@ class IdleConnections:
         self._is_closed = True
         for idle in list(self._idle.values()):
             while idle:
-                idle.pop().core.close()
+                idle.pop()[1].close()
 
-    def _taken(self, idle: list[_Connection], origin: Any) -> _Connection:
+    def _taken(self, idle: list[tuple[PunctualSockets, Any]], origin: Any) -> Any:
+        """Take a connection, with its sockets; a new one where none is idle."""
         while idle:
-            connection = idle.pop()
-            if not connection.core.has_expired():
-                return connection
-            connection.core.close()
-        return _Connection(self._kind, self._options, origin)
-
-
-class _Connection:
-    """A connection, for one call at a time.
-
-    Args:
-        kind: of the pool that makes it.
-        options: with which that is made.
-        origin: to which it leads.
-    """
-
-    def __init__(self, kind: Any, options: dict[str, Any], origin: Any) -> None:
+            sockets, connection = idle.pop()
+            if not connection.has_expired():
+                return sockets, connection
+            connection.close()
+        kind, options = self._kind, self._options
         usual = kind(**{**options, "network_backend": None})
-        self.sockets = PunctualSockets(usual._network_backend)
-        self.core = kind(**{**options, "network_backend": self.sockets}).create_connection(origin)
+        sockets = PunctualSockets(usual._network_backend)
+        return sockets, kind(**{**options, "network_backend": sockets}).create_connection(origin)
 
 
 class PunctualSockets:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -19,36 +19,17 @@ from typing import Any
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import BudgetExceeded
 from pytest_llmeval.models.limits.journal import Journal, Room, Spending
-from pytest_llmeval.models.limits.prices import (
-    Prices,
-    Tariff,
-    most_input_tokens,
-    most_output_tokens,
-)
+from pytest_llmeval.models.limits.prices import Prices, Tariff
 from pytest_llmeval.records import Usage
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.05
+
 
 OwnLimit = Callable[[Mapping[str, Any]], object]
 
 
 def no_own_limit(_body: Mapping[str, Any]) -> None:
     """Read no limit: the vendor has the fields alone that others have, too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
-    """The outcome of an attempt, as far as it costs something.
-
-    Attributes:
-        counts: it was a call; False if the provider turned it away untouched.
-        is_free: it was refused with an error, which nobody is charged for.
-        usage: as the reply tells it.
-    """
-
-    counts: bool = True
-    is_free: bool = False
-    usage: Usage = field(default_factory=Usage)
 
 
 class Budget:
@@ -107,13 +88,7 @@ class Budget:
         if tariff is None:
             remedy = self._prices.remedy(model)
             raise self._cost_refusal(model, f"its price is not known. {remedy}")
-        window, limit = tariff.window, own_limit(body)
-        most = tariff.cost(
-            Usage(
-                input_tokens=most_input_tokens(body, window=window),
-                output_tokens=most_output_tokens(body, window=window, own_limit=limit),
-            )
-        )
+        most = tariff.most(body, own_limit(body))
         if most is None:
             raise self._cost_refusal(
                 model,
@@ -201,10 +176,8 @@ class Budget:
 
     def _cost_refusal(self, model: str | None, why: str) -> BudgetExceeded:
         option = f"--llm-max-cost={self._spending.max_cost}"
-        return BudgetExceeded(
-            f"{model or 'the model'} was not asked under {option}: {why}",
-            cap=option,
-        )
+        told = f"{model or 'the model'} was not asked under {option}: {why}"
+        return BudgetExceeded(told, cap=option)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,23 +218,30 @@ class Reservation:
         if self.most is not None:
             self._open = self.budget.take(self.most.model, self.most.dollars)
             if self._is_over:  # nobody waits any more: it had to wait for room too long
-                self.settle(Bill(counts=False, is_free=True))
+                self.settle(counts=False, is_free=True)
                 why = "given up before there was room for it under the cap"
                 raise BudgetExceeded(f"the call was {why}", cap=f"({why})")
         self.budget.count_sent()
 
-    def settle(self, bill: Bill) -> None:
-        """Give back what was not used."""
+    def settle(
+        self, usage: Usage | None = None, *, counts: bool = True, is_free: bool = False
+    ) -> None:
+        """Give back what was not used.
+
+        Args:
+            usage: as the reply tells it.
+            counts: it was a call; False if the provider turned it away untouched.
+            is_free: it was refused with an error, which nobody is charged for.
+        """
         if self._open is None or self.most is None:
             return
         name, self._open = self._open, None
         cost: Decimal | None = Decimal(0)
-        if not bill.is_free and self.most.tariff is not None:
-            cost = self.most.tariff.cost(bill.usage)
-        cost = self.most.dollars if cost is None else cost
-        self.budget.end(name, calls=int(bill.counts), cost=cost)
+        if not is_free and self.most.tariff is not None:
+            cost = self.most.tariff.cost(usage or Usage())
+        self.budget.end(name, calls=int(counts), cost=self.most.dollars if cost is None else cost)
 
     def close(self) -> None:
         """Count an attempt that was left behind at its most: it may have been charged for."""
         self._is_over = True
-        self.settle(Bill())
+        self.settle()

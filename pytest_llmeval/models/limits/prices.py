@@ -51,6 +51,17 @@ class Tariff:
         written = _part(self.price.output, output_tokens)
         return None if read is None or written is None else read + written
 
+    def most(self, body: Mapping[str, Any], own_limit: object) -> Decimal | None:
+        """Price a request at the most that it can have read and written; None if that is not known.
+
+        Args:
+            body: what is sent.
+            own_limit: what a field that one vendor alone has names as the limit.
+        """
+        read = most_input_tokens(body, window=self.window)
+        written = most_output_tokens(body, window=self.window, own_limit=own_limit)
+        return self.cost(Usage(input_tokens=read, output_tokens=written))
+
 
 class Prices:
     """Prices of the models of a session; genai-prices is imported when it is first needed.
@@ -187,7 +198,12 @@ def most_input_tokens(body: Mapping[str, Any], *, window: int | None) -> int | N
     Returns:
         For what points to more than its text the window, None if that is not known.
     """
-    if _points_elsewhere(body):
+    tools, pointing = body.get("tools"), POINTERS | GOOGLES_TOOLS
+    is_hosted = isinstance(tools, list) and any(
+        not isinstance(tool, Mapping) or tool.get("type") not in OWN_TOOLS for tool in tools
+    )
+    has_prompt = isinstance(body.get("prompt"), Mapping)  # that the vendor keeps
+    if is_hosted or has_prompt or not pointing.isdisjoint(_keys(body)):
         return window
     text = dumps(body, ensure_ascii=False, separators=(",", ":"))
     return len(text.encode("utf-8", "surrogatepass")) + ADDED_TOKENS
@@ -214,15 +230,6 @@ def most_output_tokens(
 
 def _counts(*values: object) -> list[int]:
     return [value for value in values if isinstance(value, int) and value > 0]
-
-
-def _points_elsewhere(body: Mapping[str, Any]) -> bool:
-    tools = body.get("tools")
-    hosted = isinstance(tools, list) and any(
-        not isinstance(tool, Mapping) or tool.get("type") not in OWN_TOOLS for tool in tools
-    )
-    pointing = POINTERS | GOOGLES_TOOLS
-    return hosted or isinstance(body.get("prompt"), Mapping) or not pointing.isdisjoint(_keys(body))
 
 
 def _keys(value: object) -> Iterator[str]:

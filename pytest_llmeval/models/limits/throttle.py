@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from pytest_llmeval.cache.locks import fork_safe_lock
@@ -247,8 +247,10 @@ class ProviderThrottle:
             self._times += halved
             self._lowest = min(self._lowest, self._pace.limit)
             self._seconds += pause - before
-        if halved or pause > before:
-            self._throttle.tell(self.provider, self._origin, started, now, pause)
+        shared = self._throttle.shared
+        if shared is not None and (halved or pause > before):
+            with suppress(OSError):  # of a disk that cannot be written: the others find out
+                shared.append(self.provider, self._origin, started, now, pause)
 
     def hear(self, started: float, now: float, pause: float) -> None:
         """Slow down as another worker was told to.
@@ -268,14 +270,10 @@ class ProviderThrottle:
         with self._changed:
             if not self._times and not self._seconds:
                 return None
-            taken = Slowdown(
-                provider=self.provider,
-                times=self._times,
-                lowest=self._lowest,
-                seconds=self._seconds,
-            )
+            times, seconds = self._times, self._seconds
             self._times, self._seconds = 0, 0.0
-            return taken
+            lowest = self._lowest * self._throttle.processes
+        return Slowdown(provider=self.provider, times=times, lowest=lowest, seconds=seconds)
 
     def close(self) -> None:
         """Have the calls that wait fail: the session ends."""
@@ -311,17 +309,11 @@ class Throttle:
         new = ProviderThrottle(self, provider, origin)
         return self._providers.setdefault((provider, origin), new)  # atomic
 
-    def tell(self, *refusal: str | float) -> None:
-        """Tell the other workers; on a disk that cannot be written they find out themselves."""
-        if self.shared is not None:
-            with contextlib.suppress(OSError):
-                self.shared.append(*refusal)
-
     def listen(self, shared: Journal) -> None:
         """Read what providers told other workers, and slow down for each of them."""
-        with self._listening, contextlib.suppress(OSError):
+        with self._listening, suppress(OSError):
             for entry in shared.unread():
-                with contextlib.suppress(ValueError, TypeError):  # not one of ours
+                with suppress(ValueError, TypeError):  # not one of ours
                     provider, origin, started, now, pause = entry
                     throttle = self.of(str(provider), str(origin))
                     throttle.hear(float(started), float(now), float(pause))
@@ -333,8 +325,8 @@ class Throttle:
 
     def take_slowdowns(self) -> list[Slowdown]:
         """Sum up how providers slowed us down since the last time."""
-        taken = [one.take_slowdown() for one in list(self._providers.values())]
-        return [replace(one, lowest=one.lowest * self.processes) for one in taken if one]
+        taken = (one.take_slowdown() for one in list(self._providers.values()))
+        return [one for one in taken if one]
 
     def close(self) -> None:
         """Have the calls that wait fail, and leave no file behind."""

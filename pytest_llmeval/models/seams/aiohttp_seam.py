@@ -14,7 +14,7 @@ from contextvars import copy_context
 from functools import partial
 from http.client import responses
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, finalize
 
 import aiohttp
@@ -52,13 +52,12 @@ def connecting(
         candidate = interception.candidate(sent)
         if candidate is not None:
             try:
-                request = await request_of(sent)
+                request = await request_of(sent, timeout)
             except AttributeError as exc:
                 interception.note_unknown(aiohttp, exc)
                 return await plain(connector, sent, traces, timeout)
             question = interception.question(HttpxNames, request, candidate)
             if question is not None:
-                request.extensions = {"timeout": {"read": timeout.sock_read or timeout.total}}
                 reply: Any
                 try:
                     once = partial(send_by_connector, timeout=timeout, request=request, most=most)
@@ -116,55 +115,36 @@ class HttpxNames:
         return _bytes("\r\n".join((*lines, "", ""))) + stream
 
 
-class Url(NamedTuple):
-    """The parts of a URL as httpx has them."""
-
-    scheme: str
-    netloc: bytes
-    raw_path: bytes
-
-
-class SentRequest:
-    """The parts of a request: as httpx has them, and how else it is sent.
+async def request_of(sent: Any, timeout: Any) -> SimpleNamespace:
+    """Read the body of a request; return the parts as httpx has them, and how else it is sent.
 
     Args:
         sent: the ``ClientRequest`` of a session.
-        content: its body.
+        timeout: of the session.
 
     Raises:
         AttributeError: this aiohttp is not known.
     """
-
-    def __init__(self, sent: Any, content: bytes) -> None:
-        url, proxy, auth = sent.url, sent.proxy, getattr(sent, "proxy_auth", None)
-        self.method = sent.method
-        self.url = Url(url.scheme, url.host_port_subcomponent.encode(), url.raw_path_qs.encode())
-        self.headers = sent.headers
-        self.content = content
-        self.extensions: dict[str, dict[str, float | None]] = {}
-        self.options = {
-            "url": url,
-            "ssl": sent.ssl,
-            "server_hostname": sent.server_hostname,
-            "proxy": proxy
-            if auth is None
-            else proxy.with_user(auth.login).with_password(auth.password),
-            "proxy_headers": sent.proxy_headers,
-        }
-
-    @property
-    def sent_headers(self) -> list[tuple[str, str]]:
-        """All headers, with those of the encoding as they are when it is sent from here."""
-        sent = self.headers.items()
-        return [*((name, text) for name, text in sent if name.lower() not in MADE_ANEW), CODINGS]
-
-
-async def request_of(sent: Any) -> SentRequest:
-    """Read the body of a ``ClientRequest``, and so all of it; raises as ``SentRequest``."""
     content = getattr(sent.body, "_value", sent.body)
     if not isinstance(content, bytes) and hasattr(sent.body, "as_bytes"):  # from 3.12 on
         content = await sent.body.as_bytes()
-    return SentRequest(sent, content if isinstance(content, bytes) else b"")
+    url, proxy, auth = sent.url, sent.proxy, getattr(sent, "proxy_auth", None)
+    if auth is not None:
+        proxy = proxy.with_user(auth.login).with_password(auth.password)
+    parts = SimpleNamespace(
+        scheme=url.scheme,
+        netloc=url.host_port_subcomponent.encode(),
+        raw_path=url.raw_path_qs.encode(),
+    )
+    own = {"ssl": sent.ssl, "server_hostname": sent.server_hostname}
+    return SimpleNamespace(
+        method=sent.method,
+        url=parts,
+        headers=sent.headers,
+        content=content if isinstance(content, bytes) else b"",
+        extensions={"timeout": {"read": timeout.sock_read or timeout.total}},
+        options={**own, "url": url, "proxy": proxy, "proxy_headers": sent.proxy_headers},
+    )
 
 
 class LoopBeside:
@@ -260,21 +240,20 @@ def _is_usual(connector: Any, sent: Any) -> bool:
     )
 
 
-async def send_by_connector(
-    connector: Any, *, timeout: Any, request: SentRequest, most: int
-) -> HttpReply:
+async def send_by_connector(connector: Any, *, timeout: Any, request: Any, most: int) -> HttpReply:
     """Send a question by a connector, which has its connections, and read the whole reply.
 
     Args:
         connector: the session's own, or one of ours on another event loop.
         timeout: of the session, for each attempt.
-        request: to be sent.
+        request: to be sent, see ``request_of``.
         most: bytes that are read of the reply.
 
     Raises:
         NetworkFailed: there was no reply, or it broke off; or the connector belongs to another
             loop: if it were sent, the reply could not be read.
     """
+    sent = [(name, text) for name, text in request.headers.items() if name.lower() not in MADE_ANEW]
 
     async def send(_: object) -> Any:
         if connector._loop is not asyncio.get_running_loop():
@@ -286,7 +265,7 @@ async def send_by_connector(
             response = await session.post(
                 **request.options,
                 data=request.content,
-                headers=request.sent_headers,
+                headers=[*sent, CODINGS],
                 skip_auto_headers=AS_THEY_ARE,
                 auto_decompress=False,
                 allow_redirects=False,

@@ -7,6 +7,7 @@ its own sake.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -44,29 +45,6 @@ def sending_by_httpx(
     return handle_request
 
 
-class EventLoops:
-    """The event loops from which requests came."""
-
-    def __init__(self) -> None:
-        self._last: Callable[[], AbstractEventLoop | None] = lambda: None
-        self._number = 0
-
-    def may_change(self) -> bool:
-        """Tell whether the next request of a client may come from another loop than this one.
-
-        A connection that was kept belongs to the loop on which it was opened. A request from
-        another loop would be sent on it, and paid for, but its reply could not be read.
-        """
-        import asyncio  # where nothing awaits nobody needs it
-
-        loop = asyncio.get_running_loop()
-        is_new = self._last() is not loop
-        if is_new:
-            self._last = ref(loop)
-            self._number += 1
-        return is_new or self._number > 1
-
-
 def sending_awaitably(
     plain: Callable[[Any, Any], Awaitable[Any]], library: Any, interception: Interception
 ) -> Callable[[Any, Any], Awaitable[Any]]:
@@ -75,20 +53,27 @@ def sending_awaitably(
     An attempt that is made through the transport itself runs on the loop, where its connections
     are; what waits for it and keeps the reply does so in a thread.
     """
-    loops, most = EventLoops(), interception.sender.most
+    most = interception.sender.most
+    last_loops: deque[ref[AbstractEventLoop]] = deque(maxlen=2)  # from which requests came
 
     async def handle_async_request(transport: Any, request: Any) -> Any:
         if SENDING.get() or is_stubbed(library, awaits=True):
             return await plain(transport, request)
         candidate = interception.candidate(request)
-        if candidate is not None and running_loop():
+        loop = None if candidate is None else running_loop()
+        if candidate is not None and loop:
             await request.aread()
             question = interception.question(library, request, candidate)
             if question is not None:
                 beside = interception.sender.beside(library, transport, request, plain, awaits=True)
                 if beside is not None:
                     return await question.answer_async(beside)
-                if loops.may_change():
+                # A connection that was kept belongs to the loop on which it was opened. A request
+                # from another loop would be sent on it, and paid for, but its reply not be read.
+                is_new = not last_loops or last_loops[-1]() is not loop
+                if is_new:
+                    last_loops.append(ref(loop))
+                if is_new or len(last_loops) > 1:
                     request.headers["connection"] = "close"
                 send = partial(plain, transport)
                 return await question.answer_on_loop(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
+from inspect import signature
 from types import ModuleType
 from typing import Any
 
@@ -15,14 +16,20 @@ from pytest_llmeval.models.seams.urllib3_seam import sending_by_botocore, sendin
 def take_over(library: ModuleType, interception: Interception) -> None:
     """Stand between all clients of a library of ``SEAMS`` and the network.
 
+    One that has such a class or method no more is left alone, with a note.
+
     Args:
         library: is imported.
         interception: decides which requests are kept.
     """
     for kind, name, arguments, patched in SEAMS[library.__name__]:
-        owner = interception.seam(library, kind, name, arguments=arguments)
-        if owner is not None:
-            plain = getattr(owner, name)
+        owner = getattr(library, kind, None)
+        try:
+            plain = vars(owner)[name]
+            signature(plain).bind(*range(arguments))
+        except (KeyError, TypeError, ValueError):
+            interception.note_unknown(library, f"{kind}.{name} is not as expected")
+        else:
             setattr(owner, name, patched(plain, library, interception))
             interception.undoing.callback(setattr, owner, name, plain)
 

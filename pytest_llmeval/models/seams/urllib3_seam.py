@@ -40,11 +40,13 @@ def sending_by_requests(
     """
 
     def send(adapter: Any, request: Any, *args: Any, **options: Any) -> Any:
+        timeout = options.get("timeout")  # seconds of silence, or of a pair the second
+        read = timeout[1] if isinstance(timeout, tuple) and len(timeout) > 1 else timeout
         library = Library(
             wrap=partial(adapter.build_response, request),
             late=partial(module.ReadTimeout, request=request),
             broken=partial(module.ConnectionError, request=request),
-            patience=_patience(options.get("timeout")),
+            patience=read if isinstance(read, int | float) else None,
         )
         sending = partial(plain, adapter, request, *args, **options)
         answer = _answer(interception, library, request, sending)
@@ -152,12 +154,6 @@ def _answer(
     most = interception.sender.most
     receive = partial(send_once, ours, sending, request, most=most)
     return question.answer(lambda deadline: deadline.run(receive))
-
-
-def _patience(timeout: Any) -> float | None:
-    """Read for how long a request of requests may be silent: seconds, or of a pair the second."""
-    read = timeout[1] if isinstance(timeout, tuple) and len(timeout) > 1 else timeout
-    return read if isinstance(read, int | float) else None
 
 
 def _pieces(reply: Any, library: Library) -> Iterator[bytes]:

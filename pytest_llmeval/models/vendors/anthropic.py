@@ -10,7 +10,7 @@ from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, RequestFacts, read_body
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.stream import JsonObject
-from pytest_llmeval.models.message import text_of
+from pytest_llmeval.models.message import fields_of, listed, text_of
 from pytest_llmeval.models.vendors import vendor
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -36,7 +36,7 @@ def _has_content(reply: JsonObject) -> bool:
     reason, blocks = reply.get("stop_reason"), reply.get("content")
     if reason == "error" or not isinstance(blocks, list | str):
         return False
-    kinds = [value_at(block, "type") for block in blocks] if isinstance(blocks, list) else []
+    kinds = [value_at(block, "type") for block in listed(blocks)]
     if not all(isinstance(kind, str) for kind in kinds):
         return False
     return bool(reason or text_of(blocks) or any(kind != "text" for kind in kinds))
@@ -47,11 +47,9 @@ def part_of_message(chunk: JsonObject) -> JsonObject:
     message = chunk.get("message")
     if isinstance(message, dict):
         return message
-    begun, delta = chunk.get("content_block"), chunk.get("delta")
-    told = delta if isinstance(delta, dict) else {}
+    block, told = fields_of(chunk.get("content_block")), fields_of(chunk.get("delta"))
     if "index" not in chunk:
         return {**told, "usage": chunk.get("usage")}
-    block = begun if isinstance(begun, dict) else {}
     said = {own: told[name] for name, own in _SAID.items() if isinstance(told.get(name), str)}
     return {"content": [{"index": chunk["index"], **block, **said}] if block or said else []}
 
@@ -64,12 +62,8 @@ def _client_options(transport: vendor.Transport) -> dict[str, Any]:
     """
     own = key_of_environment(KEY_VARIABLE)
     token = None if own else VENDOR.key() or None
-    api_key = None if token else own or PLACEHOLDER_KEY
-    return {
-        "api_key": api_key,
-        "auth_token": token,
-        **vendor.stainless_options("anthropic", transport),
-    }
+    keys = {"api_key": None if token else own or PLACEHOLDER_KEY, "auth_token": token}
+    return {**keys, **vendor.stainless_options("anthropic", transport)}
 
 
 def _headers(key: str) -> vendor.Headers:
@@ -82,19 +76,16 @@ def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> Jso
     told, asked = vendor.system_apart(messages)
     texts = [params["system"]] if "system" in params else []
     texts += [message["content"] for message in told]
+    # Several texts, each a string or a list of blocks, are one list of blocks.
+    lists = [[{"type": "text", "text": t}] if isinstance(t, str) else t for t in texts]
+    blocks = [block for one in lists for block in one]
     return {
         "model": model,
         "max_tokens": MAX_TOKENS,
         "messages": asked,
         **params,
-        **({"system": texts[0] if len(texts) == 1 else _blocks(texts)} if texts else {}),
+        **({"system": texts[0] if len(texts) == 1 else blocks} if texts else {}),
     }
-
-
-def _blocks(texts: Sequence[Any]) -> list[Any]:
-    """Put several texts, each a string or a list of blocks, into one list of blocks."""
-    lists = [[{"type": "text", "text": t}] if isinstance(t, str) else t for t in texts]
-    return [block for blocks in lists for block in blocks]
 
 
 VENDOR = vendor.Vendor(

@@ -8,7 +8,7 @@ from typing import Any
 from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.models.http.dialect import RequestFacts, read_body
 from pytest_llmeval.models.http.stream import JsonObject
-from pytest_llmeval.models.message import ASKING, USER
+from pytest_llmeval.models.message import ASKING, USER, fields_of
 from pytest_llmeval.models.vendors.vendor import Vendor, from_environment
 
 # Reasons why a chat ended that the provider is to blame for.
@@ -23,14 +23,14 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
 
 def _read_facts(reply: JsonObject) -> Told:
     """Pick out of a reply what it took, and was billed for; version 1 has it in ``meta``."""
-    usage = _object(reply.get("usage") or reply.get("meta"))
-    tokens = _object(usage.get("billed_units") or usage.get("tokens"))
+    usage = fields_of(reply.get("usage") or reply.get("meta"))
+    tokens = fields_of(usage.get("billed_units") or usage.get("tokens"))
     return {name: tokens.get(name) for name in ("input_tokens", "output_tokens")}
 
 
 def _has_message(reply: JsonObject) -> bool:
     """Whether a chat of version 1 or 2 is an answer."""
-    reason, message = reply.get("finish_reason"), _object(reply.get("message"))
+    reason, message = reply.get("finish_reason"), fields_of(reply.get("message"))
     if reason in _FAILED:
         return False
     return bool(reason or reply.get("text") or any(message.get(name) for name in _ANSWERING))
@@ -39,19 +39,15 @@ def _has_message(reply: JsonObject) -> bool:
 def _part_of(chunk: JsonObject) -> JsonObject:
     """Word an event as a part of a reply; the last one of version 1 holds all of it."""
     if "event_type" in chunk:
-        response = _object(chunk.get("response"))
+        response = fields_of(chunk.get("response"))
         return {**response, "finish_reason": chunk.get("finish_reason")}
-    delta, place = _object(chunk.get("delta")), {"index": chunk.get("index")}
+    delta, place = fields_of(chunk.get("delta")), {"index": chunk.get("index")}
     message = {
         name: [{**place, **said}] if isinstance(said, Mapping) else said
-        for name, said in _object(delta.get("message")).items()
+        for name, said in fields_of(delta.get("message")).items()
         if name in _ANSWERING
     }
     return {**delta, "message": message}
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _has_embeddings(reply: JsonObject) -> bool:

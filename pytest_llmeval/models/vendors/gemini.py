@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,7 +12,7 @@ from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.models.http.dialect import RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
-from pytest_llmeval.models.message import SYSTEM, USER, as_json
+from pytest_llmeval.models.message import SYSTEM, USER, as_json, fields_of, listed
 from pytest_llmeval.models.vendors.vendor import (
     Vendor,
     configured,
@@ -27,12 +28,14 @@ _MODEL = re.compile(r"/models/([^/]+):\w+$")
 # Our names of sampling parameters, and the API's.
 _SAMPLING = {"temperature": "temperature", "seed": "seed", "top_p": "topP"}
 _ROLES = {"assistant": "model"}
+_BASE_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
+_ANSWER_FIELDS = {"candidates": list, "promptFeedback": dict, "embedding": dict, "embeddings": list}
 _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 
 
 def _read_request(path: str, body: JsonObject) -> RequestFacts:
     """Read the facts of a request, which has its model and its method in the path."""
-    found, config = _MODEL.search(path), _config(body)
+    found, config = _MODEL.search(path), fields_of(body.get("generationConfig"))
     return RequestFacts(
         model=unquote(found[1]) if found else None,
         is_stream=path.endswith(_STREAM),
@@ -56,10 +59,24 @@ def _sum(usage: Mapping[str, Any], *names: str) -> int | None:
     return sum(counts) if all(type(count) is int for count in counts) else None
 
 
-def _has_candidates(reply: JsonObject) -> bool:
-    """Whether a reply is an answer: also the verdict of a filter, which leaves no candidate."""
-    candidates = _candidates(reply)
-    return all(map(_is_candidate, candidates)) if candidates else _is_blocked(reply)
+def _are_all(is_one: Callable[[object], bool], reply: JsonObject) -> bool:
+    """Tell something of every candidate; the verdict of a filter leaves none, and is an answer."""
+    candidates = listed(reply.get("candidates"))
+    is_blocked = bool(value_at(reply, "promptFeedback", "blockReason"))
+    return all(map(is_one, candidates)) if candidates else is_blocked
+
+
+def _has_reason(candidate: object) -> bool:
+    """Whether a candidate came to its end."""
+    return isinstance(candidate, dict) and candidate.get("finishReason") not in _NO_REASON
+
+
+def _is_answer(candidate: object) -> bool:
+    return _has_reason(candidate) or bool(_parts_of(candidate))
+
+
+def _parts_of(candidate: object) -> list[Any]:
+    return listed(value_at(candidate, "content", "parts"))
 
 
 def _medium(medium: Mapping[str, Any]) -> JsonObject:
@@ -94,47 +111,15 @@ def _common(value: Any) -> Any:
     return value if said is None else {"role": speaker, "content": _common(said)}
 
 
-def _has_ended(reply: JsonObject) -> bool:
-    """Whether every candidate came to its end."""
-    candidates = _candidates(reply)
-    return all(map(_has_reason, candidates)) if candidates else _is_blocked(reply)
-
-
-def _candidates(reply: JsonObject) -> list[Any]:
-    candidates = reply.get("candidates")
-    return candidates if isinstance(candidates, list) else []
-
-
-def _is_blocked(reply: JsonObject) -> bool:
-    return bool(value_at(reply, "promptFeedback", "blockReason"))
-
-
-def _is_candidate(candidate: object) -> bool:
-    return _has_reason(candidate) or bool(_parts_of(candidate))
-
-
-def _has_reason(candidate: object) -> bool:
-    return isinstance(candidate, dict) and candidate.get("finishReason") not in _NO_REASON
-
-
-def _parts_of(candidate: object) -> list[Any]:
-    parts = value_at(candidate, "content", "parts")
-    return parts if isinstance(parts, list) else []
-
-
 def _has_embeddings(reply: JsonObject) -> bool:
     embeddings = reply.get("embeddings")
     return isinstance(embeddings, list) and all(value_at(one, "values") for one in embeddings)
 
 
-def _config(body: JsonObject) -> Mapping[str, Any]:
-    config = body.get("generationConfig")
-    return config if isinstance(config, Mapping) else {}
-
-
 def _reply_limit(body: JsonObject) -> object:
     """Read the most tokens of a reply; each candidate may have so many."""
-    limit, copies = (_config(body).get(name) for name in ("maxOutputTokens", "candidateCount"))
+    config = fields_of(body.get("generationConfig"))
+    limit, copies = config.get("maxOutputTokens"), config.get("candidateCount")
     return limit * max(copies, 1) if isinstance(limit, int) and isinstance(copies, int) else limit
 
 
@@ -162,32 +147,21 @@ VENDOR = Vendor(
     provider="gemini",
     paths=_PATHS,
     key_variable="GEMINI_API_KEY",
-    base_variable="GOOGLE_GEMINI_BASE_URL",
+    base_variable=_BASE_VARIABLE,
     read_facts=_read_facts,
     read_request=_read_request,
-    asking={
-        "systemInstruction": SYSTEM,
-        **dict.fromkeys(("contents", "content", "requests"), USER),
-    },
-    said=lambda reply: map(_parts_of, _candidates(reply)),
+    asking={"systemInstruction": SYSTEM, "contents": USER, "content": USER, "requests": USER},
+    said=lambda reply: map(_parts_of, listed(reply.get("candidates"))),
     common=_common,
-    is_whole=_has_ended,
-    answer_fields={
-        "candidates": list,
-        "promptFeedback": dict,
-        "embedding": dict,
-        "embeddings": list,
-    },
+    is_whole=partial(_are_all, _has_reason),
+    answer_fields=_ANSWER_FIELDS,
     reply_limit=_reply_limit,
     answers={
-        _ASK: _has_candidates,
-        _STREAM: _has_candidates,
+        **dict.fromkeys((_ASK, _STREAM), partial(_are_all, _is_answer)),
         _EMBED: lambda reply: bool(value_at(reply, "embedding", "values")),
         _EMBED_ALL: _has_embeddings,
     },
-    base_url=from_environment(
-        "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"
-    ),
+    base_url=from_environment(_BASE_VARIABLE, "https://generativelanguage.googleapis.com"),
     chat_path="/v1beta/models/{model}:generateContent",
     headers=lambda key: {"x-goog-api-key": key},
     body=_body,

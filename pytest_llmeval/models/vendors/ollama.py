@@ -23,11 +23,7 @@ DEFAULT_PORT = 11434
 
 
 def _read_facts(reply: JsonObject) -> Told:
-    """Pick out of a reply who answered and what it took.
-
-    Args:
-        reply: of chat, generate or embed.
-    """
+    """Pick out of a reply of chat, generate or embed who answered and what it took."""
     return {
         "model": reply.get("model"),
         "input_tokens": reply.get("prompt_eval_count"),
@@ -81,8 +77,7 @@ def _base_url() -> str:
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
-    own = {name: name for name in SAMPLING_PARAMETERS}
-    options = configured(params, "options", own)
+    options = configured(params, "options", {name: name for name in SAMPLING_PARAMETERS})
     return {"model": model, "messages": messages, "stream": False, **options}
 
 
@@ -90,10 +85,8 @@ def _client_options(transport: Transport) -> dict[str, Any]:
     """Wait as long as the other vendors' clients do; this one would wait for ever."""
     import httpx
 
-    return {
-        "transport": transport,
-        "timeout": httpx.Timeout(DEFAULT_SECONDS, connect=CONNECT_SECONDS),
-    }
+    timeout = httpx.Timeout(DEFAULT_SECONDS, connect=CONNECT_SECONDS)
+    return {"transport": transport, "timeout": timeout}
 
 
 VENDOR = Vendor(

@@ -8,25 +8,24 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult, unquote
 
-from pytest_llmeval.models.http.dialect import ANSWER_FIELDS, PLACEHOLDER_KEY, RequestFacts
+from pytest_llmeval.cache.key import value_at
+from pytest_llmeval.models.http.dialect import (
+    ANSWER_FIELDS,
+    PLACEHOLDER_KEY,
+    RequestFacts,
+    read_body,
+)
 from pytest_llmeval.models.http.stream import JsonObject
-from pytest_llmeval.models.message import objects
+from pytest_llmeval.models.message import fields_of, objects
 from pytest_llmeval.models.vendors import vendor
 
 # Paths that a server on this machine may have for others' clients.
 _LOCAL_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings")
 # Fields of a message in which a model answers.
 _ANSWERING = (
-    "annotations",
-    "audio",
-    "content",
-    "function_call",
-    "images",
-    "reasoning",
-    "reasoning_content",
-    "refusal",
-    "tool_calls",
-)
+    "annotations", "audio", "content", "function_call", "images", "reasoning", "reasoning_content",
+    "refusal", "tool_calls",
+)  # fmt: skip
 # Reasons why a choice ended that the provider is to blame for. Any other is an answer.
 _FAILED = ("abort", "error", "insufficient_system_resource")
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/")
@@ -45,8 +44,7 @@ def _is_choice(choice: object) -> bool:
     """Whether one choice is an answer: also one without text."""
     if not isinstance(choice, dict) or choice.get("error"):
         return False
-    reason = choice.get("finish_reason")
-    message = choice.get("message") or {}
+    reason, message = choice.get("finish_reason"), choice.get("message") or {}
     if str(reason).lower() in _FAILED or not isinstance(message, dict):
         return False
     # /completions has a text and no message.
@@ -56,9 +54,7 @@ def _is_choice(choice: object) -> bool:
 def _has_output(reply: JsonObject) -> bool:
     """Whether a response is an answer; one that is made in the background comes later."""
     output = reply.get("output")
-    if not isinstance(output, list):
-        return False
-    if not all(isinstance(item, dict) and item.get("type") for item in output):
+    if not isinstance(output, list) or not all(value_at(item, "type") for item in output):
         return False
     return bool(output or reply.get("status") in _ENDS or reply.get("background") is True)
 
@@ -66,56 +62,42 @@ def _has_output(reply: JsonObject) -> bool:
 def _has_embeddings(reply: JsonObject) -> bool:
     """Whether each embedding is one; a server that words them otherwise is not judged."""
     data = reply.get("data")
-    return not isinstance(data, list) or all(map(_is_embedding, data))
-
-
-def _is_embedding(item: object) -> bool:
-    return isinstance(item, dict) and bool(item.get("embedding", True))
+    return not isinstance(data, list) or all(
+        isinstance(item, dict) and item.get("embedding", True) for item in data
+    )
 
 
 def _part_of(chunk: JsonObject) -> JsonObject:
     """Word a chunk as a part of a reply; of a response, events that hold all of it count."""
     response = chunk.get("response")
     if isinstance(response, dict) or str(chunk.get("type")).startswith("response."):
-        return response if isinstance(response, dict) else {}
+        return fields_of(response)
     if "choices" not in chunk:
         return chunk
     names = {"delta": "message"}
     choices = objects(chunk["choices"])
-    return {
-        **chunk,
-        "choices": [{names.get(name, name): one[name] for name in one} for one in choices],
-    }
+    said = [{names.get(name, name): one[name] for name in one} for one in choices]
+    return {**chunk, "choices": said}
 
 
 def _read_request(path: str, body: JsonObject) -> RequestFacts:
     """Read the facts of a request; Azure has the model in the path, as the name of a deployment."""
-    model = body.get("model")
-    deployment = None if model else _DEPLOYMENT.search(path)
-    return RequestFacts(
-        model=unquote(deployment[1]) if deployment else model,
-        is_stream=bool(body.get("stream")),
-        sampling=body,
-    )
+    asked = read_body(path, body)
+    deployment = None if asked.model else _DEPLOYMENT.search(path)
+    return asked._replace(model=unquote(deployment[1])) if deployment else asked
 
 
 def _headers(key: str) -> vendor.Headers:
-    headers = {"authorization": f"Bearer {key}"}
-    for name, variable in (
-        ("openai-organization", "OPENAI_ORG_ID"),
-        ("openai-project", "OPENAI_PROJECT_ID"),
-    ):
-        if os.environ.get(variable):
-            headers[name] = os.environ[variable]
-    return headers
+    variables = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
+    set_ones = {name: os.environ.get(variable, "") for name, variable in variables.items()}
+    told = {name: text for name, text in set_ones.items() if text}
+    return {"authorization": f"Bearer {key}", **told}
 
 
 def _client_options(transport: vendor.Transport) -> dict[str, Any]:
     """Take a placeholder where there is no key: replays need none."""
-    return {
-        "api_key": VENDOR.key() or PLACEHOLDER_KEY,
-        **vendor.stainless_options("openai", transport),
-    }
+    own_key = VENDOR.key() or PLACEHOLDER_KEY
+    return {"api_key": own_key, **vendor.stainless_options("openai", transport)}
 
 
 def _may_be_meant(url: SplitResult, headers: vendor.Headers) -> bool:
@@ -123,14 +105,11 @@ def _may_be_meant(url: SplitResult, headers: vendor.Headers) -> bool:
         return True
     if any(name in headers.get("user-agent", "") for name in _AGENTS):
         return True
-    return _is_loopback(url.hostname or "") and url.path.endswith(_LOCAL_PATHS)
-
-
-def _is_loopback(host: str) -> bool:
     try:
-        return host == "localhost" or ip_address(host).is_loopback
+        is_here = url.hostname == "localhost" or ip_address(url.hostname or "").is_loopback
     except ValueError:
         return False
+    return is_here and url.path.endswith(_LOCAL_PATHS)
 
 
 VENDOR = vendor.Vendor(

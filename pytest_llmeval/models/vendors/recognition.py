@@ -58,13 +58,12 @@ class Recognition:
     def __init__(self, hosts: Sequence[str] = ()) -> None:
         self._named = frozenset(map(_one_name, (OLLAMA_HERE, *hosts)))
         lines = [(host, line) for line in services() for host in line.hosts]
-        self._lines = [line for _, line in lines]
-        self._host = _one_of_hosts([host for host, _ in lines])
-        self._other_host = _one_of_hosts(OTHER_HOSTS)
-        vendors = list(map(vendor_named, VENDORS))
+        hosts_known, self._lines = zip(*lines, strict=True)
+        self._host, self._other_host = _one_of_hosts(hosts_known), _one_of_hosts(OTHER_HOSTS)
+        vendors = map(vendor_named, VENDORS)
         ends = [(end, one) for one in vendors for end in (*one.paths, *one.uploads)]
-        self._speakers = [vendor for _, vendor in ends]
-        self._end = ending_in(tuple(end for end, _ in ends))
+        paths, self._speakers = zip(*ends, strict=True)
+        self._end = ending_in(paths)
 
     def recognize(
         self, method: str, url: SplitResult, headers: Headers
@@ -80,7 +79,10 @@ class Recognition:
         if vendor is None or not vendor.keeps(method, url.path, headers):
             return None, "no"
         host, port = url.hostname or "", url.port or DEFAULT_PORTS.get(url.scheme)
-        if self._is_named(host, port) or _is_below_base_url(url, port, vendor):
+        base, *at = _base_of(vendor)
+        is_base = (base.scheme, *at) == (url.scheme, _one_name(host), port) and bool(base.hostname)
+        is_below = is_base and url.path.startswith(base.path.rstrip("/") + "/")
+        if is_below or self._is_named(host, port):
             return vendor, "known"
         service = self.service_at(host)
         if service is not None:
@@ -117,18 +119,11 @@ def _one_name(host: str) -> str:
 
 def _one_of_hosts(hosts: Sequence[str]) -> re.Pattern[str]:
     """Compile names of hosts as a ``ServiceLine`` has them; each has a numbered group."""
-    patterns = (re.escape(host).replace(r"\*", "[^.]+") for host in hosts)
-    whole = (
-        one if host[0] == "." else f"^{one}" for host, one in zip(hosts, patterns, strict=True)
-    )
-    return ending_in(tuple(whole))
-
-
-def _is_below_base_url(url: SplitResult, port: int | None, vendor: Vendor) -> bool:
-    base, *host_and_port = _base_of(vendor)
-    is_same = (base.scheme, *host_and_port) == (url.scheme, _one_name(url.hostname or ""), port)
-    is_below = url.path.startswith(base.path.rstrip("/") + "/")
-    return bool(base.hostname) and is_same and is_below
+    patterns = []
+    for host in hosts:
+        pattern = re.escape(host).replace(r"\*", "[^.]+")
+        patterns.append(pattern if host[0] == "." else f"^{pattern}")
+    return ending_in(tuple(patterns))
 
 
 def _base_of(vendor: Vendor) -> tuple[SplitResult, str | None, int | None]:

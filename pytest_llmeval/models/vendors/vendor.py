@@ -19,7 +19,7 @@ from pytest_llmeval.errors import ProviderNotInstalled
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, Dialect, HttpRequest
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.stream import JsonObject
-from pytest_llmeval.models.message import text_of
+from pytest_llmeval.models.message import fields_of, text_of
 from pytest_llmeval.vendors import VENDORS, ServiceLine
 
 Headers = Mapping[str, str]
@@ -93,7 +93,8 @@ class Vendor(Dialect):
             messages: in the words that most vendors share.
             params: of the test.
         """
-        url, key = self.chat_url(model), self.key()
+        path, key = self.chat_path.replace("{model}", quote(model, safe="")), self.key()
+        url = f"{self.base_url().rstrip('/')}{path}"
         headers = {**self.headers(key), "content-type": "application/json"}
         if self.needs_key and not key:
             headers["authorization"] = PLACEHOLDER_KEY
@@ -107,11 +108,6 @@ class Vendor(Dialect):
             body=self.body(model, messages, params),
         )
         return url, request
-
-    def chat_url(self, model: str) -> str:
-        """Read where a question of our own to a model goes."""
-        path = self.chat_path.replace("{model}", quote(model, safe=""))
-        return f"{self.base_url().rstrip('/')}{path}"
 
     def served_by(self, service: ServiceLine) -> Self:
         """Return the dialect as a service speaks it, under that one's name and with its key."""
@@ -192,16 +188,14 @@ def _platform(sdk: str) -> object:
 
 def facts_of_usage(reply: JsonObject) -> Told:
     """Pick out of a reply that has a ``usage`` who answered and what it took."""
-    usage = reply.get("usage") or value_at(reply, "x_groq", "usage")  # in a stream of Groq's
-    tokens = usage if isinstance(usage, dict) else {}
+    tokens = fields_of(reply.get("usage") or value_at(reply, "x_groq", "usage"))  # Groq's stream
     details = tokens.get("prompt_tokens_details", tokens.get("input_tokens_details"))
-    details = details if isinstance(details, dict) else {}
     return {
         "model": reply.get("model"),
         "fingerprint": reply.get("system_fingerprint"),
         "input_tokens": tokens.get("prompt_tokens", tokens.get("input_tokens")),
         "output_tokens": tokens.get("completion_tokens", tokens.get("output_tokens")),
-        "cached_input_tokens": details.get("cached_tokens") or None,
+        "cached_input_tokens": fields_of(details).get("cached_tokens") or None,
         "tier": reply.get("service_tier", tokens.get("service_tier")),
     }
 

@@ -104,7 +104,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_opened_anew(
     post(line, server)
     server.then(Scripted())
     post(line, server)
-    sock = idle(line)[0].core._connection._network_stream.get_extra_info("socket")
+    sock = idle(line)[0][1]._connection._network_stream.get_extra_info("socket")
     sock.shutdown(socket.SHUT_RD)  # what a server that hangs up looks like here
 
     assert post(line, server).status == 200

@@ -291,9 +291,9 @@ def test_without_a_base_url_the_vendor_is_asked(monkeypatch: pytest.MonkeyPatch)
     from pytest_llmeval.models.vendors.anthropic import VENDOR
 
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
-    assert VENDOR.chat_url("any") == "https://api.anthropic.com/v1/messages"
+    assert VENDOR.question("any", [], {})[0] == "https://api.anthropic.com/v1/messages"
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://proxy.example/claude/")
-    assert VENDOR.chat_url("any") == "http://proxy.example/claude/v1/messages"
+    assert VENDOR.question("any", [], {})[0] == "http://proxy.example/claude/v1/messages"
 
 
 # ------------------------------------------------------------------------ the client

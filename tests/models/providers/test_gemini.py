@@ -105,7 +105,9 @@ def test_the_key_of_a_question_is_frozen(
 
 
 def test_a_name_cannot_leave_its_place_in_the_path() -> None:
-    assert VENDOR.chat_url("../x?y/z").endswith("/v1beta/models/..%2Fx%3Fy%2Fz:generateContent")
+    assert VENDOR.question("../x?y/z", [], {})[0].endswith(
+        "/v1beta/models/..%2Fx%3Fy%2Fz:generateContent"
+    )
 
 
 def test_a_replay_needs_no_key_and_no_sdk(

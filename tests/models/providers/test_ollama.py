@@ -128,13 +128,13 @@ def test_a_host_means_what_it_means_to_the_sdk(host: str, monkeypatch: pytest.Mo
     monkeypatch.setenv("OLLAMA_HOST", host)
     ollama.Client(transport=httpx.MockTransport(note)).chat("llama", messages=MESSAGES)
 
-    assert VENDOR.chat_url("any") == str(seen[0])
+    assert VENDOR.question("any", [], {})[0] == str(seen[0])
 
 
 def test_without_a_host_the_local_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
 
-    assert VENDOR.chat_url("any") == "http://127.0.0.1:11434/api/chat"
+    assert VENDOR.question("any", [], {})[0] == "http://127.0.0.1:11434/api/chat"
 
 
 @pytest.mark.parametrize("host", ["1.2.3.4:port", "tcp://1.2.3.4", "http://[::1", "me:s3cret@h:x"])
@@ -142,7 +142,7 @@ def test_a_host_that_is_none_is_a_mistake(host: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("OLLAMA_HOST", host)
 
     with pytest.raises(SettingsError, match=r"OLLAMA_HOST=.* Write a host, host:port") as caught:
-        VENDOR.chat_url("any")
+        VENDOR.question("any", [], {})[0]
 
     assert "s3cret" not in str(caught.value)
 
