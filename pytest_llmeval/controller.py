@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -270,7 +271,9 @@ class Controller(EvalProcess):
         self, planned: Judgement, baseline: Run, run: Run, found: Comparison, *, has_ended: bool
     ) -> Comparison:
         """Ask both sides again where something seems to have fallen."""
-        from pytest_llmeval.engine.rerun.asking_again import AskingAgain  # few sessions come here
+        # few sessions come here
+        from pytest_llmeval.engine.rerun.asking_again import AskingAgain
+        from pytest_llmeval.engine.rerun.child import ended_in_order
 
         assert planned.baseline is not None  # noqa: S101 - the run was compared with it
         reference = planned.baseline.reference
@@ -280,15 +283,17 @@ class Controller(EvalProcess):
         def tell(cases: int, repeats: int) -> None:
             print(f"\n{asks_again(reference, cases, repeats)}", flush=True)
 
-        with AskingAgain(
-            self._settings,
-            baseline=baseline,
-            run=run,
-            names={new.id: recorded.id for new, recorded in pairs},
-            rerun=self._rerun,
-            tell=tell,
-            has_ended=has_ended,
-        ) as self._asking_again:
+        with ended_in_order(), ExitStack() as undoing:
+            self._asking_again = AskingAgain(
+                self._settings,
+                baseline=baseline,
+                run=run,
+                names={new.id: recorded.id for new, recorded in pairs},
+                rerun=self._rerun,
+                tell=tell,
+                has_ended=has_ended,
+                undoing=undoing,
+            )
             return confirm(
                 baseline,
                 run,

@@ -95,9 +95,9 @@ def pytest_configure(config: pytest.Config) -> None:
         if brief is not None:
             settings = replace(
                 settings,
-                first_trial=brief.first,
-                confirmation=brief.confirmation,
-                asked_by=brief.asked_by,
+                first_trial=brief.asked.first,
+                confirmation=brief.asked.confirmation,
+                asked_by=brief.asked.asked_by,
             )
         config.stash[pytest_options.SETTINGS] = settings
         hooks = SessionHooks(config, settings, brief)
@@ -127,12 +127,13 @@ def _usage_error(config: pytest.Config, error: Exception) -> pytest.UsageError:
 
 def _read_brief(config: pytest.Config) -> Brief | None:
     """Return the order to make the run of a baseline; None for a session without this order."""
-    is_told = config.pluginmanager.has_plugin(BRIEF)
-    if not is_told and BRIEF not in getattr(config, "workerinput", ()):
+    worker: dict[str, str] = getattr(config, "workerinput", {})
+    text = worker.get(BRIEF) or getattr(config.pluginmanager.get_plugin(BRIEF), "text", None)
+    if text is None:
         return None
     from pytest_llmeval.engine.rerun.child import read_brief
 
-    return read_brief(config)
+    return read_brief(config, text)
 
 
 class SessionHooks:

@@ -14,10 +14,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 from pytest_llmeval.engine.rerun.base_run import Rerun
-from pytest_llmeval.engine.rerun.child import AskedRun, ended_in_order, run_children
+from pytest_llmeval.engine.rerun.child import AskedRun, run_children
 from pytest_llmeval.engine.rerun.relocation import Relocation
 from pytest_llmeval.errors import BaselineError, GitFailed
 from pytest_llmeval.gate.confirmation import CannotConfirm
@@ -30,7 +29,7 @@ _NAME = 32  # hex digits
 
 
 class AskingAgain:
-    """Draws fresh trials of both sides; as a context, it removes its worktree at the end.
+    """Draws fresh trials of both sides.
 
     Args:
         settings: of the session.
@@ -40,6 +39,7 @@ class AskingAgain:
         rerun: makes what runs the evals of a commit.
         tell: gets the number of cases and of repeats before they are asked.
         has_ended: the session came to its end; after Ctrl-C nobody is asked.
+        undoing: takes the worktree away at the end.
 
     Attributes:
         was_interrupted: somebody wanted an end.
@@ -56,29 +56,19 @@ class AskingAgain:
         rerun: Callable[[], Rerun],
         tell: Callable[[int, int], None],
         has_ended: bool,
+        undoing: ExitStack,
     ) -> None:
         self.was_interrupted = False
         self.asked = replace(run, trials=())
         # trials of older runs join and leave a baseline: no number and no name hangs on them
         self._settings, self._sides, self._names = settings, (own_trials(baseline), run), names
         self._make, self._tell, self._has_ended = rerun, tell, has_ended
-        self._undoing = ExitStack()
+        self._undoing = undoing
         self._rerun: Rerun | None = None
         self._trees: tuple[Relocation, ...] = ()
         self._name = ""
         indices = ([one.index for one in side.trials] for side in self._sides)
         self._first = [1 + max(of_side, default=-1) for of_side in indices]
-
-    def __enter__(self) -> AskingAgain:
-        """Begin; nothing is made before somebody is to be asked."""
-        self._undoing.enter_context(ended_in_order())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, at: TracebackType | None
-    ) -> bool | None:
-        """Take the worktree away."""
-        return self._undoing.__exit__(kind, exc, at)
 
     def __call__(self, cases: Sequence[str], count: int) -> tuple[Sequence[Trial], Sequence[Trial]]:
         """Ask so many repeats of some cases on both sides.

@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.engine.rerun.base_arguments import BaseArguments, base_arguments
+from pytest_llmeval.engine.rerun.base_arguments import base_arguments
 from pytest_llmeval.engine.rerun.child import (
     AskedRun,
     Brief,
     Child,
     ended_in_order,
-    pytest_told,
     run_children,
 )
 from pytest_llmeval.engine.rerun.opened import opened_files
@@ -150,12 +149,11 @@ class Rerun:
 
     def _run_in(self, relocation: Relocation, commit: str) -> BaseRun:
         root = self._config.rootpath
-        asked = AskedRun(selection=self._node_ids)
-        given = self._arguments(relocation, asked)
-        installs = tuple(installs_from(self._checkout))
+        projects = [install.project for install in installs_from(self._checkout)]
         place, found = relocation.place(root), None
-        if given.has_tests and place is not None and place.is_dir():
-            child = self.child(relocation, asked)
+        has_root = place is not None and place.is_dir()
+        child = self.child(relocation, AskedRun(selection=self._node_ids))
+        if child.given.has_tests and has_root:
             (code,) = run_children(child)
             found = self.found(child, code, commit)
         if found is None:
@@ -164,8 +162,8 @@ class Rerun:
             self._check(found.run, relocation)
         return BaseRun(
             found=found,
-            dropped=given.dropped,
-            dependencies=changed_dependencies(relocation, (root, *(i.project for i in installs))),
+            dropped=child.given.dropped,
+            dependencies=changed_dependencies(relocation, (root, *projects)),
             submodules=empty_submodules(relocation),
             ignored=partial(self._ignored, relocation),
         )
@@ -212,16 +210,6 @@ class Rerun:
             why = shortcomings(run, trials=len(run.trials))[-1]
             raise BaselineError(f"run {run.id} is no baseline, {why}; see above")
 
-    def _arguments(self, relocation: Relocation, asked: AskedRun) -> BaseArguments:
-        return base_arguments(
-            self._config,
-            self._parser,
-            relocation,
-            typed=self._typed,
-            directory=self._settings.directory,
-            options=asked.options,
-        )
-
     @property
     def here(self) -> Relocation:
         """The working tree of this session, for a second session in it."""
@@ -240,16 +228,21 @@ class Rerun:
             session=settings.session,
             checkout=str(self._checkout),
             worktree=str(relocation.worktree),
-            selection=asked.selection,
             outcome=str(relocation.scratch / "outcome.json"),
-            first=asked.first,
-            confirmation=asked.confirmation,
-            asked_by=asked.asked_by,
+            asked=asked,
         )
         variable = self._environ.get("PYTHONPATH", "")
         own = [entry for entry in sys.path if not any(part in entry for part in INSTALLED)]
         path = python_path(
             relocation, entries=own, installs=installs, variable=variable, folder=folder
+        )
+        given = base_arguments(
+            self._config,
+            self._parser,
+            relocation,
+            typed=self._typed,
+            directory=settings.directory,
+            options=asked.options,
         )
         moved = moved_environment(relocation, self._environ, path)
         there = relocation.place(folder) or folder
@@ -257,7 +250,7 @@ class Rerun:
         self._config.add_cleanup(Journal(settings.directory, settings.session).remove)
         return Child(
             brief=brief,
-            command=pytest_told(brief, self._arguments(relocation, asked).arguments),
+            given=given,
             folder=there,
             environ={**moved, **self._repository.filters},
             output=relocation.scratch / "output.txt" if asked.confirmation else None,

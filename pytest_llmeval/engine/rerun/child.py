@@ -11,17 +11,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import msgspec
 import pytest
 
 from pytest_llmeval.engine.marker import is_eval
+from pytest_llmeval.engine.rerun.base_arguments import BaseArguments
 from pytest_llmeval.engine.rerun.opened import opened_files
 from pytest_llmeval.engine.rerun.relocation import Relocation, installs_from
 from pytest_llmeval.engine.run_header import INSTALLED, files_loaded
@@ -50,7 +50,10 @@ class AskedRun:
     """What a session is to run.
 
     Attributes:
-        selection: see ``Brief``; ``first``, ``confirmation`` and ``asked_by`` likewise.
+        selection: paths of tests and node ids, relative to rootpath; empty for all evals.
+        first: index of its first trial, by which draws are numbered.
+        confirmation: name of the confirmation that it is for; "" for the run of a baseline.
+        asked_by: see ``records.Run``.
         options: that are typed for it besides.
     """
 
@@ -67,13 +70,13 @@ class Child:
 
     Attributes:
         brief: what it is told.
-        command: its command line.
+        given: the arguments of its pytest.
         folder: in which it is started, with the variables ``environ``.
         output: the file that takes what it prints; None for where this process prints.
     """
 
     brief: Brief
-    command: Sequence[str]
+    given: BaseArguments
     folder: Path
     environ: Mapping[str, str]
     output: Path | None = None
@@ -81,8 +84,10 @@ class Child:
     def start(self, opened: ExitStack) -> subprocess.Popen[bytes]:
         """Start it, in a group of its own."""
         output = opened.enter_context(self.output.open("wb")) if self.output else None
+        # -P: a folder that is not in sys.path here is not to be in it there
+        told = ("-P", "-c", _PYTEST_TOLD, self.brief.written(), *self.given.arguments)
         return subprocess.Popen(  # noqa: S603 - this very interpreter, and no shell
-            self.command,
+            (sys.executable, *told),
             cwd=self.folder,
             env=self.environ,
             stdin=subprocess.DEVNULL,
@@ -164,21 +169,15 @@ class Brief:
         session: id of that session, whose caps and refreshed draws are this one's too.
         checkout: top of its working tree, from which nothing may be loaded here.
         worktree: top of the one that is tested instead.
-        selection: paths of tests and node ids, relative to rootpath; empty for all evals.
         outcome: the file in which this session tells what came of it.
-        first: index of its first trial, by which draws are numbered.
-        confirmation: name of the confirmation that it is for; "" for the run of a baseline.
-        asked_by: see ``records.Run``.
+        asked: what it is to run.
     """
 
     session: str
     checkout: str
     worktree: str
-    selection: tuple[str, ...]
     outcome: str
-    first: int = 0
-    confirmation: str = ""
-    asked_by: str | None = None
+    asked: AskedRun
 
     @property
     def is_here(self) -> bool:
@@ -188,7 +187,7 @@ class Brief:
     @property
     def made(self) -> str:
         """Why its run is made, see ``records.Run``."""
-        return CONFIRM if self.confirmation else RERUN
+        return CONFIRM if self.asked.confirmation else RERUN
 
     def written(self) -> str:
         """Write it as JSON."""
@@ -196,8 +195,8 @@ class Brief:
 
     def wants(self, item: pytest.Item) -> bool:
         """Tell whether an item is to run: an eval among what the user chose."""
-        is_chosen = not self.selection or covers(self.selection, narrow=(item.nodeid,))
-        return is_chosen and is_eval(item)
+        chosen = self.asked.selection
+        return is_eval(item) and (not chosen or covers(chosen, narrow=(item.nodeid,)))
 
     def tell(self, *, run: Path | None, foreign: Collection[str]) -> None:
         """Write what came of the session, for the one that waits for it."""
@@ -225,18 +224,8 @@ class BaseOutcome:
     foreign: tuple[str, ...] = ()
 
 
-def pytest_told(brief: Brief, arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the command of a pytest that is told a brief, and by which nothing else is."""
-    # -P: a folder that is not in sys.path here is not to be in it there
-    return (sys.executable, "-P", "-c", _PYTEST_TOLD, brief.written(), *arguments)
-
-
-def read_brief(config: pytest.Config) -> Brief | None:
-    """Return what this session was told; None if it is a session of its own."""
-    worker: dict[str, Any] = getattr(config, "workerinput", {})
-    text = worker.get(BRIEF) or getattr(config.pluginmanager.get_plugin(BRIEF), "text", None)
-    if text is None:
-        return None
+def read_brief(config: pytest.Config, text: str) -> Brief:
+    """Read what this session was told, which from here on notes the files that it opens."""
     opened_files(config)
     return msgspec.convert(json.loads(text), Brief)
 
@@ -250,11 +239,9 @@ def foreign_files(config: pytest.Config, brief: Brief) -> tuple[str, ...]:
     data = {file for install in installs for file in install.data}
 
     def is_foreign(file: Path) -> bool:
-        if str(file) in copied:
-            return True
         is_installed = any(part in str(file) for part in INSTALLED)
         is_apart = is_installed or any(map(file.is_relative_to, prefixes))
-        return file.is_relative_to(checkout) and not is_apart
+        return str(file) in copied or (file.is_relative_to(checkout) and not is_apart)
 
     loaded = {os.path.realpath(name) for name in files_loaded(config)}
     read = opened_files(config).of_others(Relocation(checkout, worktree), data)
