@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -102,9 +103,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[pytest_options.SETTINGS] = settings
         hooks = SessionHooks(config, settings, brief)
         if settings.intercept:
-            from pytest_llmeval.engine.trial.ledger import intercept_imports
+            from pytest_llmeval.engine.trial.ledger import IMPORTS, ImportHooks
 
-            intercept_imports(config, fixtures.model_session)
+            models = partial(fixtures.model_session, config)
+            config.pluginmanager.register(ImportHooks(models), IMPORTS)
     except (SettingsError, BaselineError) as exc:
         raise _usage_error(config, exc) from None
     if config.pluginmanager.register(hooks, "llmeval-session") is None:

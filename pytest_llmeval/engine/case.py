@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from pytest_llmeval.engine.case_reports import grouped
 from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import xfailed_key
 from pytest_llmeval.engine.ended import Ended
+from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial.outcome import (
     WITHOUT_KEY,
     DebuggedFailures,
@@ -38,22 +39,6 @@ RUN_AGAIN = (
 _HEADLINE = 400  # characters
 
 
-class RunsTrials(Protocol):
-    """The scheduler, to a case.
-
-    Attributes:
-        evals: test functions of which trials differed, or did what nobody saw.
-    """
-
-    evals: set[str]
-
-    def run(self, head: CaseTrials, *, until: Callable[[], bool]) -> None:
-        """Let trials take turns until a condition holds; trials of the case make it true."""
-
-    def hold_serial(self, function: str, reason: str) -> None:
-        """Run the trials of a test function that are yet to begin one after the other."""
-
-
 class CaseRunner:
     """Take over ``setup``, ``runtest``, ``teardown`` and ``repr_failure`` of one item.
 
@@ -61,7 +46,7 @@ class CaseRunner:
     seeing one ordinary item with one setup, one call and one teardown.
     """
 
-    def __init__(self, trials: CaseTrials, *, scheduler: RunsTrials) -> None:
+    def __init__(self, trials: CaseTrials, *, scheduler: Scheduler) -> None:
         self.spec = trials.spec
         self.item = trials.item
         self.trials = trials
@@ -98,7 +83,7 @@ class CaseRunner:
             # Whatever they ended with: none of them may count, or all. With other draws it would be
             # a second chance; where none were seen, chance may come from elsewhere.
             were_seen = all(trial.record.calls and not trial.reached_out for trial in ended)
-            if were_seen and not self.spec.is_uncached:
+            if were_seen and self.spec.settings.cache != "off":
                 self.trials.forget()
                 self._run_all()
         self.trials.refuse_made_once()
@@ -202,12 +187,13 @@ class CaseRunner:
 
     def _run_all(self) -> list[Ended]:
         self._scheduler.run(self.trials, until=lambda: self.trials.all_ended)
-        if self.spec.must_replay:
+        if self.spec.intercept and self.spec.settings.cache == "replay":
             self.trials.err_without_calls()
         return self.trials.ended
 
     def _fold(self) -> Fold:
-        expected = self._xfailed is not None and not self.item.config.option.runxfail
+        xfailed = self.item.stash.get(xfailed_key, None)
+        expected = xfailed is not None and not self.item.config.option.runxfail
         self._is_ordinary = self._missed_as_a_test_does()
         records = [trial.record for trial in self.trials.ended]
         found = fold(records, self.spec, xfail=expected, is_ordinary=self._is_ordinary)
@@ -220,11 +206,6 @@ class CaseRunner:
     def _raise_if_keyless(self, found: Fold) -> None:
         if found.is_keyless:  # one line for all of them, at the end of the session
             raise pytest.skip.Exception(WITHOUT_KEY, _use_item_location=True)
-
-    @property
-    def _xfailed(self) -> Any:
-        """The mark ``xfail`` of the test; None if it has none that holds."""
-        return self.item.stash.get(xfailed_key, None)
 
     def _missed_as_a_test_does(self) -> bool:
         """Whether no trial asked anything, as far as was seen, and all missed alike.
@@ -245,7 +226,7 @@ class CaseRunner:
         """Return the exception of the trials where ``xfail(raises=...)`` must see it."""
         failures = [t.exception for t in self.trials.ended if t.exception]
         failures = [failure for failure in failures if not is_skip(failure)]
-        is_raised = getattr(self._xfailed, "raises", None) is not None
+        is_raised = getattr(self.item.stash.get(xfailed_key, None), "raises", None) is not None
         return failures[0] if is_raised and len(set(map(type, failures))) == 1 else None
 
     def _hand_over(self) -> None:

@@ -1,4 +1,4 @@
-"""Reports of cases: their letters, the failures that they show, and scores for files of others."""
+"""What pytest reports: of cases letters, failures and scores; of the gate, tests that failed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from pytest_llmeval.engine.ended import Ended
-from pytest_llmeval.records import CaseOutcome, CaseResult
+from pytest_llmeval.records import CaseOutcome, CaseResult, GateFailure
 from pytest_llmeval.stats.intervals import wilson_interval
 from pytest_llmeval.stats.sample import HITS
 
@@ -25,6 +25,8 @@ Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 _CELL = "</td>"
 _OF_TEST = 1  # the cell that names the test
 # Options of those who read properties; to compute intervals takes libraries that load for 0.3 s.
+_CHOOSE_TESTS = ("lfplugin", "stepwiseplugin")
+_WORD = "llm_gate"  # of a failure of the gate
 _READERS = ("xmlpath", "json_report", "htmlpath")
 
 
@@ -176,3 +178,40 @@ def _properties(result: CaseResult, alpha: float) -> Iterator[tuple[str, object]
         if HITS.issuperset(scores):
             low, high = wilson_interval(scores.count(1.0), len(scores), alpha=alpha)
             yield f"llm_{metric}_interval", f"[{low:.3f}, {high:.3f}]"
+
+
+class _Words:
+    """Count failures of the gate in pytest's last line by what they are: ``1 regressed``."""
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        word: str | None = getattr(report, _WORD, None)
+        return None if word is None or report.when != "call" else (word, "", "")
+
+
+def report_failures(session: pytest.Session, failures: Sequence[GateFailure]) -> None:
+    """Report each failure of the gate as a test that failed; before JUnit's file is written."""
+    manager = session.config.pluginmanager
+    manager.register(_Words())
+    terminal: pytest.TerminalReporter | None = manager.get_plugin("terminalreporter")
+    if terminal is not None:
+        terminal.stats.setdefault("failed", [])  # the last line is red where there is this key
+    choosing = filter(None, map(manager.get_plugin, _CHOOSE_TESTS))
+    tell = manager.subset_hook_caller("pytest_runtest_logreport", [session, *choosing])
+    for failure in failures:
+        for phase in ("setup", "call", "teardown"):  # reporters begin and end a test by them
+            tell(report=_report(failure, phase))
+
+
+def _report(failure: GateFailure, phase: Literal["setup", "call", "teardown"]) -> pytest.TestReport:
+    _, function = failure.name.split("::", 1)
+    failed = phase == "call"
+    return pytest.TestReport(
+        nodeid=failure.name,
+        location=(function.partition("::")[0], failure.line and failure.line - 1, function),
+        keywords={},
+        outcome="failed" if failed else "passed",
+        longrepr="\n".join(failure.lines) if failed else None,
+        when=phase,
+        user_properties=failure.properties,
+        **{_WORD: failure.word},  # type: ignore[arg-type]
+    )

@@ -60,12 +60,8 @@ class CaseResults:
 
         Ctrl-C may come while a report is on its way: its result is told again, with the same id.
         """
-        results = []
-        if self._in_report is not None:
-            item, result = self._in_report
-            results.append(result)
-            self._reported.add(item)
-            self._in_report = None
+        results = [] if self._in_report is None else [self._in_report[1]]
+        self.note_arrival()
         for runner in self._runners:
             if runner.item not in self._reported and runner.trials.ended:
                 results.append(self._result(runner))

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import pytest
 
 from pytest_llmeval.engine.baton import Ready
 from pytest_llmeval.engine.case_reports import Section, sections_by_trial, shows_each
-from pytest_llmeval.engine.ended import Ended
+from pytest_llmeval.engine.ended import Ended, refused_if_made_once
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.trial.clone import clone_item, parameters_of
-from pytest_llmeval.engine.trial.put_on_item import PutOnItem, TrialHooks, put_on
-from pytest_llmeval.engine.trial.setups import refused_if_made_once
+from pytest_llmeval.engine.trial.clone import (
+    are_set_up,
+    clone_item,
+    must_be_set_up,
+    parameters_of,
+    set_up,
+)
+from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks
 from pytest_llmeval.engine.trial.trial import RunningTrial
-from pytest_llmeval.engine.trial.wider import are_set_up, must_be_set_up, set_up
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.records import Call, Outcome
 
@@ -67,7 +72,6 @@ class CaseTrials:
         self._recorded: dict[int, Ended] = {}  # of attempts before this one
         self.has_run_again = False
         self._unrecorded = 0  # paid calls of attempts that are not recorded
-        self._inherited: PutOnItem | None = None
         self._is_set_up = False
         self._shows_each = shows_each(self.item.config)
         self.forget()
@@ -83,16 +87,10 @@ class CaseTrials:
         """Whether a trial may begin now."""
         return self._begun < self.due
 
-    @property
+    @cached_property
     def inherited(self) -> PutOnItem:
         """What was put on the item, for each trial to find: when its protocol began, or so far."""
-        if self._inherited is None:
-            self._inherited = put_on(self.item)
-        return self._inherited
-
-    def begin_protocol(self) -> None:
-        """Note what is on the item now, before its first phase."""
-        self._inherited = put_on(self.item)
+        return PutOnItem(self.item)
 
     @property
     def ended(self) -> list[Ended]:
@@ -111,7 +109,11 @@ class CaseTrials:
 
     def let_go(self) -> None:
         """Forget the trials but for their records: another plugin may have them run again."""
-        self._recorded = {ended.record.index: _without_test(ended) for ended in self.recorded}
+        self._recorded = {
+            # what is recorded, and nothing that holds on to the test
+            one.record.index: Ended(record=one.record, headline=one.headline, held_for=one.held_for)
+            for one in self.recorded
+        }
         self.forget()
 
     def take_unrecorded(self) -> int:
@@ -244,8 +246,3 @@ class CaseTrials:
             self._bought.setdefault(call.draw, index)
         is_rerun = call.replayed and self._bought.get(call.draw or "") == index
         return replace(call, replayed=False) if is_rerun else call
-
-
-def _without_test(ended: Ended) -> Ended:
-    """Keep of a trial what is recorded, and nothing that holds on to its test."""
-    return Ended(record=ended.record, headline=ended.headline, held_for=ended.held_for)

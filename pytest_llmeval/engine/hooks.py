@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -40,6 +40,7 @@ from pytest_llmeval.engine.trial.other_loops import (
     may_have_async_fixtures,
     own_loop,
 )
+from pytest_llmeval.engine.trial.other_plugins import PutOnItem
 from pytest_llmeval.engine.trial.subtests import SUBTESTS, take_over_subtests
 from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.errors import SettingsError
@@ -84,13 +85,14 @@ class EngineHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Wrapper:
         """Leave no trial in flight, however the session ends."""
+        intercepts = any(runner.spec.intercept for runner in self._runners.values())
         with (
             _rare_garbage_collections(),
             capturing_throughout(session.config),
             self._scheduler.turns.process.watching(),
             quick_requests(),
             inherited_by_threads(),
-            self._intercepting(),
+            self._models.intercepting(self.trial_to_charge) if intercepts else nullcontext(),
             watching_waits(),
             self._models.unseen.watching(self.current_trial),
         ):
@@ -121,7 +123,7 @@ class EngineHooks:
     def pytest_runtest_protocol_begun(self, item: pytest.Item) -> None:
         """Note what wrappers of the protocol have put on a case, before whoever runs it."""
         if item in self._runners:
-            self._runners[item].trials.begin_protocol()
+            self._runners[item].trials.inherited = PutOnItem(item)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: pytest.FixtureRequest) -> Wrapper:
@@ -135,7 +137,13 @@ class EngineHooks:
                 return (yield)
         thread = trial.thread
         if thread.overlaps and fixturedef.argname in self._exclusive:
-            _refuse_beside_others(fixturedef)
+            # It is not set up, and pytest 9.2 asserts at the next request that it has none.
+            fixturedef._finalizers.clear()
+            raise SettingsError(
+                f"{fixturedef.argname} was asked for by getfixturevalue while trials overlap. Name "
+                "it as an argument of the test, or mark the test with "
+                '@llm_eval(concurrency="serial").'
+            )
         if is_own(fixturedef, trial.item):
             thread.enter_test()
             try:
@@ -232,11 +240,6 @@ class EngineHooks:
         found = self.current_trial()
         return found if found is not None and found.intercepts else None
 
-    def _intercepting(self) -> AbstractContextManager[None]:
-        if any(runner.spec.intercept for runner in self._runners.values()):
-            return self._models.intercepting(self.trial_to_charge)
-        return nullcontext()
-
 
 @contextmanager
 def _rare_garbage_collections() -> Iterator[None]:
@@ -251,16 +254,6 @@ def _rare_garbage_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def _refuse_beside_others(definition: Any) -> None:
-    """Stop a trial that asks for an exclusive fixture only while others are in flight."""
-    # It is not set up, and pytest 9.2 asserts at the next request that it has none.
-    definition._finalizers.clear()
-    raise SettingsError(
-        f"{definition.argname} was asked for by getfixturevalue while trials overlap. Name it "
-        'as an argument of the test, or mark the test with @llm_eval(concurrency="serial").'
-    )
 
 
 def _tells_the_end(runner: CaseRunner, call: pytest.CallInfo[None]) -> bool:

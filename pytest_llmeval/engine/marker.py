@@ -15,7 +15,7 @@ from pytest_llmeval.engine.case_sources import is_sampled
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Better, Case, function_of
 from pytest_llmeval.runs.run_lines import parameters_digest
-from pytest_llmeval.settings import MARKER, Settings, is_to_be_gated
+from pytest_llmeval.settings import MARKER, Settings
 
 _EMPTY = "got empty parameter set"  # how pytest begins the reason of such a skip
 _Marked = TypeVar("_Marked", bound=Callable[..., object] | type)
@@ -84,23 +84,15 @@ class Eval:
     """An item under the marker, with the merged arguments of its marks.
 
     Attributes:
-        is_gated: the session is compared with another run, or makes that run.
-        fails_on_miss: it fails as soon as one trial does not pass.
-        first: what is added to the index of a trial for the slots of its calls.
-        must_replay: it proves nothing without a call that was seen, as only replays are wanted.
-        is_uncached: the replies of its calls are not kept.
+        settings: of the session.
     """
 
     item: pytest.Function
     case: Case
+    settings: Settings
     min_score: float | None = None
     is_serial: bool = False
     intercept: bool = False
-    is_gated: bool = False
-    fails_on_miss: bool = False
-    must_replay: bool = False
-    is_uncached: bool = False
-    first: int = 0
 
 
 def is_eval(item: pytest.Item) -> bool:
@@ -221,18 +213,12 @@ def _eval_of(item: pytest.Function, arguments: Mapping[str, object], settings: S
         wording=wording,
         topic=topic,
     )
-    intercept = mark_arguments.intercept(
-        arguments.get("intercept", settings.intercept is not False)
-    )
+    intercept = arguments.get("intercept", settings.intercept is not False)
     return Eval(
         item=item,
         case=case,
+        settings=settings,
         min_score=mark_arguments.min_score(arguments.get("min_score"), gate=gate),
         is_serial=mark_arguments.is_serial(arguments.get("concurrency")),
-        intercept=intercept,
-        must_replay=intercept and settings.cache == "replay",
-        is_uncached=settings.cache == "off",
-        is_gated=is_to_be_gated(settings) or settings.makes_baseline,
-        fails_on_miss=settings.fail_on_miss,
-        first=settings.first_trial,
+        intercept=mark_arguments.intercept(intercept),
     )

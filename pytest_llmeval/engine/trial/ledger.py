@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
@@ -38,13 +38,12 @@ def _call(function: Callable[[], object], **_: object) -> object:
 async def _call_elsewhere(function: Callable[[], object], **_: object) -> object:
     from pytest_llmeval.engine.trial.event_loop import wait_in_thread
 
-    return await wait_in_thread(function, begin=_begin_thread)
+    def begin(job: Callable[[], None]) -> None:
+        # Not one of the loop's: asyncio.run would wait for the end of what was given up.
+        with charging(None):
+            threading.Thread(target=job, daemon=True).start()
 
-
-def _begin_thread(job: Callable[[], None]) -> None:
-    """Not one of the loop's: ``asyncio.run`` would wait for the end of what was given up."""
-    with charging(None):
-        threading.Thread(target=job, daemon=True).start()
+    return await wait_in_thread(function, begin=begin)
 
 
 class Ledger:
@@ -297,7 +296,11 @@ class SharedCalls:
         definitions = clone._fixtureinfo.name2fixturedefs.values()
         used = (asked.get(one) for several in definitions for one in several)
         for ledger in filter(None, used):
-            of_trial.shared += self._calls_of(ledger)
+            calls = ledger.calls
+            if ledger in self._handed_out:
+                calls = tuple(replace(call, replayed=call.failure is None) for call in calls)
+            self._handed_out.add(ledger)
+            of_trial.shared += calls
             of_trial.refusal = of_trial.refusal or ledger.refusal
             of_trial.denial = of_trial.denial or ledger.denial
             of_trial.reached_out |= ledger.reached_out
@@ -313,16 +316,11 @@ class SharedCalls:
         new, self._counted = count - self._counted, count
         return new
 
-    def _calls_of(self, ledger: Ledger) -> tuple[Call, ...]:
-        if ledger not in self._handed_out:
-            self._handed_out.add(ledger)
-            return ledger.calls
-        return tuple(replace(call, replayed=call.failure is None) for call in ledger.calls)
-
 
 class ImportHooks:
     """Intercept clients while a file is collected, where the ini file wants all intercepted.
 
+    Only that file can tell so early.
     It is not yet known then which cases there are, so these calls belong to none. Each draw of
     them is the same in every session, whatever else is collected: else a system prompt, say, that
     was made of one would be another each time, and nothing that contains it a replay.
@@ -336,9 +334,7 @@ class ImportHooks:
         self._calls = 0
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(
-        self,
-    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    def pytest_make_collect_report(self) -> Generator[None, Any, Any]:
         """Keep what is asked; counted anew for each file, as which others there are may change."""
         ledger = Ledger()
         with self._models().intercepting(trial_to_charge), charging(ledger):
@@ -351,10 +347,3 @@ class ImportHooks:
         """Count the calls since the last time."""
         calls, self._calls = self._calls, 0
         return calls
-
-
-def intercept_imports(
-    config: pytest.Config, models: Callable[[pytest.Config], ModelSession]
-) -> None:
-    """Keep what modules ask while they are imported: only the ini file can tell so early."""
-    config.pluginmanager.register(ImportHooks(partial(models, config)), IMPORTS)

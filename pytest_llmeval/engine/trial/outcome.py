@@ -22,6 +22,7 @@ from pytest_llmeval.models.http.masking import masked_text
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, CaseOutcome, Outcome, Trial
 from pytest_llmeval.runs.keyless import lacks_only_a_key
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.settings import is_to_be_gated
 
 Failure = pytest.ExceptionInfo[BaseException]
 
@@ -190,7 +191,8 @@ def fold(
     if all(trial.outcome is Outcome.SKIPPED for trial in trials):
         return Fold(CaseOutcome.SKIPPED, "every trial was skipped")
     if not scored:
-        if spec.is_gated and lacks_only_a_key(trials):  # the gate says so in one line, and fails
+        is_gated = is_to_be_gated(spec.settings) or spec.settings.makes_baseline
+        if is_gated and lacks_only_a_key(trials):  # the gate says so in one line, and fails
             return Fold(CaseOutcome.SKIPPED, WITHOUT_KEY, is_keyless=True)
         return Fold(CaseOutcome.ERRORED, f"no answer to score ({tally(trials)})")
     if all(trial.outcome is Outcome.CRASHED for trial in scored):
@@ -198,7 +200,7 @@ def fold(
     if xfail and any(trial.outcome is not Outcome.PASSED for trial in scored):
         return Fold(CaseOutcome.FAILED, tally(trials))
     reason = _below_min_score(trials, spec) or (_ORDINARY if is_ordinary else "")
-    if spec.fails_on_miss and any(trial.outcome is not Outcome.PASSED for trial in scored):
+    if spec.settings.fail_on_miss and any(trial.outcome is not Outcome.PASSED for trial in scored):
         reason = reason or "--llm-fail-on-miss"
     return Fold(CaseOutcome.FAILED, f"{reason}: {tally(trials)}") if reason else _PASSED
 

@@ -7,7 +7,8 @@ for a test: it counts and reports each failure, and the session fails. In a tria
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -31,7 +32,7 @@ def take_over_subtests(
         is_debugged: --pdb is to stop at a failure.
     """
     if type(subtests).__module__.startswith(_HOMES):
-        subtests.test = partial(_Subtest, None if is_debugged else note_failure)
+        subtests.test = partial(_subtest, None if is_debugged else note_failure)
 
 
 def _ends_alone(error: BaseException) -> bool:
@@ -39,35 +40,30 @@ def _ends_alone(error: BaseException) -> bool:
     return ends_it and not isinstance(error, pytest.exit.Exception)
 
 
-class _Subtest:
-    """What stands in the ``with`` of a subtest: the trial goes on after a failure in it.
+@contextmanager
+def _subtest(
+    note_failure: Callable[[Failure], None] | None, msg: str | None = None, **labels: Any
+) -> Iterator[None]:
+    """Swallow what ends a subtest alone, as pytest does: the trial goes on after it.
 
     Args:
         note_failure: of the trial; None where a failure is to end it.
-        msg, labels: what the test calls it.
+        msg: what the test calls the subtest.
+        **labels: likewise.
     """
-
-    def __init__(
-        self, note_failure: Callable[[Failure], None] | None, msg: str | None = None, **labels: Any
-    ) -> None:
-        self._note_failure = note_failure
-        named = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in labels.items())
-        parts = ("" if msg is None else f"[{msg}]", f"({named})" if named else "")
-        self._name = " ".join(filter(None, parts))
-
-    def __enter__(self) -> None:
-        """Begin the subtest."""
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
-        """Swallow what ends the subtest alone, as pytest does; --pdb is to stop at a failure."""
-        __tracebackhide__ = True
-        if error is None or not all(map(_ends_alone, parts_of(error))):
-            return False
+    __tracebackhide__ = True
+    named = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in labels.items())
+    parts = ("" if msg is None else f"[{msg}]", f"({named})" if named else "")
+    name = " ".join(filter(None, parts))
+    try:
+        yield
+    except BaseException as error:
+        if not all(map(_ends_alone, parts_of(error))):
+            raise
         if is_skip(error) or isinstance(error, pytest.xfail.Exception):
-            return True
-        if self._name:
-            error.add_note(f"in subtest {self._name}")
-        if self._note_failure is None:
-            return False
-        self._note_failure(pytest.ExceptionInfo.from_exception(error))
-        return True
+            return
+        if name:
+            error.add_note(f"in subtest {name}")
+        if note_failure is None:
+            raise
+        note_failure(pytest.ExceptionInfo.from_exception(error))

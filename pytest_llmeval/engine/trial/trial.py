@@ -25,7 +25,6 @@ from pytest_llmeval.engine.trial.outcome import (
     outcome,
     shown,
 )
-from pytest_llmeval.engine.trial.setups import failed_fixture
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
@@ -70,7 +69,7 @@ class RunningTrial:
         self.thread = TrialThread(
             self.run, function=spec.case.function, overlaps=overlaps, ready=ready
         )
-        drawn = spec.first + index  # of the draws; a session that asks again goes on after others
+        drawn = spec.settings.first_trial + index  # a session that asks again goes on after others
         self.ledger = Ledger(
             drawn,
             function=spec.case.function,
@@ -99,7 +98,7 @@ class RunningTrial:
             explain(failure.value)
             self._raised[phase] = failure
             if phase == "setup":
-                self._failed_fixture = failed_fixture(self.clone, failure.value)
+                self._failed_fixture = _failed_fixture(self.clone, failure.value)
             self._keys = keys_of_environment()  # which may be the trial's own
 
     def note_subtest(self, failure: Failure) -> None:
@@ -225,3 +224,13 @@ def _resume_capture(config: pytest.Config) -> None:
     capture = config.pluginmanager.getplugin("capturemanager")
     if capture is not None:
         capture.resume_global_capture()
+
+
+def _failed_fixture(clone: pytest.Function, error: BaseException) -> str:
+    """Name the fixture of a trial that has just raised an error; "" if none is known to."""
+    for name, definitions in clone._fixtureinfo.name2fixturedefs.items():
+        for definition in definitions:
+            raised = definition.cached_result and definition.cached_result[2]
+            if raised and raised[0] is error:
+                return name
+    return ""
