@@ -131,10 +131,6 @@ class Controller(EvalProcess):
         recorded = () if self._session is None else self._session.planned.recorded
         return [one for one in recorded if one is not None and one.run.cases]
 
-    def earlier_runs(self) -> list[Run]:
-        """List the baseline and the anchor."""
-        return [one.run for one in self._compared_with()]
-
     @cached_property
     def files_compared(self) -> list[str]:
         """The files of the baseline and the anchor for workers, with the draws of older runs."""

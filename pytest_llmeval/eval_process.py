@@ -22,6 +22,7 @@ from pytest_llmeval.errors import SettingsError, files_unknown
 from pytest_llmeval.fixtures import model_session
 from pytest_llmeval.pytest_options import asks_only, ci_of, started
 from pytest_llmeval.records import CaseResult, Progress, Run
+from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import MARKER, Settings
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class EvalProcess:
         if not self._asks_only:
             earlier_runs.refuse_untrusted_runs(config, settings)
         models = model_session(config)
-        draws = earlier_runs.draws_to_replay(config, settings, earlier=self.earlier_runs())
+        draws = earlier_runs.draws_to_replay(config, settings, earlier=self._compared_with())
         models.replies.prefer(*draws)
         return install(
             session,
@@ -170,7 +171,7 @@ class EvalProcess:
 
         return early_judge(self._settings, opening, map(Path, worker[earlier_runs.COMPARED_KEY]))
 
-    def earlier_runs(self) -> list[Run]:
+    def _compared_with(self) -> list[Baseline]:
         """List the baseline and the anchor; a worker is told their files."""
         return []
 

@@ -176,10 +176,10 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
     given = _given(config, Settings)
     if baseline_of is not None:
         given = {name: value for name, value in given.items() if name not in _OF_COMPARISONS}
-    if given.get("on_missing") == "warn":
-        _check_origin_of_warn(config, typed)
-    if "store" in given:
-        _check_origin_of_store(config, given["store"])
+    if given.get("on_missing") == "warn" and "--llm-on-missing" not in typed:
+        _refuse_warn_in_ci(config)
+    if "store" in given and "--llm-store" not in typed and not hasattr(config, "workerinput"):
+        checked("llm_store in the ini file, or addopts", untyped_store, given["store"])
     if "fetch" not in given and not given.keys().isdisjoint(("baseline", "anchor")):
         given["fetch"] = ci_of(config).provider is not None
     if "anchor" in given and "baseline" not in given:
@@ -254,20 +254,13 @@ def _check_read_as_typed(config: pytest.Config) -> None:
         )
 
 
-def _check_origin_of_store(config: pytest.Config, named: str) -> None:
-    """Refuse the address of a store that stands in the ini file, in addopts too."""
-    if not hasattr(config, "workerinput") and "--llm-store" not in _typed_options(config):
-        checked("llm_store in the ini file, or addopts", untyped_store, named)
-
-
-def _check_origin_of_warn(config: pytest.Config, typed: set[str]) -> None:
+def _refuse_warn_in_ci(config: pytest.Config) -> None:
     """Refuse to go on ungated in CI where only a file says so, which a branch may change."""
-    if "--llm-on-missing" in typed or ci_of(config).provider is None:
-        return
-    raise SettingsError(
-        "--llm-on-missing=warn was set by addopts, PYTEST_ADDOPTS or a file of arguments: a branch "
-        "could end its own gate by it. Type it in the job's command"
-    )
+    if ci_of(config).provider is not None:
+        raise SettingsError(
+            "--llm-on-missing=warn was set by addopts, PYTEST_ADDOPTS or a file of arguments: a "
+            "branch could end its own gate by it. Type it in the job's command"
+        )
 
 
 def _typed_options(config: pytest.Config) -> set[str]:

@@ -23,7 +23,6 @@ from pytest_llmeval.records import (
     CaseResult,
     Run,
     Slowdown,
-    Trial,
     bare,
     distinct_names,
     first_failed,
@@ -195,6 +194,8 @@ class EvalSession:
         counts, planned = list(map(len, trials)), [case.repeats for case in opening.cases]
         wanted = [looks.get(case.function, case.repeats) for case in opening.cases]
         is_whole = opening.complete and counts == wanted and not self.saw_collection_error
+        ended, first = chain.from_iterable(trials), self.planned.settings.first_trial
+        baseline = self.planned.baseline
         return replace(
             opening,
             complete=is_whole and counts == planned,
@@ -205,21 +206,12 @@ class EvalSession:
             attempts=self._attempts,
             # cases in a file that could not be read were not counted
             collected=None if self.saw_collection_error else opening.collected,
-            compared_with=self._baseline_id(),
+            compared_with=baseline.run.id if baseline and baseline.run.cases else None,
             asked_by=self.planned.settings.asked_by,
             looks=looks,
-            trials=self._numbered(chain.from_iterable(trials)),
+            # with the indices of their draws
+            trials=tuple(replace(t, index=first + t.index) if first else t for t in ended),
         )
-
-    def _numbered(self, trials: Iterable[Trial]) -> tuple[Trial, ...]:
-        """Return trials with the indices of their draws."""
-        first = self.planned.settings.first_trial
-        return tuple(replace(one, index=first + one.index) if first else one for one in trials)
-
-    def _baseline_id(self) -> str | None:
-        """Return the id of the run that this one is compared with, if it was recorded."""
-        baseline = self.planned.baseline
-        return baseline.run.id if baseline and baseline.run.cases else None
 
 
 def planned_judgement(
@@ -250,8 +242,11 @@ def planned_judgement(
         rules, loosened = stricter_rules(settings.gate, baseline.run.rules, typed=settings.typed)
         settings, notes = replace(settings, gate=rules), [*notes, *loosened]
     if baseline is not None and baseline.older:
-        baseline, told = with_older_draws(baseline, most=settings.baseline_repeats)
-        notes += told
+        further = further_trials(baseline.run, baseline.older)
+        further, drifted = without_drift(baseline.run, further)
+        run = pooled(baseline.run, further, most=settings.baseline_repeats)
+        baseline = replace(baseline, run=run, older=())
+        notes += [Fact(Why.DRIFTED, (bare(name), p)) for name, p in drifted.items()]
     recorded = baseline, anchor
     notes += idle_renames([one.run for one in recorded if one], settings.renamed)
     baseline, anchor = (one and under_new_names(one, settings.renamed) for one in recorded)
@@ -269,22 +264,6 @@ def planned_judgement(
         may_defer=may_defer,
         lost=frozenset(file for file in files if not (rootpath / file).exists()),
     )
-
-
-def with_older_draws(found: Baseline, *, most: int) -> tuple[Baseline, list[Fact]]:
-    """Count the draws of older runs beside those of the baseline.
-
-    Args:
-        found: with these runs.
-        most: draws of a case.
-
-    Returns:
-        The baseline, and what to tell of it.
-    """
-    further, drifted = without_drift(found.run, further_trials(found.run, found.older))
-    run = pooled(found.run, further, most=most)
-    notes = [Fact(Why.DRIFTED, (bare(name), p)) for name, p in drifted.items()]
-    return replace(found, run=run, older=()), notes
 
 
 def _found(

@@ -68,7 +68,8 @@ def sections_by_trial(
         for which, text in grouped(rendered)
         if not shown.startswith(_common(text))  # to which the report added a table of all
     ]
-    printed = [(_trial_of(title), (title, text)) for title, text in sections]
+    found = ((_OF_TRIAL.search(title), (title, text)) for title, text in sections)
+    printed = [(int(of[1]) if of else -1, section) for of, section in found]
     return [section for _, section in sorted([*failed, *printed], key=lambda one: one[0])]
 
 
@@ -89,11 +90,6 @@ def grouped(texts: Iterable[tuple[int, str]]) -> list[tuple[list[int], str]]:
         draws = ", ".join(draw for _, text in alike for draw in _DRAW.findall(text)[:1])
         found.append(([index for index, _ in alike], _DRAW.sub(draws, alike[0][1], count=1)))
     return found
-
-
-def _trial_of(title: str) -> int:
-    found = _OF_TRIAL.search(title)
-    return -1 if found is None else int(found[1])
 
 
 def shown_as_m(terminalreporter: pytest.TerminalReporter) -> int:
@@ -164,9 +160,9 @@ class ScoredReports:
 
 def show_scores(config: pytest.Config, *, alpha: float) -> None:
     """Add scores to the reports of this session, if a file is made of them here."""
-    if hasattr(config, "workerinput") or not any(config.getoption(one, None) for one in _READERS):
-        return
-    config.pluginmanager.register(ScoredReports(alpha))
+    is_read = any(config.getoption(option, None) for option in _READERS)
+    if is_read and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(ScoredReports(alpha))
 
 
 def _properties(result: CaseResult, alpha: float) -> Iterator[tuple[str, object]]:

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -64,14 +65,9 @@ NEEDED = {
     "_pytest.skipping": ("xfailed_key",),
 }  # fmt: skip
 _OF_CAPTURE = (
-    "_global_capturing",
-    "activate_fixture",
-    "deactivate_fixture",
-    "item_capture",
-    "read_global_capture",
-    "resume_global_capture",
-    "suspend_global_capture",
-)
+    "_global_capturing", "activate_fixture", "deactivate_fixture", "item_capture",
+    "read_global_capture", "resume_global_capture", "suspend_global_capture",
+)  # fmt: skip
 _OF_RUNNING_CAPTURE = ("_state", "is_started", "out.snap", "out.tmpfile", "err.snap", "err.tmpfile")
 _OF_HANDLERS = ("records", "stream", "level", "filters")
 
@@ -168,22 +164,21 @@ def missing_parts(session: pytest.Session, items: Sequence[pytest.Function]) -> 
     return missing
 
 
-def _has(owner: Any, part: str) -> bool:
-    for name in part.split("."):
-        if not hasattr(owner, name):
-            return False
-        owner = getattr(owner, name)
+def _has(owner: Any, *parts: str) -> bool:
+    """Whether an object has all parts, each with its own parts by dots."""
+    try:
+        attrgetter(*parts)(owner)
+    except AttributeError:
+        return False
     return True
 
 
 def _can_swap_capture(manager: Any) -> bool:
-    if manager is None:
-        return True
-    if not all(_has(manager, part) for part in _OF_CAPTURE):
-        return False
+    if manager is None or not _has(manager, *_OF_CAPTURE):
+        return manager is None
     running = manager._global_capturing
     captures = getattr(running, "out", None) is not None
-    return not captures or all(_has(running, part) for part in _OF_RUNNING_CAPTURE)
+    return not captures or _has(running, *_OF_RUNNING_CAPTURE)
 
 
 def _records_warnings() -> bool:
@@ -202,10 +197,8 @@ def _records_warnings() -> bool:
 
 
 def _has_handlers(plugin: Any) -> bool:
-    if plugin is None:
-        return True
-    handlers = [getattr(plugin, name, None) for name in ("caplog_handler", "report_handler")]
-    return all(_has(handler, part) for handler in handlers for part in _OF_HANDLERS)
+    names = () if plugin is None else ("caplog_handler", "report_handler")
+    return all(_has(getattr(plugin, name, None), *_OF_HANDLERS) for name in names)
 
 
 def tell_of_new_filters() -> None:

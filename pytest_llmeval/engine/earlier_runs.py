@@ -92,7 +92,7 @@ def baseline_of(
 
 
 def draws_to_replay(
-    config: pytest.Config, settings: Settings, *, earlier: Sequence[Run]
+    config: pytest.Config, settings: Settings, *, earlier: Sequence[Baseline]
 ) -> Sequence[frozenset[str]]:
     """Collect the draws to replay in the place of newer ones, which a refresh may have made.
 
@@ -102,7 +102,7 @@ def draws_to_replay(
     Args:
         config: of the session, or of a worker.
         settings: of the session.
-        earlier: these runs, in this order; a worker learns them from its controller.
+        earlier: these two, in this order; a worker learns them from its controller.
     """
     if settings.cache not in ("auto", "replay"):
         return ()
@@ -111,7 +111,10 @@ def draws_to_replay(
             return ()
     store = RunStore(settings.directory)
     worker: dict[str, list[str]] = getattr(config, "workerinput", {})
-    runs = [*earlier, *(store.load(Path(path)) for path in worker.get(COMPARED_KEY, ()))]
+    runs = [
+        *(one.run for one in earlier),
+        *(store.load(Path(path)) for path in worker.get(COMPARED_KEY, ())),
+    ]
     if runs:
         return list(map(draws_of_run, runs))
     git = git_state(config)

@@ -206,7 +206,11 @@ class EngineHooks:
             return (yield)
         report = yield
         runner = self._runners.get(item)
-        if runner is not None and _tells_the_end(runner, call):
+        if runner is None or call.when == "teardown":
+            return report
+        if call.when == "setup" and call.excinfo is not None and runner.outcome is None:
+            runner.unrun(call.excinfo)  # it was not a trial that ended the setup
+        if runner.outcome is not None:
             self._results.put_on(report, runner)
         return report
 
@@ -254,12 +258,3 @@ def _rare_garbage_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def _tells_the_end(runner: CaseRunner, call: pytest.CallInfo[None]) -> bool:
-    """Whether this phase ended the case: its call, or a setup that did not get there."""
-    if call.when == "setup" and call.excinfo is not None:
-        if runner.outcome is None:  # it was not a trial that ended the setup
-            runner.unrun(call.excinfo)
-        return True
-    return call.when == "call" and runner.outcome is not None

@@ -75,8 +75,12 @@ def install(
     _require_parts(session, items)
     models.check_settings()
     _keep_from_fakes()
-    _mask_keys(config)
-    evals = _read_evals(items, settings)
+    masking = ExitStack()
+    masking.enter_context(masked_logs())
+    config.add_cleanup(masking.close)
+    evals = [read_marker(item, settings) for item in items if is_eval(item)]
+    _refuse_twins(evals)
+    _check_keys(evals)
     opening = _opening(config, evals, settings=settings, choice=choice)
     given = {one.case.parameters: one.item.callspec.params for one in evals if one.case.parameters}
     models.replies.keep_parameters(given)
@@ -101,25 +105,6 @@ def install(
     hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
     config.pluginmanager.register(hooks, "llmeval-engine")
     return opening
-
-
-def _read_evals(items: Iterable[pytest.Item], settings: Settings) -> list[Eval]:
-    """Read what the marks say.
-
-    Raises:
-        SettingsError: an item is impossible, or two have one id.
-    """
-    evals = [read_marker(item, settings) for item in items if is_eval(item)]
-    _refuse_twins(evals)
-    _check_keys(evals)
-    return evals
-
-
-def _mask_keys(config: pytest.Config) -> None:
-    """Mask keys in what is logged, until the session ends."""
-    masking = ExitStack()
-    masking.enter_context(masked_logs())
-    config.add_cleanup(masking.close)
 
 
 def _keep_from_fakes() -> None:

@@ -12,13 +12,11 @@ import pytest
 from pytest_llmeval.engine.rerun.relocation import Relocation
 
 # Flags that go by what failed last time, of which a worktree knows nothing, or ask a person.
-_LEFT_OUT = frozenset(
-    (
-        *("--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first"),
-        *("--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset"),
-        *("--pdb", "--trace", "--llm-missed"),
-    )
-)
+_LEFT_OUT = frozenset((
+    "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first", "--sw", "--stepwise",
+    "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset", "--pdb", "--trace",
+    "--llm-missed",
+))  # fmt: skip
 # Options that name a file of this session, and what takes them back; by where argparse puts them.
 _TAKEN_BACK = {
     "xmlpath": "--junitxml=",
@@ -71,7 +69,8 @@ def base_arguments(
     positions = _positions(tokens, config, parser)
     places = {at: _moved_path(tokens[at], config, relocation) for at in positions}
     moved = [
-        places[at] if at in places else _moved_option(token, relocation)
+        # what stands behind an equals sign may be a path, too
+        places[at] if at in places else "=".join(map(relocation.moved, token.split("=", 1)))
         for at, token in enumerate(tokens)
         if token not in _LEFT_OUT
     ]
@@ -83,12 +82,6 @@ def base_arguments(
         dropped=tuple(tokens[at] for at, place in places.items() if place is None),
         has_tests=not places or any(place is not None for place in places.values()),
     )
-
-
-def _moved_option(token: str, relocation: Relocation) -> str:
-    """Replace a path that is a whole argument, or what stands behind its equals sign."""
-    option, equals, value = token.partition("=")
-    return f"{option}={relocation.moved(value)}" if equals else relocation.moved(token)
 
 
 def _expanded(

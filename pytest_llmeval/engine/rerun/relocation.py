@@ -17,17 +17,15 @@ from pathlib import Path, PurePath
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-# The repository of a git hook, coverage of processes that are begun, what pytest says of itself.
-_LEFT_OUT = frozenset(
-    (
-        *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"),
-        *("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG", "COVERAGE_FILE"),
-        *("COV_CORE_SOURCE", "COV_CORE_CONFIG", "COV_CORE_DATAFILE", "PYTEST_CURRENT_TEST"),
-    )
-)
+# The repository of a git hook, coverage of processes that are begun, what pytest says of itself;
+# and what is made anew.
+_LEFT_OUT = frozenset((
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX",
+    "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG", "COVERAGE_FILE", "COV_CORE_SOURCE",
+    "COV_CORE_CONFIG", "COV_CORE_DATAFILE", "PYTEST_CURRENT_TEST", "PYTHONPATH",
+))  # fmt: skip
 # What tools leave in a checkout, relative to its top.
 OF_TOOLS = re.compile(r"(^|/)(__pycache__|\.[^/]*(cache|venv|llmeval)|venv|node_modules)/")
-_KEPT = ("HOME",)  # credentials lie there, wherever it is
 # What an editable install leaves is no copy, though it is a module too.
 _HELPERS = ("__editable__", "_editable_impl_", "__pycache__", "..")
 _MODULES = (".py", ".so", ".pyd")
@@ -69,20 +67,14 @@ def installs_from(
         origin = _origin(each)
         if origin is None or not origin.is_relative_to(checkout):
             continue
-        files = [file for file in each.files or () if not file.parts[0].startswith(_HELPERS)]
-        data = [file for file in each.files or () if file.parts[0] == ".."]
+        places = {file: os.path.realpath(str(each.locate_file(file))) for file in each.files or ()}
+        files = [file for file in places if not file.parts[0].startswith(_HELPERS)]
         yield Install(
             project=origin if origin.is_dir() else checkout,
             names=frozenset(_names(each, files)),
-            files=_places(each, files),
-            data=_places(each, data),
+            files=frozenset(places[file] for file in files),
+            data=frozenset(place for file, place in places.items() if file.parts[0] == ".."),
         )
-
-
-def _places(
-    distribution: metadata.Distribution, files: Iterable[metadata.PackagePath]
-) -> frozenset[str]:
-    return frozenset(os.path.realpath(str(distribution.locate_file(file))) for file in files)
 
 
 def _origin(distribution: metadata.Distribution) -> Path | None:
@@ -205,14 +197,10 @@ def moved_environment(
         environ: the variables of this process when it began.
         path: the entries of ``PYTHONPATH``.
     """
-    moved = {
-        name: text
-        if name in _KEPT
-        else os.pathsep.join(map(relocation.moved, text.split(os.pathsep)))
-        for name, text in environ.items()
-        if name not in _LEFT_OUT
-    }
-    moved.pop("PYTHONPATH", None)
+    moved = {name: text for name, text in environ.items() if name not in _LEFT_OUT}
+    for name in moved.keys() - {"HOME"}:  # credentials lie there, wherever it is
+        parts = moved[name].split(os.pathsep)
+        moved[name] = os.pathsep.join(map(relocation.moved, parts))
     return {**moved, "PYTHONPATH": os.pathsep.join(path)} if path else moved
 
 
@@ -227,23 +215,17 @@ def changed_dependencies(relocation: Relocation, projects: Iterable[Path]) -> tu
         Their paths in the checkout, relative to its top, sorted.
     """
     here, there = relocation.checkout, relocation.worktree
+    places = filter(None, map(relocation.place, projects))
+    inner = {place.relative_to(there) for place in places}
     files = {
         path.relative_to(top)
-        for folder in {above for project in projects for above in _up(project, relocation)}
+        for folder in inner.union(*(one.parents for one in inner))
         for top in (here, there)
         for pattern in _PATTERNS
         for path in (top / folder).glob(pattern)
     }
     differing = (file for file in files if _wanted(here / file) != _wanted(there / file))
     return tuple(sorted(file.as_posix() for file in differing))
-
-
-def _up(project: Path, relocation: Relocation) -> Iterator[Path]:
-    """Yield a folder and its parents, relative to the top."""
-    place = relocation.place(project)
-    if place is not None:
-        inner = place.relative_to(relocation.worktree)
-        yield from (inner, *inner.parents)
 
 
 def _wanted(file: Path) -> object:

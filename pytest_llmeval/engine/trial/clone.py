@@ -133,16 +133,17 @@ def definitions_of(item: pytest.Function, name: str) -> FixtureDefs:
     return known or item.session._fixturemanager.getfixturedefs(name, item) or ()
 
 
+def wider_fixture(item: pytest.Function, name: str) -> pytest.FixtureDef[Any] | None:
+    """Return the fixture of a name that an item gets, if it outlives the test; else None."""
+    found = [one for one in definitions_of(item, name)[-1:] if not is_own(one, item)]
+    return found[0] if found else None
+
+
 def parameters_of(item: pytest.Function) -> Parameters:
     """Return the parameters of a case."""
     callspec: Any = getattr(item, "callspec", None)
-    known = item._fixtureinfo.name2fixturedefs
-    shared = [
-        name
-        for name in (() if callspec is None else callspec.params)
-        if not all(is_own(definition, item) for definition in (known.get(name) or ())[-1:])
-    ]
-    return Parameters(item, shared=shared)
+    names = () if callspec is None else callspec.params
+    return Parameters(item, shared=[name for name in names if wider_fixture(item, name)])
 
 
 def clone_item(
