@@ -84,20 +84,21 @@ class Controller(EvalProcess):
         self._judgement: Judgement | None = None
         self._report: Report | None = None  # on the judgement
         self._refusal = ""  # why a session that was begun ends with 4
-        self._session: EvalSession | None = None
         if settings.confirm:  # whose calls count under the caps of this session
             config.add_cleanup(Journal(settings.directory, settings.session).remove)
         self._asking_again: AskingAgain | None = None  # where something seems to have fallen
         self._problems: list[str] = []
         self._summary_problems: list[str] = []  # nobody asked for it, so they fail nothing
         self._annotations: list[str] = []
-        if self._settings.baseline is not None and not self._asks_only:
-            self._session = EvalSession(self._planned())
+        self._session = EvalSession(self._planned())
+        if settings.baseline is not None:
             self._started = time.perf_counter()  # a run that was made now took time of its own
 
     def _planned(self) -> Judgement:
         """Find the baseline and the anchor, before the first test or paid call."""
         config, settings, ci = self._config, self._settings, ci_of(self._config)
+        if settings.baseline is None or self._asks_only:
+            return Judgement(settings=settings)
         make = self._make_run if settings.on_missing in RERUNS else None
         return planned_judgement(
             settings,
@@ -128,8 +129,7 @@ class Controller(EvalProcess):
 
     def _compared_with(self) -> list[Baseline]:
         """List the baseline and the anchor, under the names that they were recorded with."""
-        recorded = () if self._session is None else self._session.planned.recorded
-        return [one for one in recorded if one is not None and one.run.cases]
+        return [one for one in self._session.planned.recorded if one and one.run.cases]
 
     @cached_property
     def files_compared(self) -> list[str]:
@@ -146,9 +146,7 @@ class Controller(EvalProcess):
 
     def early_judge(self, opening: Run) -> EarlyJudge | None:
         """Return the judge of functions whose trials are made; None where none is wanted."""
-        if self._session is None or not self.looks_early:
-            return None
-        return EarlyJudge(self._session.planned, opening)
+        return EarlyJudge(self._session.planned, opening) if self.looks_early else None
 
     @property
     def looks_early(self) -> bool:
@@ -158,18 +156,16 @@ class Controller(EvalProcess):
 
     def header(self) -> list[str]:
         """Name the baseline."""
-        return [] if self._session is None else header(self._session.planned)
+        return header(self._session.planned)
 
     def _begin(self, session: pytest.Session, items: list[pytest.Item], choice: Choice) -> Run:
         """Put the engine in place, and foretell what the session may cost."""
         opening = super()._begin(session, items, choice)
         if not self._asks_only:
-            baseline = None if self._session is None else self._session.planned.baseline
-            run, is_known = earlier_runs.source_of_forecast(self._settings, baseline)
-            told = forecast(opening, run, settings=self._settings, is_baseline=is_known)
-            self.forecast += told
-            is_off = self._settings.cache == "off"
-            if lack := "" if is_off else lack_of_locks(self._settings.directory):
+            settings, baseline = self._settings, self._session.planned.baseline
+            run, is_known = earlier_runs.source_of_forecast(settings, baseline)
+            self.forecast += forecast(opening, run, settings=settings, is_baseline=is_known)
+            if settings.cache != "off" and (lack := lack_of_locks(settings.directory)):
                 self.forecast.append(printable(f"llm evals: {lack}"))
         return opening
 
@@ -191,11 +187,14 @@ class Controller(EvalProcess):
         self._reports.arrived.pop(result.id, None)
 
     def _take(self, result: CaseResult) -> None:
-        if self._asks_only:
-            return  # an item that was only set up has no outcome
-        if self._session is None:
-            self._session = EvalSession(Judgement(settings=self._settings))
-        self._session.add(result)
+        if not self._asks_only:  # an item that was only set up has no outcome
+            self._session.add(result)
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether there is something to judge: a gate that was asked for, or results."""
+        is_asked = self._settings.baseline is not None and not self._asks_only
+        return is_asked or self._session.has_results
 
     def take_unreported(self) -> None:
         """Take in the trials before a session was stopped."""
@@ -204,7 +203,7 @@ class Controller(EvalProcess):
 
     def judge_early(self, session: pytest.Session) -> None:
         """Judge a session that came to its end, as other plugins write their reports next."""
-        has_all = self._session is not None and self._reports.have_ended
+        has_all = self._has_begun and self._reports.have_ended
         why = self._refusal or self._reports.usage_error
         if has_all and not why and session.exitstatus in _CAME_TO_AN_END:
             judgement = self._judge(session)
@@ -215,7 +214,7 @@ class Controller(EvalProcess):
 
     def record(self) -> None:
         """Record the trials of a session that was stopped, without a judgement."""
-        if self._session is not None and self._judgement is None:
+        if self._judgement is None:
             self.take_unreported()
             self._session.look_for_untracked(self._untracked)
             self._session.record()
@@ -227,7 +226,7 @@ class Controller(EvalProcess):
             self._problems = report_refusal(self._config, self._reports.usage_error)
         elif self._refusal:
             return
-        elif self._session is not None:
+        elif self._has_begun:
             judgement = self._judgement or self._judge(session)
             self._set_status(session, judgement)
             if self._brief is not None:
@@ -237,7 +236,6 @@ class Controller(EvalProcess):
 
     def _judge(self, session: pytest.Session) -> Judgement:
         """Record what ran, judge it, and write our own reports."""
-        assert self._session is not None  # noqa: S101 - something is to be judged
         settings, ci = self._session.planned.settings, ci_of(self._config)
         notes = [*earlier_runs.notes_on_store(self._config, settings, ci)]
         seconds = time.perf_counter() - self._started

@@ -178,7 +178,8 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
         given = {name: value for name, value in given.items() if name not in _OF_COMPARISONS}
     if given.get("on_missing") == "warn" and "--llm-on-missing" not in typed:
         _refuse_warn_in_ci(config)
-    if "store" in given and "--llm-store" not in typed and not hasattr(config, "workerinput"):
+    worker: dict[str, str] = getattr(config, "workerinput", {})
+    if "store" in given and "--llm-store" not in typed and not worker:
         checked("llm_store in the ini file, or addopts", untyped_store, given["store"])
     if "fetch" not in given and not given.keys().isdisjoint(("baseline", "anchor")):
         given["fetch"] = ci_of(config).provider is not None
@@ -195,7 +196,8 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
             for name, option in (options_of(Settings) | options_of(GateRules)).items()
             if typed.intersection(option.flags)
         ),
-        "session": baseline_of or _session_id(config),
+        # a worker's is that of its controller
+        "session": baseline_of or worker.get(SESSION_KEY) or os.urandom(16).hex(),
         "makes_baseline": baseline_of is not None,
         "toml": is_toml(config),
         "repeats": _typed(config, repeats),
@@ -336,8 +338,3 @@ def _report_files(config: pytest.Config, paths: Sequence[Path]) -> tuple[Path, .
         if file.is_dir():
             raise SettingsError(f"{source}={path}: this is a folder; name a file in it")
     return files
-
-
-def _session_id(config: pytest.Config) -> str:
-    worker: dict[str, str] | None = getattr(config, "workerinput", None)
-    return os.urandom(16).hex() if worker is None else worker[SESSION_KEY]

@@ -79,6 +79,11 @@ class EvalSession:
         self._outside_calls += result.news.outside_calls
         self._attempts += result.news.attempts
 
+    @property
+    def has_results(self) -> bool:
+        """Whether it took in anything."""
+        return self._opening is not None or bool(self._taken_in)
+
     def _first_lines(self) -> dict[str, str]:
         """Return the first line of each case's first failure; only its place without texts."""
         failed = {case: one for case, one in self._cases.items() if one.headline}

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_tb
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,10 @@ def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
 
     That the application waited no longer is a miss, unless a provider held its calls up.
     """
-    if _why_void(error, ledger) or comes_of(error, (SettingsError, *_blocked_errors())):
+    blocks: Any = sys.modules.get("pytest_socket")  # raises where it keeps a test from the network
+    names = ("SocketBlockedError", "SocketConnectBlockedError")
+    in_vain = (SettingsError, *(getattr(blocks, name) for name in names if hasattr(blocks, name)))
+    if _why_void(error, ledger) or comes_of(error, in_vain):
         return True
     return bool(ledger.setback) and comes_of(error, TimeoutError)
 
@@ -94,13 +98,6 @@ def _refusal(error: BaseException | None, ledger: Ledger) -> str:
         return ledger.refusal
     got_over = error is None or (_is_miss(error) and not comes_of(error, ReplayMiss))
     return "" if ledger.has_answer and got_over else ledger.denial
-
-
-def _blocked_errors() -> tuple[type[BaseException], ...]:
-    """Return what pytest-socket raises where it keeps a test from the network."""
-    plugin = sys.modules.get("pytest_socket")
-    names = ("SocketBlockedError", "SocketConnectBlockedError")
-    return tuple(getattr(plugin, name) for name in names if hasattr(plugin, name))
 
 
 def explain(error: BaseException) -> None:

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeVar
 import pytest
 
 from pytest_llmeval.engine.baton import Ready
+from pytest_llmeval.engine.case_reports import safe_failure
 from pytest_llmeval.engine.compat import call_and_report
 from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.safe_report import safe_failure
 from pytest_llmeval.engine.trial.clone import end_clone
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.engine.trial.outcome import (
