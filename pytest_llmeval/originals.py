@@ -49,7 +49,6 @@ class Files:
     mkdir = staticmethod(os.mkdir)
     open = staticmethod(os.open)
     read = staticmethod(os.read)
-    rmdir = staticmethod(os.rmdir)
     stat = staticmethod(os.stat)
     unlink = staticmethod(os.unlink)
     write = staticmethod(os.write)

@@ -157,16 +157,15 @@ class SessionHooks:
 
     def _load(self) -> EvalProcess:
         """Load what runs the evals of this process; a worker needs not what judges them."""
+        known = self._config, self._settings, self._brief, self._started
         if self._evals is None and hasattr(self._config, "workerinput"):
             from pytest_llmeval.eval_process import EvalProcess
 
-            self._evals = EvalProcess(self._config, self._settings, self._brief, self._started)
+            self._evals = EvalProcess(*known)
         elif self._evals is None:
             from pytest_llmeval.controller import Controller
 
-            self._evals = self._controller = Controller(
-                self._config, self._settings, self._brief, self._started
-            )
+            self._evals = self._controller = Controller(*known)
         return self._evals
 
     def pytest_report_header(self) -> list[str]:

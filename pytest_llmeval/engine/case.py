@@ -113,7 +113,9 @@ class CaseRunner:
         """Show the first trial that did not pass, and a table of all."""
         if not isinstance(excinfo.value, TrialFailures):
             return type(self.item).repr_failure(self.item, excinfo)
-        shown, table = self.trials.first_failure, _failures(self.trials.ended)
+        shown, ended = self.trials.first_failure, self.trials.ended
+        found = grouped((one.record.index, one.headline) for one in ended if one.headline)
+        table = "\n".join(f"trial {', '.join(map(str, which))}: {line}" for which, line in found)
         if shown is None:
             return f"{excinfo.value}\n{table}"
         shown.addsection(f"trials: {excinfo.value}", table)
@@ -266,9 +268,3 @@ def _told(value: object) -> object:
         return repr(value)
     except Exception:  # likewise
         return id(value)
-
-
-def _failures(ended: Sequence[Ended]) -> str:
-    """List the distinct failures with the trials that had them."""
-    found = grouped((one.record.index, one.headline) for one in ended if one.headline)
-    return "\n".join(f"trial {', '.join(map(str, which))}: {line}" for which, line in found)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -90,15 +90,7 @@ class ReportHooks:
         """Tell the other workers, which may wait for what this one had reserved of a cap."""
         journal = self._journal()
         if journal is not None:
-            is_base = self._settings.makes_baseline
-            note_end(
-                journal,
-                process_name(
-                    node.gateway.id,
-                    makes_baseline=is_base,
-                    confirmation=self._settings.confirmation,
-                ),
-            )
+            note_end(journal, process_name(node.gateway.id, self._settings))
 
     def pytest_unconfigure(self) -> None:
         """Remove the file by which workers share the caps."""
@@ -148,12 +140,12 @@ def tell_worker(node: Any, *, config: pytest.Config, compared: Sequence[str], lo
 
 def send_usage_error(config: pytest.Config, error: SettingsError) -> None:
     """Send a mistake of the user: a raise in a worker would end as an INTERNALERROR."""
-    worker_output(config)[_USAGE_ERROR] = printable_message(str(error))
+    output_of(config)[_USAGE_ERROR] = printable_message(str(error))
 
 
 def send_unreported(config: pytest.Config, results: Iterable[CaseResult]) -> None:
     """Send at the end of a worker what no report carried."""
-    worker_output(config).setdefault(_UNREPORTED, []).extend(map(written_result, results))
+    output_of(config).setdefault(_UNREPORTED, []).extend(map(written_result, results))
 
 
 def send_files(config: pytest.Config, *, foreign: Iterable[str]) -> None:
@@ -163,8 +155,8 @@ def send_files(config: pytest.Config, *, foreign: Iterable[str]) -> None:
         config: of the worker.
         foreign: files of another working tree than the one that is tested.
     """
-    worker_output(config)[_FILES] = [str(path) for path in files_used(config)]
-    worker_output(config)[_FOREIGN] = list(foreign)
+    output_of(config)[_FILES] = [str(path) for path in files_used(config)]
+    output_of(config)[_FOREIGN] = list(foreign)
 
 
 def send_note(config: pytest.Config, note: str) -> None:
@@ -173,14 +165,14 @@ def send_note(config: pytest.Config, note: str) -> None:
     send_unreported(config, [result])
 
 
-def worker_output(config: pytest.Config) -> dict[str, Any]:
-    """Return what a worker sends at its end."""
-    return cast("dict[str, Any]", config.workeroutput)  # type: ignore[attr-defined]
+def output_of(process: Any) -> dict[str, Any]:
+    """Return what a worker sends at its end; nothing if it was killed.
 
-
-def output_of(node: Any) -> dict[str, Any]:
-    """Return what a worker sent at its end; nothing if it was killed."""
-    return getattr(node, "workeroutput", None) or {}
+    Args:
+        process: the worker's own config, or the controller's node for it.
+    """
+    found: dict[str, Any] | None = getattr(process, "workeroutput", None)
+    return {} if found is None else found
 
 
 def report_hooks(config: pytest.Config, settings: Settings) -> ReportHooks:

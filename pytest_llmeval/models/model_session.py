@@ -238,9 +238,7 @@ def _services(settings: Settings, processes: int, worker: str, clock: PaceClock)
         max_cost=settings.max_cost,
         prices=Prices(settings.prices, at_least_listed="max_cost" in settings.typed),
         journal=journal if is_shared else None,
-        process=process_name(
-            worker, makes_baseline=settings.makes_baseline, confirmation=settings.confirmation
-        ),
+        process=process_name(worker, settings),
     )
     return Services(
         throttle=throttle,

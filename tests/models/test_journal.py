@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.models.limits.journal import DAY, Journal, note_end, process_name
+from pytest_llmeval.settings import Settings
 
 
 @pytest.fixture
@@ -166,7 +167,7 @@ def test_a_folder_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:
 
 def test_processes_of_a_baseline_have_names_of_their_own() -> None:
     names = {
-        process_name(worker, makes_baseline=is_base)
+        process_name(worker, Settings(session="", makes_baseline=is_base))
         for worker in ("", "gw0")
         for is_base in (False, True)
     }

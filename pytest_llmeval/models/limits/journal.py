@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 from pytest_llmeval.originals import Clock, Files
+from pytest_llmeval.settings import Settings
 
 Room = Literal["now", "later", "never"]
 
@@ -89,15 +90,14 @@ class Journal:
             self._path.parent.rmdir()
 
 
-def process_name(worker: str, *, makes_baseline: bool, confirmation: str = "") -> str:
+def process_name(worker: str, settings: Settings) -> str:
     """Name a process in the journal of a session, which may be that of two runs.
 
     Args:
         worker: its name among the workers; "" where there are none.
-        makes_baseline: its run is made for a comparison.
-        confirmation: the confirmation that the run is for, if it is for one.
+        settings: of the process.
     """
-    return f"{confirmation}{'base-' * makes_baseline}{worker or 'here'}"
+    return f"{settings.confirmation}{'base-' * settings.makes_baseline}{worker or 'here'}"
 
 
 def note_end(journal: Journal, process: str) -> None:
