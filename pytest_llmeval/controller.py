@@ -17,7 +17,7 @@ import pytest
 from pytest_llmeval.cache.process_locks import lack_of_locks
 from pytest_llmeval.engine import earlier_runs
 from pytest_llmeval.engine.case_reports import report_failures
-from pytest_llmeval.engine.run_header import Choice, untracked
+from pytest_llmeval.engine.run_header import ENDED, Choice, untracked
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.eval_process import EvalProcess
 from pytest_llmeval.gate.confirmation import confirm
@@ -57,13 +57,6 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.rerun.asking_again import AskingAgain
     from pytest_llmeval.engine.rerun.base_run import BaseRun, Rerun
     from pytest_llmeval.engine.rerun.child import Brief
-
-# Else workers may have more to send, and reports of other plugins say that the session was stopped.
-_CAME_TO_AN_END = (
-    pytest.ExitCode.OK,
-    pytest.ExitCode.TESTS_FAILED,
-    pytest.ExitCode.NO_TESTS_COLLECTED,
-)
 
 
 class Controller(EvalProcess):
@@ -205,7 +198,8 @@ class Controller(EvalProcess):
         """Judge a session that came to its end, as other plugins write their reports next."""
         has_all = self._has_begun and self._reports.have_ended
         why = self._refusal or self._reports.usage_error
-        if has_all and not why and session.exitstatus in _CAME_TO_AN_END:
+        # Else workers may have more to send, and reports of other plugins say what stopped it.
+        if has_all and not why and session.exitstatus in ENDED:
             judgement = self._judge(session)
             self._set_status(session, judgement)  # reports of other plugins have this line, too
             self._report_failures(session, judgement)
@@ -243,7 +237,7 @@ class Controller(EvalProcess):
         notes += ignored_note(self._made.ignored()) if self._made is not None else ()
         self._session.saw_collection_error = self.saw_collection_error
         is_green = session.exitstatus == pytest.ExitCode.OK
-        has_ended = session.exitstatus in _CAME_TO_AN_END  # else nobody wants to pay for more
+        has_ended = session.exitstatus in ENDED  # else nobody wants to pay for more
         look_again = partial(self._confirmed, has_ended=has_ended)
         confirm = look_again if settings.confirm and self._brief is None else None
         self._judgement = self._session.judge(

@@ -91,7 +91,7 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         brief = _read_brief(config)
         settings = pytest_options.read_settings(
-            config, baseline_of=None if brief is None else brief.session
+            config, baseline_of=brief.session if brief else None
         )
         if brief is not None:
             settings = replace(

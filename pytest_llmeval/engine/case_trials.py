@@ -235,10 +235,7 @@ class CaseTrials:
             return
         for index, ended in self._ended.items():
             if ended.record.outcome in (Outcome.PASSED, Outcome.MISSED):
-                record = replace(
-                    ended.record, outcome=Outcome.ERRORED, scores={}, message="nothing replayed"
-                )
-                self._ended[index] = replace(ended, record=record, headline=NOTHING_REPLAYED)
+                self._ended[index] = ended.errored(NOTHING_REPLAYED, message="nothing replayed")
 
     def _as_bought(self, call: Call, index: int) -> Call:
         """Return a call as paid if an earlier run of this trial in this session paid for it."""

@@ -111,10 +111,8 @@ def draws_to_replay(
             return ()
     store = RunStore(settings.directory)
     worker: dict[str, list[str]] = getattr(config, "workerinput", {})
-    runs = [
-        *(one.run for one in earlier),
-        *(store.load(Path(path)) for path in worker.get(COMPARED_KEY, ())),
-    ]
+    runs = [one.run for one in earlier]
+    runs += map(store.load, map(Path, worker.get(COMPARED_KEY, ())))
     if runs:
         return list(map(draws_of_run, runs))
     git = git_state(config)

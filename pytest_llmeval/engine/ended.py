@@ -55,6 +55,12 @@ class Ended:
         """Whether it did something that may be a call which nobody saw."""
         return self.reached_out or self.was_detached
 
+    def errored(self, headline: str, message: str = "") -> Ended:
+        """Return it as a trial without an outcome that counts; its message stays if none is given."""
+        message = message or self.record.message
+        record = replace(self.record, outcome=Outcome.ERRORED, scores={}, message=message)
+        return replace(self, record=record, headline=headline)
+
 
 def refused_if_made_once(ended: Sequence[Ended]) -> list[Ended]:
     """Take trials as errored where one fixture could be set up for one of them alone.
@@ -86,7 +92,4 @@ def refused_if_made_once(ended: Sequence[Ended]) -> list[Ended]:
         "once per test id, which the trials share. Return a fresh one from a fixture of this name "
         'in conftest.py; if it can be made one at a time, use concurrency="serial"'
     )
-    return [
-        replace(one, headline=line, record=replace(one.record, outcome=Outcome.ERRORED, scores={}))
-        for one in ended
-    ]
+    return [one.errored(line) for one in ended]

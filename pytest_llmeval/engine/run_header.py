@@ -30,6 +30,8 @@ from pytest_llmeval.version import __version__
 GIT = pytest.StashKey[GitState]()
 
 _NAMES_IN: Any = vars(ModuleType)["__dict__"]  # of a module; no subclass can take its place
+# Ends of a pytest that ran all it was to run: tests may have failed, and there may be none.
+ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
 _MOST_CHANGED = 20  # files that are named
 # What they leave out depends on the session before, so it is no selection to be had again.

@@ -33,7 +33,7 @@ from pytest_llmeval.engine.rerun.relocation import (
     moved_environment,
     python_path,
 )
-from pytest_llmeval.engine.run_header import INSTALLED, git_state, selection
+from pytest_llmeval.engine.run_header import ENDED, INSTALLED, git_state, selection
 from pytest_llmeval.errors import BaselineError, GitFailed, listed_names
 from pytest_llmeval.models.limits.journal import Journal
 from pytest_llmeval.records import Outcome, Run, paths_of, too_many_errored
@@ -46,8 +46,6 @@ from pytest_llmeval.runs.store import FoundRun, first_of
 from pytest_llmeval.settings import MARKER, Settings
 
 _LISTED = 5
-# Ends of a pytest whose trials are all there: tests may have failed, and there may be none.
-_ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,11 +229,9 @@ class Rerun:
             outcome=str(relocation.scratch / "outcome.json"),
             asked=asked,
         )
-        variable = self._environ.get("PYTHONPATH", "")
+        old = self._environ.get("PYTHONPATH", "")
         own = [entry for entry in sys.path if not any(part in entry for part in INSTALLED)]
-        path = python_path(
-            relocation, entries=own, installs=installs, variable=variable, folder=folder
-        )
+        path = python_path(relocation, entries=own, installs=installs, variable=old, folder=folder)
         given = base_arguments(
             self._config,
             self._parser,
@@ -270,7 +266,7 @@ class Rerun:
         outcome = child.brief.outcome_told()
         if outcome.foreign:
             raise BaselineError(_foreign(outcome.foreign, self._checkout, commit))
-        if code not in _ENDED:
+        if code not in ENDED:
             if child.output is not None:
                 print(f"\n{child.output.read_text(errors='replace')}", flush=True)
             raise BaselineError(
@@ -297,10 +293,8 @@ def _foreign(files: Sequence[str], checkout: Path, commit: str) -> str:
 def _absent(relocation: Relocation) -> str:
     """Say what of a checkout the worktree of a commit lacks."""
     top = relocation.checkout
-    listed = ask(
-        top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"
-    )
-    names = [name for name in (listed or "").split("\0") if name and not OF_TOOLS.search(name)]
+    found = ask(top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+    names = [name for name in (found or "").split("\0") if name and not OF_TOOLS.search(name)]
     ignored = listed_names(sorted(names), _LISTED) or "nothing but files of tools"
     empty = listed_names(empty_submodules(relocation), _LISTED)
     return f"it lacks what git ignores ({ignored})" + f" and submodules ({empty})" * bool(empty)

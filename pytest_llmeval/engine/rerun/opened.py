@@ -22,12 +22,8 @@ from pytest_llmeval.runs.git import ask, change
 
 # Events of Python, and which of their values names files: a name, or a command line.
 _NAMES = {
-    "open": 0,
-    "sqlite3.connect": 0,
-    "os.system": 0,
-    "subprocess.Popen": 1,
-    "os.posix_spawn": 1,
-}
+    "open": 0, "sqlite3.connect": 0, "os.system": 0, "subprocess.Popen": 1, "os.posix_spawn": 1,
+}  # fmt: skip
 _OPENED = pytest.StashKey["OpenedFiles"]()
 
 

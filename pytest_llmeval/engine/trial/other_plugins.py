@@ -21,11 +21,7 @@ _OWN = ("_pytest.", "pytest_llmeval.")
 _SOCKETS = "pytest_socket"
 _SOCKET_OPTIONS = ("disable_socket", "allow_hosts")
 _SOCKET_MARKS = ("disable_socket", "enable_socket", "allow_hosts")
-_SEE_REPORTS = (
-    "pytest_runtest_makereport",
-    "pytest_runtest_logreport",
-    "pytest_exception_interact",
-)
+_OF_REPORTS = ("pytest_runtest_makereport", "pytest_runtest_logreport", "pytest_exception_interact")
 # What the case took over; and what is pytest's, as a trial has an instance of its own.
 _OF_ITEM = frozenset(("setup", "runtest", "teardown", "repr_failure", "_obj", "_instance"))
 # What a plugin that follows items is not told of trials; pytest-timeout ends its timer, in the
@@ -126,7 +122,7 @@ def _is_decided_by_reports(item: pytest.Function) -> bool:
     A conftest or a plugin sees reports, and does something before each test; a plugin, which every
     session loads, looks for a mark that the item has.
     """
-    see = (getattr(item.ihook, name).get_hookimpls() for name in _SEE_REPORTS)
+    see = (getattr(item.ihook, name).get_hookimpls() for name in _OF_REPORTS)
     seeing = {found.plugin for several in see for found in several}
     marks = {mark.name for mark in item.iter_markers()}
     for found in item.ihook.pytest_runtest_setup.get_hookimpls():

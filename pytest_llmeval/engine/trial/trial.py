@@ -66,13 +66,12 @@ class RunningTrial:
     ) -> None:
         self.item = spec.item
         self.index = index
-        self.thread = TrialThread(
-            self.run, function=spec.case.function, overlaps=overlaps, ready=ready
-        )
+        function = spec.case.function
+        self.thread = TrialThread(self.run, function=function, overlaps=overlaps, ready=ready)
         drawn = spec.settings.first_trial + index  # a session that asks again goes on after others
         self.ledger = Ledger(
             drawn,
-            function=spec.case.function,
+            function=function,
             name=f"{spec.case.id} {drawn}",
             intercepts=spec.intercept,
             wait=self.thread.wait,
