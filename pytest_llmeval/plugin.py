@@ -90,9 +90,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER_HELP)
     try:
         brief = _read_brief(config)
-        settings = pytest_options.read_settings(
-            config, baseline_of=brief.session if brief else None
-        )
+        base_of = None if brief is None else brief.session
+        settings = pytest_options.read_settings(config, baseline_of=base_of)
         if brief is not None:
             settings = replace(
                 settings,

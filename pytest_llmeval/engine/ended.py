@@ -56,7 +56,7 @@ class Ended:
         return self.reached_out or self.was_detached
 
     def errored(self, headline: str, message: str = "") -> Ended:
-        """Return it as a trial without an outcome that counts; its message stays if none is given."""
+        """Return it as a trial without an outcome; its message stays if none is given."""
         message = message or self.record.message
         record = replace(self.record, outcome=Outcome.ERRORED, scores={}, message=message)
         return replace(self, record=record, headline=headline)

@@ -44,7 +44,12 @@ from pytest_llmeval.engine.trial.other_plugins import PutOnItem
 from pytest_llmeval.engine.trial.subtests import SUBTESTS, take_over_subtests
 from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.attribution import CurrentTrial, inherited_by_threads, trial_to_charge
+from pytest_llmeval.models.attribution import (
+    CurrentTrial,
+    charging,
+    inherited_by_threads,
+    trial_to_charge,
+)
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.models.waits import watching_waits
 from pytest_llmeval.records import Run
@@ -110,7 +115,8 @@ class EngineHooks:
         """Learn which item comes next, and whom to charge for calls meanwhile."""
         self._scheduler.lookahead.next_item = nextitem
         runner = self._runners.get(item)
-        with self._shared.around(intercepts=runner is not None and runner.spec.intercept):
+        intercepts = runner is not None and runner.spec.intercept
+        with charging(self._shared.elsewhere if intercepts else None):
             result = yield
         if runner is not None and runner.outcome is None:
             # A plugin passed the case over: what ran ahead of it is no result.

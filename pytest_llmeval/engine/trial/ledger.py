@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
@@ -261,12 +261,15 @@ class SharedCalls:
 
     A reply that a fixture got is a draw of every case that uses the fixture. If it belonged to
     nobody, a new draw of it would move many cases at once and look like evidence from each.
+
+    Attributes:
+        elsewhere: takes what is asked while a case runs, and no trial is known to ask.
     """
 
     def __init__(self) -> None:
         self._of_fixtures: dict[Any, Ledger] = {}
         self._handed_out: set[Ledger] = set()
-        self._elsewhere = Ledger()
+        self.elsewhere = Ledger()
         self._counted = 0
 
     @contextmanager
@@ -306,13 +309,9 @@ class SharedCalls:
             of_trial.reached_out |= ledger.reached_out
             of_trial.had_trouble |= ledger.had_trouble
 
-    def around(self, *, intercepts: bool) -> AbstractContextManager[None]:
-        """Run a case: calls meanwhile that no trial is known to make belong to no case."""
-        return charging(self._elsewhere if intercepts else None)
-
     def new_calls(self) -> int:
         """Count the calls that belong to no case, since the last time."""
-        count = len(self._elsewhere.calls)
+        count = len(self.elsewhere.calls)
         new, self._counted = count - self._counted, count
         return new
 
