@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -176,11 +176,8 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
     given = _given(config, Settings)
     if baseline_of is not None:
         given = {name: value for name, value in given.items() if name not in _OF_COMPARISONS}
-    if given.get("on_missing") == "warn" and "--llm-on-missing" not in typed:
-        _refuse_warn_in_ci(config)
+    _check_origins(config, given, typed)
     worker: dict[str, str] = getattr(config, "workerinput", {})
-    if "store" in given and "--llm-store" not in typed and not worker:
-        checked("llm_store in the ini file, or addopts", untyped_store, given["store"])
     if "fetch" not in given and not given.keys().isdisjoint(("baseline", "anchor")):
         given["fetch"] = ci_of(config).provider is not None
     if "anchor" in given and "baseline" not in given:
@@ -256,13 +253,17 @@ def _check_read_as_typed(config: pytest.Config) -> None:
         )
 
 
-def _refuse_warn_in_ci(config: pytest.Config) -> None:
-    """Refuse to go on ungated in CI where only a file says so, which a branch may change."""
-    if ci_of(config).provider is not None:
+def _check_origins(config: pytest.Config, given: Mapping[str, Any], typed: set[str]) -> None:
+    """Refuse what only a file says, which a branch may change: a store; no gate in CI."""
+    warns = given.get("on_missing") == "warn" and "--llm-on-missing" not in typed
+    if warns and ci_of(config).provider is not None:
         raise SettingsError(
             "--llm-on-missing=warn was set by addopts, PYTEST_ADDOPTS or a file of arguments: a "
             "branch could end its own gate by it. Type it in the job's command"
         )
+    names_store = "store" in given and "--llm-store" not in typed
+    if names_store and not hasattr(config, "workerinput"):
+        checked("llm_store in the ini file, or addopts", untyped_store, given["store"])
 
 
 def _typed_options(config: pytest.Config) -> set[str]:

@@ -75,12 +75,9 @@ def install(
     _require_parts(session, items)
     models.check_settings()
     _keep_from_fakes()
-    masking = ExitStack()
-    masking.enter_context(masked_logs())
-    config.add_cleanup(masking.close)
     evals = [read_marker(item, settings) for item in items if is_eval(item)]
     _refuse_twins(evals)
-    _check_keys(evals)
+    _take_care_of_keys(config, evals)
     opening = _opening(config, evals, settings=settings, choice=choice)
     given = {one.case.parameters: one.item.callspec.params for one in evals if one.case.parameters}
     models.replies.keep_parameters(given)
@@ -134,8 +131,11 @@ def _refuse_twins(evals: Iterable[Eval]) -> None:
         )
 
 
-def _check_keys(evals: Iterable[Eval]) -> None:
-    """Find out, before anything is spent, whether the application's clients have keys to send."""
+def _take_care_of_keys(config: pytest.Config, evals: Iterable[Eval]) -> None:
+    """Mask keys in logs; find out, before anything is spent, whether clients have keys to send."""
+    masking = ExitStack()
+    masking.enter_context(masked_logs())
+    config.add_cleanup(masking.close)
     keys = (text for name, text in os.environ.items() if "KEY" in name or "TOKEN" in name)
     can_be_sent = all(key.strip().isascii() and key.strip().isprintable() for key in keys)
     # Else the vendors say whose key it is: to import them all takes 30 ms.
