@@ -89,11 +89,10 @@ def install(
     models.notes += _notes(config, trials.values(), abilities)
     limit = max(1, settings.concurrency // workers(config))
     scheduler = Scheduler(session, trials, abilities=abilities, limit=limit)
+    throttle = models.services.throttle
     scheduler.display = show_progress(
         config,
-        look=lambda: replace(
-            scheduler.progress(), holding_back=models.services.throttle.holding_back()
-        ),
+        look=lambda: replace(scheduler.progress(), holding_back=throttle.holding_back()),
         wording=wording,
     )
     judge, notes = early_judge(opening), models.notes
