@@ -32,19 +32,9 @@ from pytest_llmeval.reports import for_others
 from pytest_llmeval.reports.cost import forecast
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.report import Report
+from pytest_llmeval.reports.terminal import section
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import failure_line
-from pytest_llmeval.reports.terminal.section import (
-    asks_again,
-    begins,
-    confirmed_by,
-    ended,
-    header,
-    ignored_note,
-    progress_line,
-    rerun_notes,
-    section,
-)
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.pooled import own_trials
 from pytest_llmeval.runs.run_file import write_run
@@ -66,7 +56,7 @@ class Controller(EvalProcess):
         saw_collection_error: some file could not be collected, so the run is incomplete.
     """
 
-    progress_line = staticmethod(progress_line)
+    progress_line = staticmethod(section.progress_line)
 
     def __init__(
         self, config: pytest.Config, settings: Settings, brief: Brief | None, started: float
@@ -104,12 +94,12 @@ class Controller(EvalProcess):
     def _make_run(self, commit: str) -> FoundRun | None:
         """Run the evals of a commit now; None if the commit has none of the chosen evals."""
         rerun = self._rerun()
-        print(begins(commit), flush=True)
+        print(section.begins(commit), flush=True)
         self._made = made = rerun.run(commit)
-        print(ended(commit, made.found), flush=True)
+        print(section.ended(commit, made.found), flush=True)
         if made.found is None:
             return None
-        notes = rerun_notes(
+        notes = section.rerun_notes(
             dropped=made.dropped, dependencies=made.dependencies, submodules=made.submodules
         )
         return replace(made.found, notes=tuple(notes))
@@ -149,7 +139,7 @@ class Controller(EvalProcess):
 
     def header(self) -> list[str]:
         """Name the baseline."""
-        return header(self._session.planned)
+        return section.header(self._session.planned)
 
     def _begin(self, session: pytest.Session, items: list[pytest.Item], choice: Choice) -> Run:
         """Put the engine in place, and foretell what the session may cost."""
@@ -234,7 +224,7 @@ class Controller(EvalProcess):
         notes = [*earlier_runs.notes_on_store(self._config, settings, ci)]
         seconds = time.perf_counter() - self._started
         self._session.look_for_untracked(self._untracked)
-        notes += ignored_note(self._made.ignored()) if self._made is not None else ()
+        notes += section.ignored_note(self._made.ignored()) if self._made is not None else ()
         self._session.saw_collection_error = self.saw_collection_error
         is_green = session.exitstatus == pytest.ExitCode.OK
         has_ended = session.exitstatus in ENDED  # else nobody wants to pay for more
@@ -244,7 +234,7 @@ class Controller(EvalProcess):
             seconds=seconds, ended=is_green, notes=notes, confirm=confirm
         )
         if (again := self._asking_again) is not None:
-            told = (*self._judgement.notes, *confirmed_by(again.asked, settings))
+            told = (*self._judgement.notes, *section.confirmed_by(again.asked, settings))
             self._judgement = replace(self._judgement, notes=told)
             if again.was_interrupted:
                 session.exitstatus = pytest.ExitCode.INTERRUPTED
@@ -269,7 +259,7 @@ class Controller(EvalProcess):
         pairs = zip(planned.baseline.run.cases, old.run.cases if old else (), strict=False)
 
         def tell(cases: int, repeats: int) -> None:
-            print(f"\n{asks_again(reference, cases, repeats)}", flush=True)
+            print(f"\n{section.asks_again(reference, cases, repeats)}", flush=True)
 
         with ended_in_order(), ExitStack() as undoing:
             self._asking_again = AskingAgain(
@@ -328,7 +318,9 @@ class Controller(EvalProcess):
                 verbose=self._config.getoption("verbose") > 0,
             )
             shown_as_m = self._reports.shown_as_m
-            lines = list(section(self._report, self._judgement, page, shown_as_m=shown_as_m))
+            lines = list(
+                section.section(self._report, self._judgement, page, shown_as_m=shown_as_m)
+            )
             if lines:
                 terminalreporter.write_sep("=", "llm evals")
             for line in lines:

@@ -15,17 +15,7 @@ from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import xfailed_key
 from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
-from pytest_llmeval.engine.trial.outcome import (
-    WITHOUT_KEY,
-    DebuggedFailures,
-    Fold,
-    TrialFailures,
-    fold,
-    gated_means,
-    is_skip,
-    shown_score,
-    tally,
-)
+from pytest_llmeval.engine.trial import outcome
 from pytest_llmeval.errors import parts_of
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
 from pytest_llmeval.records import PASS_METRIC, CaseOutcome, CaseResult, Outcome, Trial
@@ -72,8 +62,8 @@ class CaseRunner:
         failures = [trial.exception for trial in ended if trial.in_setup and trial.exception]
         if len(failures) == len(ended):
             self._raise_if_keyless(self._fold())
-            first = next((exc for exc in failures if not is_skip(exc)), failures[0])
-            raise parts_of(first)[0] if is_skip(first) else first
+            first = next((exc for exc in failures if not outcome.is_skip(exc)), failures[0])
+            raise parts_of(first)[0] if outcome.is_skip(first) else first
 
     def runtest(self) -> None:
         """Run the other trials and fold them all."""
@@ -94,7 +84,7 @@ class CaseRunner:
             raise parts_of(next(t.exception for t in self.trials.ended if t.exception))[0]
         if result.outcome is not CaseOutcome.PASSED:
             is_debugged = self.item.config.getoption("usepdb", False)
-            failures = DebuggedFailures if is_debugged else TrialFailures
+            failures = outcome.DebuggedFailures if is_debugged else outcome.TrialFailures
             raise self._expected_by_xfail() or failures(result.reason)
 
     def teardown(self) -> None:
@@ -111,7 +101,7 @@ class CaseRunner:
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
         """Show the first trial that did not pass, and a table of all."""
-        if not isinstance(excinfo.value, TrialFailures):
+        if not isinstance(excinfo.value, outcome.TrialFailures):
             return type(self.item).repr_failure(self.item, excinfo)
         shown, ended = self.trials.first_failure, self.trials.ended
         found = grouped((one.record.index, one.headline) for one in ended if one.headline)
@@ -125,7 +115,7 @@ class CaseRunner:
         """Sum up the case with the trials that have ended, for its report."""
         case, ended = self.spec.case, self.trials.recorded
         records = [trial.record for trial in ended]
-        means = gated_means(records, case)
+        means = outcome.gated_means(records, case)
         told = sorted(ended, key=lambda trial: not trial.record.outcome.is_scored)
         headline = next((trial.headline for trial in told if trial.headline), "")
         if len(headline) > _HEADLINE:
@@ -138,7 +128,7 @@ class CaseRunner:
             outcome=self.outcome,
             trials=tuple(records),
             means=means,
-            score=shown_score(records, means),
+            score=outcome.shown_score(records, means),
             fell_short=any(r.outcome in (Outcome.MISSED, Outcome.CRASHED) for r in records),
             headline=headline,
             serial=self.trials.serial or held_for,
@@ -171,14 +161,16 @@ class CaseRunner:
 
         A skip mark, ``xfail(run=False)`` or a failing ``setup`` of a collector.
         """
-        skipped = is_skip(excinfo.value) or isinstance(excinfo.value, pytest.xfail.Exception)
-        outcome = Outcome.SKIPPED if skipped else Outcome.CRASHED
+        skipped = outcome.is_skip(excinfo.value) or isinstance(
+            excinfo.value, pytest.xfail.Exception
+        )
+        ended = Outcome.SKIPPED if skipped else Outcome.CRASHED
         self.outcome = CaseOutcome.SKIPPED if skipped else CaseOutcome.FAILED
         records = [
             Trial(
                 case=self.spec.case.id,
                 index=index,
-                outcome=outcome,
+                outcome=ended,
                 scores={} if skipped else {PASS_METRIC: 0.0},
                 message=excinfo.typename,
                 in_setup=not skipped,
@@ -193,21 +185,21 @@ class CaseRunner:
             self.trials.err_without_calls()
         return self.trials.ended
 
-    def _fold(self) -> Fold:
+    def _fold(self) -> outcome.Fold:
         xfailed = self.item.stash.get(xfailed_key, None)
         expected = xfailed is not None and not self.item.config.option.runxfail
         self._is_ordinary = self._missed_as_a_test_does()
         records = [trial.record for trial in self.trials.ended]
-        found = fold(records, self.spec, xfail=expected, is_ordinary=self._is_ordinary)
+        found = outcome.fold(records, self.spec, xfail=expected, is_ordinary=self._is_ordinary)
         self.outcome = found.outcome
         cause = next((one.headline for one in self.trials.ended if one.headline), "")
         if cause and found.outcome is CaseOutcome.ERRORED:  # pytest's last lines have no more
             found = replace(found, reason=f"{found.reason}: {cause}")
         return found
 
-    def _raise_if_keyless(self, found: Fold) -> None:
+    def _raise_if_keyless(self, found: outcome.Fold) -> None:
         if found.is_keyless:  # one line for all of them, at the end of the session
-            raise pytest.skip.Exception(WITHOUT_KEY, _use_item_location=True)
+            raise pytest.skip.Exception(outcome.WITHOUT_KEY, _use_item_location=True)
 
     def _missed_as_a_test_does(self) -> bool:
         """Whether no trial asked anything, as far as was seen, and all missed alike.
@@ -227,7 +219,7 @@ class CaseRunner:
     def _expected_by_xfail(self) -> BaseException | None:
         """Return the exception of the trials where ``xfail(raises=...)`` must see it."""
         failures = [t.exception for t in self.trials.ended if t.exception]
-        failures = [failure for failure in failures if not is_skip(failure)]
+        failures = [failure for failure in failures if not outcome.is_skip(failure)]
         is_raised = getattr(self.item.stash.get(xfailed_key, None), "raises", None) is not None
         return failures[0] if is_raised and len(set(map(type, failures))) == 1 else None
 
@@ -248,7 +240,7 @@ class CaseRunner:
         properties += {(name, _told(value)): (name, value) for name, value in own}.values()
         for message in chain.from_iterable(trial.warned for trial in ended):
             warnings._showwarnmsg(message)  # type: ignore[attr-defined]  # as if given here
-        counted = ("llm_eval", tally([trial.record for trial in ended]))
+        counted = ("llm_eval", outcome.tally([trial.record for trial in ended]))
         self.item.user_properties[:] = [*properties, counted]
 
 

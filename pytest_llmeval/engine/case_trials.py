@@ -13,13 +13,7 @@ from pytest_llmeval.engine.baton import Ready
 from pytest_llmeval.engine.case_reports import Section, sections_by_trial, shows_each
 from pytest_llmeval.engine.ended import Ended, refused_if_made_once
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.trial.clone import (
-    are_set_up,
-    clone_item,
-    must_be_set_up,
-    parameters_of,
-    set_up,
-)
+from pytest_llmeval.engine.trial import clone
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks
 from pytest_llmeval.engine.trial.trial import RunningTrial
 from pytest_llmeval.engine.trial_thread import TrialThread
@@ -66,7 +60,7 @@ class CaseTrials:
         self.serial = serial
         self.signature = signature
         self.hooks = hooks
-        self.parameters = parameters_of(self.item)
+        self.parameters = clone.parameters_of(self.item)
         self.calls: dict[int, tuple[int, int]] = {}
         self._bought: dict[str, int] = {}  # draw, and index of the trial
         self._recorded: dict[int, Ended] = {}  # of attempts before this one
@@ -178,19 +172,19 @@ class CaseTrials:
 
     def set_up_wider(self) -> None:
         """Set up the fixtures that outlive the trials."""
-        if must_be_set_up(self.item):
-            clone = self._clone()
-            clone.stash[SET_UP_FOR] = self.spec
-            set_up(self.item, clone)
+        if clone.must_be_set_up(self.item):
+            own = self._clone()
+            own.stash[SET_UP_FOR] = self.spec
+            clone.set_up(self.item, own)
 
     @property
     def is_set_up(self) -> bool:
         """Whether these fixtures are there, or have failed."""
-        self._is_set_up = self._is_set_up or are_set_up(self.item)
+        self._is_set_up = self._is_set_up or clone.are_set_up(self.item)
         return self._is_set_up
 
     def _clone(self) -> pytest.Function:
-        return clone_item(
+        return clone.clone_item(
             self.item, inherited=self.inherited, hooks=self.hooks, parameters=self.parameters
         )
 

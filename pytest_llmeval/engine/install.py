@@ -21,14 +21,7 @@ from pytest_llmeval.engine.compat import SUPPORTED, Abilities, find_abilities, m
 from pytest_llmeval.engine.hooks import EngineHooks
 from pytest_llmeval.engine.marker import Eval, is_eval, read_marker
 from pytest_llmeval.engine.run_header import Choice, open_run
-from pytest_llmeval.engine.schedule.overlap import (
-    EXCLUSIVE_FIXTURES,
-    askable,
-    greenlets,
-    serial_case,
-    serial_session,
-    signature,
-)
+from pytest_llmeval.engine.schedule import overlap
 from pytest_llmeval.engine.schedule.progress import Wording, show_progress
 from pytest_llmeval.engine.schedule.rounds import JudgesEarly, rounds_of
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
@@ -82,9 +75,9 @@ def install(
     given = {one.case.parameters: one.item.callspec.params for one in evals if one.case.parameters}
     models.replies.keep_parameters(given)
     abilities = find_abilities(session)
-    exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures)
+    exclusive = overlap.EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures)
     one = "concurrency 1" if settings.concurrency == 1 else ""
-    serial = serial_session(config) or one or abilities.serial
+    serial = overlap.serial_session(config) or one or abilities.serial
     trials = _trials_of(evals, exclusive=exclusive, serial=serial)
     models.notes += _notes(config, trials.values(), abilities)
     limit = max(1, settings.concurrency // workers(config))
@@ -216,17 +209,20 @@ def _require_parts(session: pytest.Session, items: Iterable[pytest.Item]) -> Non
 def _trials_of(
     evals: Sequence[Eval], *, exclusive: Collection[str], serial: str
 ) -> dict[pytest.Item, CaseTrials]:
-    names, following = askable(evals[0].item.session), followers([one.item for one in evals])
+    names, following = (
+        overlap.askable(evals[0].item.session),
+        followers([one.item for one in evals]),
+    )
     items = {spec.item.path: spec.item for spec in evals}
     hooks = {path: TrialHooks(item, without=following) for path, item in items.items()}
     return {
         spec.item: CaseTrials(
             spec,
-            serial=serial or serial_case(spec, exclusive),
+            serial=serial or overlap.serial_case(spec, exclusive),
             # what overlaps nothing else is not started early
             signature=spec.item
             if needs_protocol(spec.item, following)
-            else signature(spec.item, names),
+            else overlap.signature(spec.item, names),
             hooks=hooks[spec.item.path],
         )
         for spec in evals
@@ -239,7 +235,7 @@ def _notes(
     lacking = {abilities.serial, *abilities.exclusive} - {""}
     if any(case.serial in lacking for case in cases):
         yield abilities.note
-    library = greenlets()
+    library = overlap.greenlets()
     if library:
         yield (
             f"all cases ran serially: {library} puts greenlets in the place of threads, in which "

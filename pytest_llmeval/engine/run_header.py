@@ -104,11 +104,7 @@ def open_run(
 
 
 def _in_part(
-    config: pytest.Config,
-    cases: Sequence[Case],
-    *,
-    choice: Choice,
-    dropped: Collection[pytest.Item],
+    config: pytest.Config, cases: Sequence[Case], *, choice: Choice, dropped: Sequence[pytest.Item]
 ) -> set[str]:
     """Name the functions of which cases were left out openly."""
     in_part = {function_of(path) for path in paths_of(choice.typed) if "[" in path}

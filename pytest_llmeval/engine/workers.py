@@ -12,12 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pytest_llmeval.engine.case_reports import (
-    letter_and_word,
-    print_misses,
-    show_scores,
-    shown_as_m,
-)
+from pytest_llmeval.engine import case_reports
 from pytest_llmeval.engine.earlier_runs import COMPARED_KEY, LOOKS_KEY
 from pytest_llmeval.engine.run_header import files_used
 from pytest_llmeval.engine.schedule.overlap import SPLITTING, STEALING
@@ -120,13 +115,15 @@ class ReportHooks:
             report.llm_eval = self.arrived[result.id] = result
         return report
 
-    pytest_report_teststatus = staticmethod(letter_and_word)  # shows the score of a case
+    pytest_report_teststatus = staticmethod(
+        case_reports.letter_and_word
+    )  # shows the score of a case
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print misses that were asked for; count the letters that the section explains."""
-        print_misses(terminalreporter)
-        self.shown_as_m = shown_as_m(terminalreporter)
+        case_reports.print_misses(terminalreporter)
+        self.shown_as_m = case_reports.shown_as_m(terminalreporter)
 
 
 def tell_worker(node: Any, *, config: pytest.Config, compared: Sequence[str], looks: bool) -> None:
@@ -181,7 +178,7 @@ def report_hooks(config: pytest.Config, settings: Settings) -> ReportHooks:
     hooks: ReportHooks = manager.get_plugin(REPORTS) or ReportHooks(settings)
     if not manager.has_plugin(REPORTS):
         manager.register(hooks, REPORTS)
-        show_scores(config, alpha=settings.gate.alpha)
+        case_reports.show_scores(config, alpha=settings.gate.alpha)
     return hooks
 
 

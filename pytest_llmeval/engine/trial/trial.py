@@ -13,18 +13,10 @@ from pytest_llmeval.engine.case_reports import safe_failure
 from pytest_llmeval.engine.compat import call_and_report
 from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.trial import outcome
 from pytest_llmeval.engine.trial.clone import end_clone
 from pytest_llmeval.engine.trial.ledger import Ledger
-from pytest_llmeval.engine.trial.outcome import (
-    Failure,
-    asked_in_vain,
-    explain,
-    headline,
-    is_skip,
-    message,
-    outcome,
-    shown,
-)
+from pytest_llmeval.engine.trial.outcome import Failure
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
@@ -94,7 +86,7 @@ class RunningTrial:
     def note(self, phase: str, failure: Failure | None) -> None:
         """Keep the exception of a phase; pytest's report would show an xfail as skipped."""
         if failure is not None:
-            explain(failure.value)
+            outcome.explain(failure.value)
             self._raised[phase] = failure
             if phase == "setup":
                 self._failed_fixture = _failed_fixture(self.clone, failure.value)
@@ -103,7 +95,7 @@ class RunningTrial:
     def note_subtest(self, failure: Failure) -> None:
         """Keep the first failure of a subtest, after which the body goes on."""
         if self._failed_subtest is None:
-            explain(failure.value)
+            outcome.explain(failure.value)
             self._failed_subtest = failure, self.clone.repr_failure(failure)
 
     def _failure(self) -> tuple[Failure | None, Any]:
@@ -115,7 +107,7 @@ class RunningTrial:
             failed = pytest.ExceptionInfo.from_exception(self.thread.failure)
             return failed, self.clone.repr_failure(failed)
         failure = self._raised.get("setup") or self._raised.get("call")
-        if self._failed_subtest is not None and (failure is None or is_skip(failure.value)):
+        if self._failed_subtest is not None and (failure is None or outcome.is_skip(failure.value)):
             return self._failed_subtest
         return failure, self._longrepr
 
@@ -125,16 +117,16 @@ class RunningTrial:
         failure, longrepr = self._failure()
         # Ctrl-C breaks off a teardown that waits.
         teardown = None if self.thread.cancelled else self._raised.get("teardown")
-        ended = outcome(failure, self.ledger, in_setup="setup" in self._raised)
+        ended = outcome.outcome(failure, self.ledger, in_setup="setup" in self._raised)
         scores = _PASSES[ended is Outcome.PASSED] if ended.is_scored else {}
-        told = headline(failure, self.ledger)
+        told = outcome.headline(failure, self.ledger)
         record = Trial(
             case=self.spec.case.id,
             index=self.index,
             outcome=ended,
             scores={**scores, **self.ledger.scores} if scores and self.ledger.scores else scores,
             calls=self.ledger.calls,
-            message=message(failure, self.ledger, root=self.item.config.rootpath),
+            message=outcome.message(failure, self.ledger, root=self.item.config.rootpath),
             seconds=round(Clock.seconds() - self._started, 6),
             in_setup="setup" in self._raised and ended is Outcome.CRASHED,
         )
@@ -213,8 +205,8 @@ class RunningTrial:
         A full rendering reads and parses the source of every frame, 10 ms and more with
         an SDK in between, and five alike say no more than one.
         """
-        if asked_in_vain(excinfo.value, self.ledger) or not self._is_shown(self.index):
-            return shown(excinfo)
+        if outcome.asked_in_vain(excinfo.value, self.ledger) or not self._is_shown(self.index):
+            return outcome.shown(excinfo)
         return safe_failure(type(self.clone).repr_failure(self.clone, excinfo))
 
 
