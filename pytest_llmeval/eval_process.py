@@ -82,11 +82,10 @@ class EvalProcess:
         Raises:
             pytest.UsageError: an item or a setting is impossible; a worker tells its controller.
         """
-        marked = [item for item in items if MARKER in item.keywords]
-        evals, chosen = list(filter(is_eval, marked)), set(items)
+        evals, chosen = list(filter(is_eval, items)), set(items)
         known = list(filter(is_eval, collected))
+        ordinary = [one for one in items if MARKER in one.keywords and not is_eval(one)]
         try:
-            ordinary = [item for item in marked if item not in set(evals)]
             self._warn(ordinary, ordinary_note(ordinary) if ordinary else "")
             self._warn(evals, empty_note(evals))
             if evals:

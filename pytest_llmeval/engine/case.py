@@ -13,7 +13,7 @@ import pytest
 from pytest_llmeval.engine.case_reports import grouped
 from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import xfailed_key
-from pytest_llmeval.engine.ended import Ended
+from pytest_llmeval.engine.ended import Ended, refused_if_made_once
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial import outcome
 from pytest_llmeval.errors import parts_of
@@ -25,6 +25,10 @@ UNPATCHED = "a trial blocked without what it patched"
 RUN_AGAIN = (
     "cases were run again by another plugin (--reruns, a flaky mark): recorded and judged is how "
     "each trial ended first, or once it got its replies; dots and reports show the last attempt"
+)
+NOTHING_REPLAYED = (
+    "--llm-cache=replay replayed nothing: no call of this eval was seen, so its outcome is none of "
+    "a replay. If it asks no model, say so:  @llm_eval(intercept=False)"
 )
 _HEADLINE = 400  # characters
 
@@ -76,7 +80,7 @@ class CaseRunner:
             if were_seen and self.spec.settings.cache != "off":
                 self.trials.forget()
                 self._run_all()
-        self.trials.refuse_made_once()
+        self.trials.take(refused_if_made_once(self.trials.ended))
         result = self._fold()
         self._hand_over()
         self._raise_if_keyless(result)
@@ -177,12 +181,16 @@ class CaseRunner:
             )
             for index in range(self.trials.looks or self.trials.repeats)
         ]
-        self.trials.stand_in([Ended(record=record, in_setup=True) for record in records])
+        self.trials.take(Ended(record=record, in_setup=True) for record in records)
 
     def _run_all(self) -> list[Ended]:
         self._scheduler.run(self.trials, until=lambda: self.trials.all_ended)
-        if self.spec.intercept and self.spec.settings.cache == "replay":
-            self.trials.err_without_calls()
+        ended, only_replays = self.trials.ended, self.spec.settings.cache == "replay"
+        if self.spec.intercept and only_replays and not any(one.record.calls for one in ended):
+            scored = (
+                one for one in ended if one.record.outcome in (Outcome.PASSED, Outcome.MISSED)
+            )
+            self.trials.take(one.errored(NOTHING_REPLAYED, "nothing replayed") for one in scored)
         return self.trials.ended
 
     def _fold(self) -> outcome.Fold:

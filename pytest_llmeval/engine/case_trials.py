@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.engine.baton import Ready
 from pytest_llmeval.engine.case_reports import Section, sections_by_trial, shows_each
-from pytest_llmeval.engine.ended import Ended, refused_if_made_once
+from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial import clone
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks
@@ -19,10 +19,6 @@ from pytest_llmeval.engine.trial.trial import RunningTrial
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.records import Call, Outcome
 
-NOTHING_REPLAYED = (
-    "--llm-cache=replay replayed nothing: no call of this eval was seen, so its outcome is none of "
-    "a replay. If it asks no model, say so:  @llm_eval(intercept=False)"
-)
 # The case for which the session sets up wider fixtures, by the clone for which it does so.
 SET_UP_FOR = pytest.StashKey[Eval]()
 
@@ -213,23 +209,10 @@ class CaseTrials:
         elif first is not None:
             self._unrecorded += sum(call.was_paid for call in asked)
 
-    def refuse_made_once(self) -> None:
-        """Take the trials as errored where a fixture can be made for one of them alone."""
-        refused = refused_if_made_once(self.ended)
-        self._ended = {one.record.index: one for one in refused}
-
-    def stand_in(self, ended: list[Ended]) -> None:
-        """Take in records that stand for trials that were never begun."""
+    def take(self, ended: Iterable[Ended]) -> None:
+        """Take in results in the place of those that are there, or of trials that never began."""
         self._ended |= {one.record.index: one for one in ended}
-        self.calls = dict.fromkeys(self._ended, (0, 0))
-
-    def err_without_calls(self) -> None:
-        """Take the outcomes of a replay for no result where no trial made a call that was seen."""
-        if any(ended.record.calls for ended in self._ended.values()):
-            return
-        for index, ended in self._ended.items():
-            if ended.record.outcome in (Outcome.PASSED, Outcome.MISSED):
-                self._ended[index] = ended.errored(NOTHING_REPLAYED, message="nothing replayed")
+        self.calls = dict.fromkeys(self._ended, (0, 0)) | self.calls
 
     def _as_bought(self, call: Call, index: int) -> Call:
         """Return a call as paid if an earlier run of this trial in this session paid for it."""

@@ -148,7 +148,12 @@ def _opening(
         typed_model=settings.typed_model,
         tests=_digests_of_tests(tests, files),
         fixtures=_digests_of_fixtures(tests, files, below=config.rootpath),
-        places=_places_of_tests(tests),
+        places={
+            function: f"{Path(path).as_posix()}:{line + 1}"
+            for function, item in tests.items()
+            for path, line, _ in [item.location]
+            if line is not None
+        },
     )
 
 
@@ -183,16 +188,6 @@ def _is_of_project(function: Callable[..., object], folder: Path) -> bool:
     code = getattr(inspect.unwrap(function), "__code__", None)
     path = Path("" if code is None else code.co_filename)
     return path.is_relative_to(folder) and not path.is_relative_to(sys.prefix)
-
-
-def _places_of_tests(functions: Tests) -> dict[str, str]:
-    """Name file and line of the test functions, by node id."""
-    return {
-        function: f"{Path(path).as_posix()}:{line + 1}"
-        for function, item in functions.items()
-        for path, line, _ in [item.location]
-        if line is not None
-    }
 
 
 def _require_parts(session: pytest.Session, items: Iterable[pytest.Item]) -> None:
