@@ -8,7 +8,7 @@ is asked in several wordings is a case in each of them.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,12 +104,15 @@ def read_table(
     results = results_of(path, metric=metric)
     if results is None:
         columns = rows.columns_of(path, condition=condition, metric=metric)
-        lines = rows.read_rows(path, columns)
+        named, lines = "metric" in columns, rows.read_rows(path, columns)
     else:
-        columns, lines = rows.EVERY, enumerate(results.rows, start=1)
-    reader = _Reader(path=path, condition=condition, metric=metric, named=columns[3] is not None)
+        named, lines = True, enumerate(results.rows, start=1)
+    reader = _Reader(path=path, condition=condition, metric=metric, named=named)
     for line, row in lines:
-        reader.take(line, row)
+        try:
+            reader.take(row)
+        except ValueError as exc:
+            raise TableError(f"{path}, line {line}: {exc}") from None
     return ScoreTable(
         reference=reference,
         path=path,
@@ -157,43 +160,50 @@ class _Reader:
     _metrics: dict[str, None] = field(default_factory=dict)
     _scores: dict[str | None, dict[str, dict[int, float | None]]] = field(default_factory=dict)
 
-    def take(self, line: int, row: Sequence[object]) -> None:
-        """Take in one row, if it is of the condition and metric that count."""
-        try:
-            self._take(row)
-        except ValueError as exc:
-            raise TableError(f"{self.path}, line {line}: {exc}") from None
+    def take(self, row: rows.Row) -> None:
+        """Take in one row, if it is of the condition and metric that count.
 
-    def _take(self, row: Sequence[object]) -> None:
-        case_id, repeat, score, metric, cluster, wording, condition, better = row
-        name = None if condition is None else rows.read_label(condition)
-        self._conditions[name] = None
-        chosen = len(self._conditions) == 1 if self.condition is None else name == self.condition
-        if not chosen:
+        Raises:
+            ValueError: a value in it is not what it should be.
+        """
+        condition = rows.read_label(row.get("condition"))
+        self._conditions[condition] = None
+        is_alone = len(self._conditions) == 1
+        if not (is_alone if self.condition is None else condition == self.condition):
             return
-        of_metric = rows.read_metric(metric) if self.named else self.metric
+        metric = self.metric
         if self.named:
-            self._metrics[str(of_metric)] = None
-            if self.metric not in (None, of_metric):
+            metric = rows.read_metric(row.get("metric"))
+            self._metrics[metric] = None
+            if self.metric not in (None, metric):
                 return
-        case = self._case(rows.read_case(case_id), wording)
-        of_case = self._scores.setdefault(of_metric, {}).setdefault(case, {})
-        index = rows.read_repeat(repeat)
+        case, wording = rows.read_case(row["case_id"]), rows.read_label(row.get("wording"))
+        if wording is not None:
+            self.wordings[f"{case}[{wording}]"] = case, wording
+            case = f"{case}[{wording}]"
+        of_case = self._scores.setdefault(metric, {}).setdefault(case, {})
+        index = rows.read_repeat(row["repeat"])
         if index in of_case:
             raise ValueError(
                 f"repeat {index} of case {case!r} is there a second time; "
                 "name one condition (FILE::CONDITION) or metric (--metric), or number the repeats"
             )
-        of_case[index] = rows.read_score(score, metric=of_metric)
-        if cluster is not None:
-            self._join(case, rows.read_label(cluster))
-        if better is not None:
-            said = rows.read_better(better)
-            own = records.OWN_DIRECTIONS.get(str(of_metric), said)
-            if own != said:
-                raise ValueError(f"better is {said!r}, and of {of_metric} {own} is always better")
-            if self.better.setdefault(of_metric, said) != said:
-                raise ValueError(f"better is {said!r} here and another one above")
+        of_case[index] = rows.read_score(row["score"], metric=metric)
+        cluster = rows.read_label(row.get("cluster"))
+        if cluster is not None and (known := self.clusters.setdefault(case, cluster)) != cluster:
+            raise ValueError(f"case {case!r} is in cluster {cluster!r} here and in {known!r} above")
+        self._direct(metric, row.get("better"))
+
+    def _direct(self, metric: str | None, value: object) -> None:
+        """Take in which direction of a metric is good, if the row says so."""
+        if value is None:
+            return
+        better = rows.read_better(value)
+        own = records.OWN_DIRECTIONS.get(str(metric), better)
+        if own != better:
+            raise ValueError(f"better is {better!r}, and of {metric} {own} is always better")
+        if self.better.setdefault(metric, better) != better:
+            raise ValueError(f"better is {better!r} here and another one above")
 
     def finished(self) -> Mapping[str | None, Scores]:
         """Return the scores by metric.
@@ -216,19 +226,6 @@ class _Reader:
         if self.metric is not None and self._metrics:
             raise self._unknown("metric", self.metric, list(self._metrics))
         raise TableError(f"{self.path}: no row follows the header")
-
-    def _case(self, name: str, wording: object) -> str:
-        if wording is None:
-            return name
-        label = rows.read_label(wording)
-        case = f"{name}[{label}]"
-        self.wordings[case] = name, label
-        return case
-
-    def _join(self, case: str, label: str) -> None:
-        known = self.clusters.setdefault(case, label)
-        if known != label:
-            raise ValueError(f"case {case!r} is in cluster {label!r} here and in {known!r} above")
 
     def _unknown(self, what: str, name: str, known: list[str]) -> TableError:
         hint = did_you_mean(name, known, most=rows.LISTED)
@@ -299,15 +296,16 @@ def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Directio
     trials: list[records.Trial] = []
     for name, scores in table.scores.items():
         metric = name or unnamed
-        known: dict[float, Mapping[str, float]] = {}  # a million trials have few scores
+        function = f"{records.TABLE_FUNCTION}::{metric}"
+        # A million trials have few scores.
+        known: dict[float | None, tuple[records.Outcome, Mapping[str, float], str]]
+        known = {None: (records.Outcome.ERRORED, {}, NO_SCORE)}
         for case_id, of_case in scores.items():
             topic, wording = table.wordings.get(case_id, (None, None))
             case = records.Case(
                 # each metric has a case of its own
                 id=case_id if is_alone else f"{metric}::{case_id}",
-                function=records.TABLE_FUNCTION
-                if is_alone
-                else f"{records.TABLE_FUNCTION}::{metric}",
+                function=records.TABLE_FUNCTION if is_alone else function,
                 repeats=len(of_case),
                 gate=(metric,),
                 better=better.get(metric, "higher"),
@@ -316,28 +314,16 @@ def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Directio
                 topic=topic,
             )
             cases.append(case)
-            trials += _trials(case, of_case, metric=metric, known=known)
+            for index, score in sorted(of_case.items()):
+                if score is not None and score not in known:
+                    missed = metric == records.PASS_METRIC and not score
+                    outcome = records.Outcome.MISSED if missed else records.Outcome.PASSED
+                    known[score] = outcome, {metric: score}, ""
+                outcome, scored, message = known[score]
+                trials.append(
+                    records.Trial(
+                        case=case.id, index=index, outcome=outcome, scores=scored, message=message
+                    )
+                )
     run = records.bare_run(table.reference, created=table.created)
     return replace(run, cases=tuple(cases), trials=tuple(trials))
-
-
-def _trials(
-    case: records.Case,
-    scores: Mapping[int, float | None],
-    *,
-    metric: str,
-    known: dict[float, Mapping[str, float]],
-) -> Iterator[records.Trial]:
-    for index, score in sorted(scores.items()):
-        if score is None:
-            yield records.Trial(
-                case=case.id, index=index, outcome=records.Outcome.ERRORED, message=NO_SCORE
-            )
-            continue
-        missed = metric == records.PASS_METRIC and not score
-        yield records.Trial(
-            case=case.id,
-            index=index,
-            outcome=records.Outcome.MISSED if missed else records.Outcome.PASSED,
-            scores=known.setdefault(score, {metric: score}),
-        )

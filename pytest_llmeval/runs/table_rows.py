@@ -12,7 +12,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
@@ -24,10 +24,14 @@ CSV = (".csv", ".csv.gz")
 JSONL = (".jsonl", ".jsonl.gz")
 ENDINGS = (*CSV, *JSONL)
 
-NEEDED = 3  # case_id, repeat and the score
 OPTIONAL = ("metric", "cluster", "wording", "condition", "better")
-EVERY = ("case_id", "repeat", "score", *OPTIONAL)
 LISTED = 20
+_MEANINGS = {
+    "case_id": "the question that both sides were asked",
+    "repeat": "the number of the trial",
+    "score": "the score of the trial",
+    "condition": "what follows ::",
+}
 
 LARGEST_REPEAT = 2**53
 LARGEST_SCORE = 1e100  # squares of larger scores overflow
@@ -37,7 +41,7 @@ NOTHING = ("nan", "none", "null", "n/a", "na", "-", "inf", "-inf", "infinity")
 LONGEST = 60
 _WITH_UNIT = re.compile(r"\W*\d[^_]*")  # 85%, 4/5, $2, 0,85
 
-Row = tuple[int, Sequence[object]]
+Row = Mapping[str, object]  # by what a cell tells: case_id, repeat, score, or one of ``OPTIONAL``
 
 
 def has_ending(path: Path, endings: Sequence[str] = ENDINGS) -> bool:
@@ -55,14 +59,14 @@ def read_columns(path: Path) -> tuple[str, ...]:
         if has_ending(path, CSV):
             names: Iterable[str] = next(csv.reader(file, skipinitialspace=True), [])
         else:
-            names = next(_objects(path, file), (0, ()))[1]
+            names = next(_json_objects(path, file), (0, ()))[1]
     if not names:
         raise TableError(f"{path} is empty: a score table has case_id, repeat and score")
     return tuple(names)
 
 
-def columns_of(path: Path, *, condition: str | None, metric: str | None) -> tuple[str | None, ...]:
-    """Choose the columns to read: case, repeat, score, then those that may be missing.
+def columns_of(path: Path, *, condition: str | None, metric: str | None) -> dict[str, str]:
+    """Choose the columns to read, by what they tell; those of ``OPTIONAL`` may be missing.
 
     Args:
         path: a file with one of ``ENDINGS``.
@@ -76,91 +80,70 @@ def columns_of(path: Path, *, condition: str | None, metric: str | None) -> tupl
     score = SCORE_METRIC
     if metric is not None and "metric" not in have and (metric in have or metric != PASS_METRIC):
         score = metric
-    needed = ["case_id", "repeat", score] + (["condition"] if condition is not None else [])
-    for name in needed:
+    needed = {"case_id": "case_id", "repeat": "repeat", "score": score}
+    if condition is not None:
+        needed["condition"] = "condition"
+    for what, name in needed.items():
         if name not in have:
-            known = listed_names(have, LISTED) + _wide(name, have)
-            raise TableError(f"{path}: no column '{name}' for {_meant_by(name)}; it has {known}")
-    optional = [name if name in have else None for name in OPTIONAL]
-    for name in (*needed, *OPTIONAL):
+            use = _MEANINGS[what] if name in _MEANINGS else f"{_MEANINGS[what]} (--metric)"
+            known = listed_names(have, LISTED)
+            others = [one for one in have if one not in ("case_id", "repeat", *OPTIONAL)]
+            if name == SCORE_METRIC and others:
+                known += f". Name the one with the scores, as in --metric={others[0]}"
+            raise TableError(f"{path}: no column '{name}' for {use}; it has {known}")
+    columns = needed | {name: name for name in OPTIONAL if name in have}
+    for name in columns.values():
         if have.count(name) > 1:
             raise TableError(f"{path}: the header has '{name}' more than once")
-    return ("case_id", "repeat", score, *optional)
+    return columns
 
 
-def _wide(missing: str, have: Sequence[str]) -> str:
-    """Say how to name the column with the scores, if that is what is missing."""
-    others = [name for name in have if name not in ("case_id", "repeat", *OPTIONAL)]
-    if missing != SCORE_METRIC or not others:
-        return ""
-    return f". Name the one with the scores, as in --metric={others[0]}"
-
-
-def _meant_by(column: str) -> str:
-    known = {
-        "case_id": "the question that both sides were asked",
-        "repeat": "the number of the trial",
-        "score": "the score of the trial",
-        "condition": "what follows ::",
-    }
-    return known.get(column, "the score of the trial (--metric)")
-
-
-def read_rows(path: Path, columns: Sequence[str | None]) -> Iterator[Row]:
+def read_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, Row]]:
     """Yield some columns of every row.
 
     Args:
         path: a file with one of ``ENDINGS``.
-        columns: which ones, None for a column that the file does not have; a CSV file has them in
-            its header. Every row must have the first ``NEEDED`` columns.
+        columns: as ``columns_of`` returns them.
 
     Yields:
-        Number of the row's last line in the file, from 1, and its values in the order of
-        ``columns``. An empty cell of a CSV file is None.
+        Number of the row's last line in the file, from 1, and its values. An empty cell of a CSV
+        file is None.
 
     Raises:
         TableError: a line is not what it should be; the message says which one.
     """
+    for number, row in read_objects(path):
+        for what in ("case_id", "repeat", "score"):
+            if columns[what] not in row:
+                raise TableError(f"{path}, line {number}: it has no '{columns[what]}'")
+        yield number, {what: row.get(name) for what, name in columns.items()}
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield number and content of every row, by the names of the columns.
+
+    Raises:
+        TableError: a line is not what it should be, or the file cannot be read.
+    """
+    read = _csv_objects if has_ending(path, CSV) else _json_objects
     with _opened(path) as file:
-        if has_ending(path, CSV):
-            yield from _csv_rows(path, file, columns)
-        else:
-            yield from _json_rows(path, file, columns)
+        yield from read(path, file)
 
 
-def _csv_rows(path: Path, file: IO[str], columns: Sequence[str | None]) -> Iterator[Row]:
+def _csv_objects(path: Path, file: IO[str]) -> Iterator[tuple[int, dict[str, object]]]:
     reader = csv.reader(file, skipinitialspace=True)
     header = next(reader)
-    places = [None if name is None else header.index(name) for name in columns]
     for cells in reader:
         if len(cells) == len(header):
-            row = [None if place is None else cells[place] or None for place in places]
-            yield reader.line_num, row
+            values = (cell or None for cell in cells)
+            yield reader.line_num, dict(zip(header, values, strict=True))
         elif cells:
             raise TableError(
                 f"{path}, line {reader.line_num}: {len(cells)} cells, the header has {len(header)}"
             )
 
 
-def read_objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield number and content of every line of a JSONL file.
-
-    Raises:
-        TableError: a line is no object of JSON, or the file cannot be read.
-    """
-    with _opened(path) as file:
-        yield from _objects(path, file)
-
-
-def _json_rows(path: Path, file: IO[str], columns: Sequence[str | None]) -> Iterator[Row]:
-    for number, row in _objects(path, file):
-        for name in columns[:NEEDED]:
-            if name not in row:
-                raise TableError(f"{path}, line {number}: it has no '{name}'")
-        yield number, [None if name is None else row.get(name) for name in columns]
-
-
-def _objects(path: Path, file: IO[str]) -> Iterator[tuple[int, dict[str, object]]]:
+def _json_objects(path: Path, file: IO[str]) -> Iterator[tuple[int, dict[str, object]]]:
     for number, line in enumerate(file, start=1):
         if line.isspace():
             continue
@@ -251,9 +234,9 @@ def read_score(value: object, *, metric: str | None) -> float | None:
     return number
 
 
-def read_label(value: object) -> str:
-    """Read the name of a cluster or a condition; a number of JSON as it is written."""
-    return value if isinstance(value, str) else json.dumps(value)
+def read_label(value: object) -> str | None:
+    """Read the name of a cluster or a condition, if there is one; a number as JSON writes it."""
+    return value if isinstance(value, str | None) else json.dumps(value)
 
 
 def number_of(value: object) -> float:

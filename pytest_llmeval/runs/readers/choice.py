@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 from pytest_llmeval.errors import TableError
 from pytest_llmeval.runs.readers import inspect_log, lm_eval, promptfoo
-from pytest_llmeval.runs.readers.result_file import Results, load_json, mapping
+from pytest_llmeval.runs.readers.result_file import Results, load_json, mapping, mappings
 from pytest_llmeval.runs.table_rows import JSONL, has_ending, read_objects
 
 ENDINGS = (".eval", ".json")
@@ -28,16 +29,16 @@ def results_of(path: Path, *, metric: str | None) -> Results | None:
     if has_ending(path, JSONL):
         lines = read_objects(path)
         first = next(lines, None)
-        if first is None or not lm_eval.is_line(first[1]):
+        if first is None or not {lm_eval.CASE, "resps"} <= first[1].keys():
             return None
-        return lm_eval.read_lm_eval(path, read_objects(path))
+        return lm_eval.read_lm_eval(path, chain([first], lines))
     if not has_ending(path, ENDINGS):
         return None
     if path.suffix.lower() == ".eval":
         return inspect_log.read_packed(path)
     content = mapping(load_json(path))
     if "eval" in content and "samples" in content:
-        return inspect_log.read_inspect_log(path, content)
+        return inspect_log.read_inspect_log(path, content, mappings(content["samples"]))
     if "results" in content:
         return promptfoo.read_promptfoo(path, content, metric=metric)
     raise TableError(

@@ -45,16 +45,7 @@ def read_packed(path: Path) -> Results:
     except OSError as exc:
         raise TableError(f"{path} cannot be read: {exc.strerror or exc}") from exc
     samples = [sample for name in parts for sample in mappings(content[name])]
-    return _results(path, mapping(content.get(header or "")), samples)
-
-
-def read_inspect_log(path: Path, content: Mapping[str, Any]) -> Results:
-    """Read a log that is JSON.
-
-    Raises:
-        TableError: it has no score.
-    """
-    return _results(path, content, mappings(content["samples"]))
+    return read_inspect_log(path, mapping(content.get(header or "")), samples)
 
 
 def _zipfile() -> Any:
@@ -65,9 +56,14 @@ def _zipfile() -> Any:
         return import_module("zipfile")
 
 
-def _results(
+def read_inspect_log(
     path: Path, header: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]
 ) -> Results:
+    """Read the samples of a log, and what its header tells of them.
+
+    Raises:
+        TableError: a sample has no id or epoch, or none has a score.
+    """
     results = Results()
     scores = [_scores(sample) for sample in samples]
     metrics = dict.fromkeys(name for each in scores for name in each)

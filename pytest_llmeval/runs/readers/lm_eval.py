@@ -17,11 +17,6 @@ OTHERS = (
 )
 
 
-def is_line(columns: Iterable[str]) -> bool:
-    """Tell a line of such a file from a row of a score table."""
-    return {CASE, "resps"} <= set(columns)
-
-
 def read_lm_eval(path: Path, lines: Iterable[tuple[int, Mapping[str, Any]]]) -> Results:
     """Read the lines of a file.
 

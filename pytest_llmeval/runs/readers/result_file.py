@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.errors import TableError
-from pytest_llmeval.runs.table_rows import number_of
+from pytest_llmeval.runs.table_rows import Row, number_of
 
 LARGEST = 2**28  # bytes that are read into memory at once: 256 MiB
 LONGEST = 40
@@ -25,13 +25,11 @@ class Results:
     """The trials of a file.
 
     Attributes:
-        rows: as those of a table: case_id, repeat, score, metric, cluster, wording,
-            condition, better. None for a column that the file does not have, and as the score of an
-        errored trial.
+        rows: as those of a table; the score of an errored trial is None.
         notes: what the file lacks, in a sentence each.
     """
 
-    rows: list[tuple[object, ...]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unread: Counter[object] = field(default_factory=Counter)
 
@@ -42,7 +40,8 @@ class Results:
         number = number_of(WORDS.get(str(value).lower(), value))
         score = number if math.isfinite(number) else None
         self.unread[metric] += score is None and value is not None
-        self.rows.append((case, repeat, score, metric, None, None, condition, None))
+        row = {"case_id": case, "repeat": repeat, "score": score, "metric": metric}
+        self.rows.append(row | {"condition": condition})
 
     def finished(self, path: Path) -> Results:
         """Say which values are no numbers; leave metrics out that have none.
@@ -52,10 +51,11 @@ class Results:
         Raises:
             TableError: there is no score.
         """
-        have = {row[3] for row in self.rows if row[2] is not None}
+        have = {row["metric"] for row in self.rows if row["score"] is not None}
         if not have:
             raise TableError(f"{path}: no sample has a score that is a number")
-        self.rows[:] = [row for row in self.rows if row[3] in have or not self.unread[row[3]]]
+        left_out = (+self.unread).keys() - have
+        self.rows[:] = [row for row in self.rows if row["metric"] not in left_out]
         for metric, count in (+self.unread).items():
             what = f"{count}, {'taken as failed calls' if metric in have else 'left out'}"
             self.notes.append(f"{path.name}: values of {metric} that are no numbers: {what}")
