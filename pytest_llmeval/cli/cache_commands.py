@@ -24,12 +24,12 @@ from pytest_llmeval.cli.case_names import case_named, lowest
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.reports.terminal import listing
-from pytest_llmeval.runs.lookup.for_commands import (
+from pytest_llmeval.runs.lookup.standing import (
     draws_of_baselines,
     draws_of_every_run,
     needed_runs,
+    runs_to_prune,
 )
-from pytest_llmeval.runs.pruning import runs_to_prune
 from pytest_llmeval.runs.store import refuse_tracked
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.scan import scan_run

@@ -32,8 +32,8 @@ from pytest_llmeval.reports.terminal.listing import (
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
 from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.best_run import peculiarities
-from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.lookup.standing import newest_runs
 from pytest_llmeval.runs.lookup.wanted_commit import without_prefix
 from pytest_llmeval.runs.reshaping import under_new_names
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
-from pytest_llmeval.runs.lookup import for_commands
+from pytest_llmeval.runs.lookup import standing
 from pytest_llmeval.runs.store import RunStore
 from tests.reports.planted import recorded
 
@@ -63,7 +63,7 @@ def test_runs_that_are_not_shown_leave_room_for_those_that_are(
 ) -> None:
     recorded(tmp_path / ".llmeval", earlier=["ppppm", "pmpmm"])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(for_commands, "_MOST_TRIALS", 150)  # each run has 65
+    monkeypatch.setattr(standing, "_MOST_TRIALS", 150)  # each run has 65
 
     assert invoke("history", "tone", "--branch=main").stdout.count("main") == 3
 

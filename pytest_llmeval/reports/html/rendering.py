@@ -25,7 +25,7 @@ from pytest_llmeval.reports.html.facts import doubts, facts, provenance
 from pytest_llmeval.reports.html.plots import CASE_SIZE, WIDTH, Chart, forests, history_charts
 from pytest_llmeval.reports.html.side_by_side import read_replies
 from pytest_llmeval.reports.report import ComparedFunction, Report, RunEntry
-from pytest_llmeval.runs.lookup.for_commands import newest_runs
+from pytest_llmeval.runs.lookup.standing import newest_runs
 from pytest_llmeval.runs.pooled import own_trials
 from pytest_llmeval.runs.store import RunStore
 

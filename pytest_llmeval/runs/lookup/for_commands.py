@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import ResolvedRef, near_names, resolve, short_hash
+from pytest_llmeval.runs.git import ResolvedRef, near_names, short_hash
 from pytest_llmeval.runs.lookup import best_run
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.standing import draws_of_run, standing_runs
 from pytest_llmeval.runs.lookup.wanted_commit import (
-    AUTO,
-    ORIGIN,
     WantedCommit,
     find_wanted,
-    name_meant,
-    without_prefix,
 )
-from pytest_llmeval.runs.run_lines import FULL_HASH
 from pytest_llmeval.runs.store import (
-    BORROWED,
-    ENDING,
     FoundRun,
-    RunStore,
     StoredRun,
     refuse_tracked,
 )
@@ -56,7 +46,7 @@ def find_candidate(reference: str, refs: Refs, *, exact: bool = False) -> Baseli
     wanted = WantedCommit(commit=ref.commit, exact=ref.full_name is None)
     notes: list[str] = []
     passed_over: list[str] = []
-    for step in refs.steps(wanted, head=None, root=refs.root):
+    for step in refs.steps(wanted):
         if exact and step.is_older:
             break
         runs = [refs.store.at_commit(commit) for commit in step.commits]
@@ -114,7 +104,7 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
         typed_model=candidate.typed_model,
     )
     ancestors = 0
-    for step in refs.steps(wanted, head=None, root=candidate.root):
+    for step in refs.steps(wanted, root=candidate.root):
         best = search.best_at(*step.commits)
         if best is not None:
             noted = replace(best, notes=(*wanted.notes, *best.notes))
@@ -156,19 +146,8 @@ def _wanted(reference: str, refs: Refs, *, seen_from: str | None) -> WantedCommi
     return WantedCommit(commit=_resolved(reference, refs).commit, exact=True)
 
 
-def _find_ref(reference: str, refs: Refs) -> ResolvedRef | None:
-    """Find the very commit of a name, here or at origin; a full hash needs no repository."""
-    git = refs.git
-    if re.fullmatch(FULL_HASH, reference.lower()):
-        return ResolvedRef(commit=reference.lower(), full_name=None)
-    name = name_meant(reference, git=git, ci=refs.ci) or reference
-    if git.top is None:
-        return None
-    return resolve(name, top=git.top) or resolve(f"{ORIGIN}{name}", top=git.top)
-
-
 def _resolved(reference: str, refs: Refs) -> ResolvedRef:
-    ref, git = _find_ref(reference, refs), refs.git
+    ref, git = refs.commit_named(reference), refs.git
     if ref is not None:
         return ref
     what = f"{reference}: no table, run file or run id in {refs.store.folder} has that name"
@@ -197,89 +176,6 @@ def _nothing(
     )
 
 
-def draws_of_every_run(store: RunStore, *, besides: Collection[Path] = ()) -> frozenset[str]:
-    """Collect the ids of all draws that any run names, of those recorded here and of a team's.
-
-    Args:
-        store: where they lie.
-        besides: files that do not count.
-
-    Raises:
-        BaselineUnreadable: a run cannot be read, so what it names is not known.
-    """
-    folders = (store.folder, store.directory / BORROWED)
-    paths = {path for folder in folders for path in folder.glob(f"*/*{ENDING}")}.difference(besides)
-    return frozenset[str]().union(*(draws_of_run(store.load(path)) for path in sorted(paths)))
-
-
-def draws_of_baselines(references: Sequence[str], refs: Refs) -> frozenset[str]:
-    """Collect the ids of all draws that the baselines of these names may need.
-
-    Args:
-        references: run files, ``last``, run ids, or names of commits. Such a name stands for
-            every run of that commit, of others with its files, and of the ancestors that a
-            lookup goes back to.
-        refs: resolves names.
-
-    Raises:
-        BaselineError: a name leads nowhere, or no run is recorded there.
-        BaselineUnreadable: a run cannot be read.
-    """
-    runs = (run for name in references for run in _runs_behind(name, refs))
-    return frozenset[str]().union(*map(draws_of_run, runs))
-
-
-def _runs_behind(reference: str, refs: Refs) -> list[Run]:
-    store, git = refs.store, refs.git
-    named = refs.by_name(reference)
-    if named is not None:
-        return [named.run]
-    if git.top is None:
-        raise BaselineError(f"no run {reference!r} in {store.folder}, and {git.absent}")
-    ref = resolve(reference, top=git.top)  # a commit that is not here has no ancestors to keep
-    if ref is None:
-        raise BaselineError(f"{reference!r} is no run file, run id, commit, branch or tag here")
-    line = list(refs.steps(WantedCommit(commit=ref.commit), head=None, root=refs.root))
-    commits = [commit for step in line for commit in step.commits]
-    paths = [path for c in commits for path in sorted((store.folder / c).glob(f"*{ENDING}"))]
-    if not paths:
-        ancestors = sum(step.is_substitute for step in line)
-        raise BaselineNotFound(
-            f"no run is recorded for {reference} or its {ancestors} nearest ancestors in "
-            f"{store.folder}, so nothing would be kept for it"
-        )
-    return [store.load(path) for path in paths]
-
-
-def needed_runs(reference: str | None, refs: Refs) -> frozenset[str]:
-    """Find the ids of the runs that a comparison with a branch may need.
-
-    Args:
-        reference: names it; None for origin's default branch, or ``main``.
-        refs: resolves names.
-
-    Raises:
-        BaselineError: there is no such branch.
-    """
-    if reference is None and refs.git.commit is None:
-        return frozenset()
-    names = [AUTO, "main", "master"] if reference is None else [reference]
-    ref = next(filter(None, (_find_ref(name, refs) for name in names)), None)
-    if ref is None:
-        raise BaselineError(
-            f"{reference or 'main'}: no branch has that name, so the runs that it needs are not "
-            "known. Name another one:  --keep=REF"
-        )
-    branch = without_prefix(ref.full_name or "")
-    there = refs.git.top and branch and resolve(f"{ORIGIN}{branch}", top=refs.git.top)
-    needed: set[str] = set()
-    for tip in {ref.commit, there.commit if there else ref.commit}:
-        for step in refs.steps(WantedCommit(commit=tip), head=None, root=refs.root):
-            runs = (one for commit in step.commits for one in refs.store.at_commit(commit).runs)
-            needed.update(one.header.run.id for one in runs if not best_run.unfitness(one.header))
-    return frozenset(needed)
-
-
 def commits_meant(reference: str, refs: Refs, *, among: Collection[str]) -> set[str]:
     """Find the commits that a name leads to: of the name itself, and as a session sees it.
 
@@ -288,44 +184,12 @@ def commits_meant(reference: str, refs: Refs, *, among: Collection[str]) -> set[
         refs: resolves names.
         among: full hashes of the commits that will do.
     """
-    own = _find_ref(reference, refs)
+    own = refs.commit_named(reference)
     tip = None if own is None else WantedCommit(commit=own.commit, exact=own.full_name is None)
     found: set[str] = set()
     for wanted in (tip, find_wanted(reference, git=refs.git, ci=refs.ci)):
         if wanted is not None and wanted.commit is not None:
-            steps = refs.steps(wanted, head=None, root=refs.root)
+            steps = refs.steps(wanted)
             fit = (set(step.commits).intersection(among) for step in steps)
             found |= next(filter(None, fit), set())
     return found
-
-
-def newest_runs(
-    store: RunStore, *, branch: str | None, most: int, besides: Sequence[Run] = ()
-) -> tuple[list[Run], list[str]]:
-    """Read the runs that stand for the functions of each commit, and of changes to it.
-
-    Args:
-        store: where they lie.
-        branch: only runs of this one; None for all.
-        most: of how many commits they are read.
-        besides: runs that are at hand; each stands for its commit, and is returned, too.
-
-    Returns:
-        The runs, oldest first, each with the functions that it stands for, and a note for each
-        file that was passed over.
-    """
-    found = list(besides)
-    states = {(run.commit, run.dirty) for run in besides}
-    listing = store.every()
-    notes = list(listing.notes)
-    by_state: dict[tuple[str | None, bool], list[StoredRun]] = {}
-    for stored in listing.runs:
-        run = stored.header.run
-        bars = best_run.unfitness(replace(stored.header, run=replace(run, dirty=False, unseen=())))
-        if not bars and branch in (None, run.ref) and (run.commit, run.dirty) not in states:
-            by_state.setdefault((run.commit, run.dirty), []).append(stored)
-    for count, runs in enumerate(by_state.values(), start=len(states)):
-        if count >= most or sum(len(run.trials) for run in found) > _MOST_TRIALS:
-            break
-        found += standing_runs(store, runs, notes)
-    return sorted(found, key=lambda run: run.created), notes

@@ -18,12 +18,19 @@ from typing import Literal
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import ON_LAPTOP, CiFacts
-from pytest_llmeval.runs.git import GitState, relative_root, tracked_below
-from pytest_llmeval.runs.lookup.best_run import OTHER_MODELS
+from pytest_llmeval.runs.git import (
+    GitState,
+    ResolvedRef,
+    relative_root,
+    resolve,
+    tracked_below,
+)
+from pytest_llmeval.runs.lookup.best_run import OTHER_MODELS, unfitness
 from pytest_llmeval.runs.lookup.history import History
-from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
+from pytest_llmeval.runs.lookup.wanted_commit import ORIGIN, WantedCommit, name_meant, name_to_show
 from pytest_llmeval.runs.own_repository import OwnRepository
-from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore
+from pytest_llmeval.runs.run_lines import FULL_HASH
+from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore, StoredRun
 
 NEAREST = 50
 FURTHEST = 5000  # commits along first parents, whether or not they count
@@ -185,7 +192,23 @@ class Refs:
             reference, has_run=lambda commit: bool(self.store.at_commit(commit).runs)
         )
 
-    def steps(self, wanted: WantedCommit, *, head: str | None, root: str) -> Iterator[Step]:
+    def commit_named(self, reference: str) -> ResolvedRef | None:
+        """Find the very commit of a name, here or at origin; a full hash needs no repository."""
+        if re.fullmatch(FULL_HASH, reference.lower()):
+            return ResolvedRef(commit=reference.lower(), full_name=None)
+        if self.git.top is None:
+            return None
+        name = name_meant(reference, git=self.git, ci=self.ci) or reference
+        return resolve(name, top=self.git.top) or resolve(f"{ORIGIN}{name}", top=self.git.top)
+
+    def fit_runs(self, step: Step) -> list[StoredRun]:
+        """List the runs of a step that can stand for their commits."""
+        runs = (one for commit in step.commits for one in self.store.at_commit(commit).runs)
+        return [one for one in runs if not unfitness(one.header)]
+
+    def steps(
+        self, wanted: WantedCommit, *, head: str | None = None, root: str | None = None
+    ) -> Iterator[Step]:
         """Yield the commits of which one may have a run that will do, the best ones first.
 
         A named commit has no other steps. On a clean tree at the ref's own commit the question is
@@ -194,7 +217,7 @@ class Refs:
         Args:
             wanted: with a commit.
             head: full hash of the commit that the session runs on; None for a run that is there.
-            root: rootpath relative to git's top level.
+            root: rootpath relative to git's top level; None for where the store lies.
         """
         commit = wanted.commit or ""
         is_own = commit == head
@@ -211,7 +234,7 @@ class Refs:
             yield itself
             yield Step(commits=self.commits_of_equal_tree(commit), how="equal tree")
         of_older: How = "earlier commit" if is_own else how
-        for ancestor, behind in self._ancestors(commit, root=root):
+        for ancestor, behind in self._ancestors(commit, root=root or self.root):
             yield Step(commits=(ancestor,), how=of_older, behind=behind, is_older=True)
         if is_last:
             yield itself

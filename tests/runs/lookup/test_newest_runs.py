@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.lookup import for_commands as room
-from pytest_llmeval.runs.lookup.for_commands import newest_runs
+from pytest_llmeval.runs.lookup import standing as room
+from pytest_llmeval.runs.lookup.standing import newest_runs
 from pytest_llmeval.runs.store import RunStore
 from tests.runs.builders import make_run
 

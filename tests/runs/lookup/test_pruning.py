@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_llmeval.errors import BaselineError
-from pytest_llmeval.runs.lookup.for_commands import needed_runs
-from pytest_llmeval.runs.pruning import runs_to_prune
+from pytest_llmeval.runs.lookup.standing import needed_runs, runs_to_prune
 
 if TYPE_CHECKING:
     from tests.runs.conftest import Project
