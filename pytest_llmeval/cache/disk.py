@@ -19,14 +19,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from diskcache.core import (
-    DBNAME,
-    DEFAULT_SETTINGS,
-    METADATA,
-    Cache,
-    Disk,
-    Timeout,
-)
+from diskcache.core import DBNAME, DEFAULT_SETTINGS, METADATA, Cache, Disk, Timeout
 
 from pytest_llmeval.cache import queries
 from pytest_llmeval.cache.reply import NewRow

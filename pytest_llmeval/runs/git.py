@@ -299,7 +299,7 @@ def change(
     except OSError as exc:
         raise GitFailed(f"git cannot be run ({exc.strerror or exc})") from exc
     except subprocess.TimeoutExpired:
-        raise GitFailed(f"no answer within {seconds:g} s") from None
+        raise GitFailed(f"no answer within {round(seconds or 0, 1):g} s") from None
     if not answer.succeeded:
         raise GitFailed(_why_failed(answer.complaint))
     return answer.text

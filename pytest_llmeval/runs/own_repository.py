@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -46,10 +47,7 @@ _CONFIG = (
     ("fetch.writeCommitGraph", "false"),
 )
 # With this, git does not write the settings into the config, where each command would see them.
-_PROMISOR = (
-    ("remote.origin.promisor", "true"),
-    ("remote.origin.partialclonefilter", "tree:0"),
-)
+_PROMISOR = (("remote.origin.promisor", "true"), ("remote.origin.partialclonefilter", "tree:0"))
 # To all that is here git would count what it holds, which was left out.
 _ASK_FOR_ALL = (("fetch.negotiationAlgorithm", "noop"),)
 
@@ -68,6 +66,8 @@ class OwnRepository:
         path: its folder, which the functions of ``runs/git.py`` take for ``top``.
         fetches: whether it may fetch.
         remote: name of the remote that it speaks to.
+        end: by when the remote must have answered all that it is asked, as ``time.monotonic``
+            tells; None for no such time.
 
     Args:
         directory: ``.llmeval``.
@@ -82,6 +82,7 @@ class OwnRepository:
         self.path = directory.absolute() / FOLDER
         self.fetches = fetches
         self.remote = ADDRESSED if is_address(remote) else remote
+        self.end: float | None = None
         self._named = remote
         self._top = top
 
@@ -156,25 +157,23 @@ class OwnRepository:
         found = re.match(r"ref: refs/heads/(\S+)\tHEAD$", said, re.MULTILINE)
         return None if found is None else found[1]
 
-    def fetch(self, *wanted: str, depth: int, seconds: float = SECONDS) -> None:
+    def fetch(self, *wanted: str, depth: int) -> None:
         """Fetch commits without their trees and files.
 
         Args:
             wanted: full hashes, and refspecs such as ``+refs/heads/a:refs/remotes/origin/a``.
             depth: how many commits of a line of history, each wanted one the first.
-            seconds: how long it may take.
 
         Raises:
             GitFailed: origin gave no answer, or lacks one of them.
         """
-        self._fetch(wanted, _COMMITS, f"--depth={depth}", seconds=seconds)
+        self._fetch(wanted, _COMMITS, f"--depth={depth}")
 
-    def fetch_paths(self, commits: Iterable[str], *, seconds: float = SECONDS) -> None:
+    def fetch_paths(self, commits: Iterable[str]) -> None:
         """Fetch all that commits hold but the texts of files, in one go.
 
         Args:
             commits: full hashes; those that are not here are left out.
-            seconds: how long it may take.
 
         Raises:
             GitFailed: origin gave no answer, or lacks one of them.
@@ -183,20 +182,19 @@ class OwnRepository:
         known = object_ids(trees, top=self.path)
         missing = [tree for tree, here in zip(trees, known, strict=True) if here is None]
         if missing:
-            self._fetch(dict.fromkeys(missing), _PATHS, more=_ASK_FOR_ALL, seconds=seconds)
+            self._fetch(dict.fromkeys(missing), _PATHS, more=_ASK_FOR_ALL)
 
-    def fetch_files(self, commit: str, *, seconds: float = SECONDS) -> None:
+    def fetch_files(self, commit: str) -> None:
         """Fetch all that a commit holds.
 
         Args:
             commit: full hash of a commit that is here.
-            seconds: how long it may take.
 
         Raises:
             GitFailed: origin gave no answer, or lacks it.
         """
         trees = [tree for tree in tree_ids((commit,), top=self.path) if tree is not None]
-        self._fetch(trees, "--no-filter", more=_ASK_FOR_ALL, seconds=seconds)
+        self._fetch(trees, "--no-filter", more=_ASK_FOR_ALL)
 
     @contextmanager
     def worktree(self, commit: str, place: Path) -> Iterator[None]:
@@ -246,16 +244,12 @@ class OwnRepository:
             file.write_text("".join(f"{cut}\n" for cut in (*_words(file), *sorted(new))))
 
     def _fetch(
-        self,
-        wanted: Iterable[str],
-        *options: str,
-        more: Sequence[tuple[str, str]] = (),
-        seconds: float = SECONDS,
+        self, wanted: Iterable[str], *options: str, more: Sequence[tuple[str, str]] = ()
     ) -> None:
         quiet = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
         given = "".join(f"{each}\n" for each in wanted)
         command = ("fetch", *quiet, *options, "--stdin", self.remote)
-        self._remote(*command, given=given, more=more, seconds=seconds)
+        self._remote(*command, given=given, more=more)
 
     def send(self, commit: str, *, ref: str) -> None:
         """Give the remote a commit under a name that it does not have, and nothing else.
@@ -290,7 +284,9 @@ class OwnRepository:
         more: Sequence[tuple[str, str]] = (),
         seconds: float = SECONDS,
     ) -> str:
-        """Run a command that may have to fetch."""
+        """Run a command that may have to fetch, in so many seconds, or up to ``end``."""
+        if self.end is not None:
+            seconds = max(0.0, min(seconds, self.end - time.monotonic()))
         config = self._config_of_origin if self.fetches else ()
         promisor = _PROMISOR if self.remote == ORIGIN else ()
         fetching = (*_CONFIG, *promisor, *config) if self.fetches else ()

@@ -84,12 +84,7 @@ class Search:
         eligible: list[StoredRun] = []
         for commit, listing in listings.items():
             self.passed_over += listing.notes
-            headers = ((one, one.header.run) for one in listing.runs)
-            runs = tuple(
-                one
-                for one, run in headers
-                if run.id not in self.excluding and run.made != records.CONFIRM
-            )
+            runs = [one for one in listing.runs if one.header.run.id not in self.excluding]
             eligible += self._eligible(runs, commit=commit)
         for stored in best_first(eligible, models=self.models, typed=self.typed_model):
             try:
@@ -98,18 +93,18 @@ class Search:
                 self.passed_over.append(f"passed over: {exc}")
                 continue
             if crashed := crashed_functions(run):
-                name = f"run {run.id} of {short_hash(stored.header.run.commit or '')}"
+                name = f"run {run.id} of {short_hash(run.commit or '')}"
                 self.passed_over.append(f"passed over: {name}, {crashed[0]}")
                 continue
             return FoundRun(stored.path, run, self._notes(stored))
         return None
 
-    def _eligible(self, runs: tuple[StoredRun, ...], *, commit: str) -> list[StoredRun]:
+    def _eligible(self, runs: Iterable[StoredRun], *, commit: str) -> list[StoredRun]:
         reasons: Counter[str] = Counter()
+        runs = [one for one in runs if one.header.run.made != records.CONFIRM]
         eligible = []
         for stored in runs:
-            run = stored.header.run
-            bars = unfitness(stored.header)
+            run, bars = stored.header.run, unfitness(stored.header)
             unlikeness = self.unlikeness(run)
             if bars:
                 reasons[" and ".join(bars)] += 1
@@ -174,11 +169,8 @@ def unusable_trials(run: records.Run) -> tuple[str, ...]:
     """List the reasons for which the trials of a run make it no baseline."""
     ended = Counter(trial.outcome for trial in run.trials)
     errored, ran = ended[records.Outcome.ERRORED], len(run.trials) - ended[records.Outcome.SKIPPED]
-    lost = (
-        (f"{errored} of {ran} trials errored",)
-        if records.too_many_errored(errored, ran=ran)
-        else ()
-    )
+    too_many = records.too_many_errored(errored, ran=ran)
+    lost = (f"{errored} of {ran} trials errored",) if too_many else ()
     return (*lost, *crashed_functions(run))
 
 
@@ -191,10 +183,8 @@ def crashed_functions(run: records.Run) -> tuple[str, ...]:
     for function, trials in functions.items():
         if crashed := records.crashed_too_soon(trials):
             asked = "" if any(one.asked for one in crashed) else " before they asked anything"
-            many = (
-                f"{len(crashed)} of {len(trials)} trials of {records.bare(function)} crashed{asked}"
-            )
-            found.append(f"{many} ({crashed[0].message})")
+            many = f"{len(crashed)} of {len(trials)} trials of {records.bare(function)}"
+            found.append(f"{many} crashed{asked} ({crashed[0].message})")
     return tuple(found)
 
 
@@ -208,14 +198,11 @@ def shortcomings(run: records.Run, *, trials: int) -> tuple[str, ...]:
         found.append(f"dirty: {files} differed from the commit")
     if not run.complete:
         wanted = sum(case.repeats for case in run.cases)
-        stopped = ", as it stopped early" if run.stopped else ""
-        cause = (
-            f"{trials} of {wanted} trials{stopped}"
-            if trials < wanted
-            else "not everything was collected"
-        )
+        cause = "not everything was collected"
         if run.made == records.CONFIRM:
             cause = "some cases, asked again to confirm a fall"
+        elif trials < wanted:
+            cause = f"{trials} of {wanted} trials{', as it stopped early' * run.stopped}"
         found.append(f"incomplete: {cause}")
     if is_run_id(run.id) and dated_ahead(run.id):  # the name of a score table has no time
         found.append(ahead(run.id))

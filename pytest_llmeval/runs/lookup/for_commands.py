@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import ResolvedRef, near_names, short_hash
 from pytest_llmeval.runs.lookup import best_run
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.wanted_commit import (
-    WantedCommit,
-    find_wanted,
-)
-from pytest_llmeval.runs.store import (
-    FoundRun,
-    StoredRun,
-    refuse_tracked,
-)
-
-_MOST_TRIALS = 100_000  # the most runs that are read: a page shall not take minutes
+from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, find_wanted
+from pytest_llmeval.runs.store import FoundRun, StoredRun, refuse_tracked
 
 
 def find_candidate(reference: str, refs: Refs, *, exact: bool = False) -> Baseline:
@@ -61,7 +51,7 @@ def find_candidate(reference: str, refs: Refs, *, exact: bool = False) -> Baseli
                 found = FoundRun(stored.path, refs.store.load(stored.path), tuple(notes))
                 found_at = refs.standing_for(wanted, found, step, reference=reference)
                 return _said_whose(found_at, is_own=ref.commit in step.commits)
-    raise _nothing(reference, ref.commit, folder=refs.store.folder, passed_over=passed_over)
+    raise _nothing(reference, ref.commit, refs, passed_over=passed_over)
 
 
 def _said_whose(found: Baseline, *, is_own: bool) -> Baseline:
@@ -113,11 +103,7 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
             return replace(found, how="commit") if is_tip else found
         ancestors += step.is_substitute
     raise _nothing(
-        reference,
-        wanted.commit or "",
-        where=f" or its {ancestors} nearest ancestors" if ancestors else "",
-        folder=refs.store.folder,
-        passed_over=search.passed_over,
+        reference, wanted.commit or "", refs, passed_over=search.passed_over, ancestors=ancestors
     )
 
 
@@ -126,11 +112,8 @@ def _by_name(reference: str, refs: Refs, *, besides: str | None = None) -> Basel
     if named is None or named.how != "file":
         refuse_tracked(refs.store.directory, git=refs.git)
     if named is not None:
-        odd = (
-            f"{reference} is {one}"
-            for one in best_run.peculiarities(named.run, trials=len(named.run.trials))
-        )
-        return replace(named, notes=(*named.notes, *odd))
+        known = best_run.peculiarities(named.run, trials=len(named.run.trials))
+        return replace(named, notes=(*named.notes, *(f"{reference} is {one}" for one in known)))
     if reference == "last":
         other = "" if besides is None else f" besides {besides}"
         raise BaselineNotFound(f"last: no run{other} in {refs.store.folder}. Record one: pytest")
@@ -159,18 +142,14 @@ def _resolved(reference: str, refs: Refs) -> ResolvedRef:
 
 
 def _nothing(
-    reference: str,
-    commit: str,
-    *,
-    folder: Path,
-    passed_over: Sequence[str],
-    where: str = "",
+    reference: str, commit: str, refs: Refs, *, passed_over: Sequence[str], ancestors: int = 0
 ) -> BaselineNotFound:
     commit = short_hash(commit)
-    what = f"no complete run of a clean tree is recorded for {commit}{where} in {folder}"
+    nearest = f" or its {ancestors} nearest ancestors" if ancestors else ""
+    where = f"{commit}{nearest} in {refs.store.folder}"
+    what = f"no complete run of a clean tree is recorded for {where}"
     if passed_over:
-        reasons = "; ".join(passed_over[: best_run.MENTIONED])
-        what = f"no run of {commit}{where} in {folder} will do ({reasons})"
+        what = f"no run of {where} will do ({'; '.join(passed_over[: best_run.MENTIONED])})"
     return BaselineNotFound(
         f"{reference}: {what}. Record one: git switch --detach {commit} && pytest"
     )
@@ -189,7 +168,6 @@ def commits_meant(reference: str, refs: Refs, *, among: Collection[str]) -> set[
     found: set[str] = set()
     for wanted in (tip, find_wanted(reference, git=refs.git, ci=refs.ci)):
         if wanted is not None and wanted.commit is not None:
-            steps = refs.steps(wanted)
-            fit = (set(step.commits).intersection(among) for step in steps)
+            fit = (set(step.commits).intersection(among) for step in refs.steps(wanted))
             found |= next(filter(None, fit), set())
     return found

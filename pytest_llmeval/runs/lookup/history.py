@@ -152,7 +152,7 @@ class History:
         """Tell whether no Python file of a commit has a text; False where nobody can tell."""
         with self._with_origin() as origin:
             if origin is not None and origin.has_begun:
-                origin.fetch_files(commit)
+                origin.own.fetch_files(commit)
         return lacks_text(text, commit=commit, top=self._top)
 
     def is_cut(self, commits: Iterable[str]) -> bool:
@@ -217,7 +217,7 @@ class History:
     def _fetch_paths(self, commits: Sequence[str]) -> None:
         with self._with_origin() as origin:
             if origin is not None and origin.has_begun:  # else they are of the user's repository
-                origin.fetch_paths(commits)
+                origin.own.fetch_paths(commits)
 
 
 def is_certain(found: WantedCommit, *, git: GitState) -> bool:
@@ -263,6 +263,7 @@ class Deepening:
     Attributes:
         git: where commits are looked up: the user's working tree, and once something was fetched
             our own repository, with the same HEAD.
+        own: our own repository.
 
     Args:
         own: where it is fetched to.
@@ -271,60 +272,51 @@ class Deepening:
 
     def __init__(self, own: OwnRepository, *, git: GitState) -> None:
         self.git = git
-        self._own = own
+        self.own = own
         self._user = git.top or Path()
         self._head = git.commit or ""
-        self._end: float | None = None
 
     @property
     def has_begun(self) -> bool:
         """Whether anything was asked for."""
-        return self._end is not None
+        return self.own.end is not None
 
     def is_stale(self, found: WantedCommit) -> bool:
         """Ask origin whether its branch is elsewhere than all that is known here."""
-        self._own.prepare()
+        self.own.prepare()
         ref = f"refs/heads/{found.branch}"
-        listed = self._own.listed(ref, seconds=_SECONDS_TO_LOOK)
+        listed = self.own.listed(ref, seconds=_SECONDS_TO_LOOK)
         return listed.get(ref, found.tips[0]) not in found.tips
 
     def fetch(self, *wanted: str, depth: int) -> None:
         """Fetch commits; see ``OwnRepository.fetch``."""
-        seconds = self._seconds_left()
-        self._own.fetch(*wanted, depth=depth, seconds=seconds)
+        self._begin()
+        self.own.fetch(*wanted, depth=depth)
         self._look()
-
-    def fetch_paths(self, commits: Iterable[str]) -> None:
-        """Fetch the paths of the commits that are here."""
-        self._own.fetch_paths(commits, seconds=self._seconds_left())
-
-    def fetch_files(self, commit: str) -> None:
-        """Fetch all files of a commit that is here."""
-        self._own.fetch_files(commit, seconds=self._seconds_left())
 
     def name_at_origin(self, name: str) -> str:
         """Return the name by which our own repository knows what a name means.
 
         Its HEAD is not the user's. For the default branch, an empty name, origin is asked.
         """
-        self._seconds_left()
-        return _HEAD.sub(self._head, name) if name else self._own.default_branch() or ""
+        self._begin()
+        return _HEAD.sub(self._head, name) if name else self.own.default_branch() or ""
 
     def deepen(self, name: str) -> Iterator[None]:
         """Fetch more and more of the history of HEAD and of a name, while there is more."""
         branch = re.split(r"[~^@]", without_prefix(name))[0]
         if not is_name(branch):
             return
-        self._seconds_left()
+        self._begin()
         refs = [f"refs/{kind}/{branch}" for kind in ("heads", "remotes/origin", "tags")]
         known = self._adopt(refs)
         specs = [] if re.fullmatch(FULL_HASH, branch) else self._specs(*refs, known=known)
-        if not (specs or refs_of(self._own.path, refs) or _SHORT_HASH.match(branch)):
+        if not (specs or refs_of(self.own.path, refs) or _SHORT_HASH.match(branch)):
             return  # neither here nor at origin
         for depth in DEPTHS:
-            tips = refs_of(self._own.path, refs).values()
-            seen = ask(self._own.path, "rev-list", self._head, *tips) or ""
-            cuts = cut_commits(self._own.path).intersection(seen.split())
+            tips = refs_of(self.own.path, refs).values()
+            seen = ask(self.own.path, "rev-list", self._head, *tips) or ""
+            cuts = cut_commits(self.own.path).intersection(seen.split())
             if not (specs or cuts):
                 return
             self.fetch(*specs, *sorted(cuts), depth=depth)
@@ -334,31 +326,27 @@ class Deepening:
     def _adopt(self, refs: Sequence[str]) -> dict[str, str]:
         """Give refs of the user's to our own repository; return them."""
         known = refs_of(self._user, refs)
-        self._own.set_refs({**dict.fromkeys(refs_of(self._own.path, refs)), **known})
+        self.own.set_refs({**dict.fromkeys(refs_of(self.own.path, refs)), **known})
         return known
 
     def _specs(self, heads: str, remote: str, tags: str, *, known: Collection[str]) -> list[str]:
         """Ask origin for a branch and a tag; return the refspecs to be fetched."""
-        listed = self._own.listed(heads, tags)
+        listed = self.own.listed(heads, tags)
         specs = [f"+{tags}:{tags}"] if tags in listed and tags not in known else []
         if heads not in listed:
             return specs
-        if not has_commit(listed[heads], top=self._own.path):
+        if not has_commit(listed[heads], top=self.own.path):
             return [*specs, f"+{heads}:{remote}"]
-        self._own.set_refs({remote: listed[heads]})
+        self.own.set_refs({remote: listed[heads]})
         return specs
 
-    def _seconds_left(self) -> float:
-        """Open our own repository if need be, and tell how long origin may take."""
-        if self._end is None:
-            self._end = time.monotonic() + SECONDS
-            self._own.prepare()
+    def _begin(self) -> None:
+        """Open our own repository; from now on origin has a minute for all."""
+        if not self.has_begun:
+            self.own.end = time.monotonic() + SECONDS
+            self.own.prepare()
             self._look()
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise GitFailed(f"no answer within {SECONDS:g} s")
-        return left
 
     def _look(self) -> None:
-        is_shallow = bool(cut_commits(self._own.path))
-        self.git = replace(self.git, top=self._own.path, shallow=is_shallow)
+        is_shallow = bool(cut_commits(self.own.path))
+        self.git = replace(self.git, top=self.own.path, shallow=is_shallow)

@@ -18,13 +18,7 @@ from typing import Literal
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import ON_LAPTOP, CiFacts
-from pytest_llmeval.runs.git import (
-    GitState,
-    ResolvedRef,
-    relative_root,
-    resolve,
-    tracked_below,
-)
+from pytest_llmeval.runs.git import GitState, ResolvedRef, relative_root, resolve, tracked_below
 from pytest_llmeval.runs.lookup.best_run import OTHER_MODELS, unfitness
 from pytest_llmeval.runs.lookup.history import History
 from pytest_llmeval.runs.lookup.wanted_commit import ORIGIN, WantedCommit, name_meant, name_to_show

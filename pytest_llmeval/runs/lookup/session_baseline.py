@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnreadable
-from pytest_llmeval.records import Outcome, bare_run, too_many_errored
-from pytest_llmeval.runs.git import short_hash
-from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
+from pytest_llmeval.records import CONFIRM, Outcome, Run, bare_run, too_many_errored
+from pytest_llmeval.runs.git import first_parents, short_hash
+from pytest_llmeval.runs.lookup.best_run import Search, peculiarities, unfitness
 from pytest_llmeval.runs.lookup.history import is_certain
-from pytest_llmeval.runs.lookup.older_runs import older_runs
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step
 from pytest_llmeval.runs.lookup.refusals import Refusals
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
-from pytest_llmeval.runs.store import FoundRun, new_run_id
+from pytest_llmeval.runs.run_lines import RunHeader
+from pytest_llmeval.runs.store import FoundRun, new_run_id, newest_first
 from pytest_llmeval.settings import MARKER, Settings
 
 BASELINE_OPTION = "--llm-baseline"
+_MOST_READ = 10  # older runs; a refresh has all draws of a case
 
 # Makes the run of a commit; None if the commit has no eval of the selection.
 MakeRun = Callable[[str], FoundRun | None]
@@ -208,3 +210,42 @@ class _Lookup:
 
 def _worded(commit: str | None) -> str:
     return "no commit" if commit is None else f"commit {short_hash(commit)}"
+
+
+def older_runs(run: Run, refs: Refs) -> tuple[Run, ...]:
+    """Read the other runs of a commit and of its ancestors that paid for draws, newest first.
+
+    Only runs that lie here are read: no history is fetched, and no remote is asked. Fresh trials by
+    which a fall of HEAD itself was looked at again are not among them.
+
+    Args:
+        run: the baseline.
+        refs: with its store, and how many commits to go back.
+    """
+    top, commit = refs.git.top, run.commit
+    if top is None or commit is None:
+        return ()
+    line = (commit, *first_parents(commit, top=top, at_most=refs.reach))
+    stored = [one for name in line for one in refs.store.here_at(name).runs]
+    # whoever judges this commit again, and asks the same, is to find the same suspects
+    head = refs.store.here_at(refs.git.commit).runs if refs.git.commit else ()
+    own = {run.id, *(one.header.run.id for one in head)}
+    found: list[Run] = []
+    for one in newest_first(stored):
+        is_own = one.header.run.id == run.id or one.header.run.asked_by in own
+        if len(found) < _MOST_READ and not is_own and _fits(one.header, run):
+            with suppress(BaselineUnreadable):
+                found.append(refs.store.load(one.path))
+    return tuple(found)
+
+
+def _fits(header: RunHeader, run: Run) -> bool:
+    """Tell whether all trials of a run were made, with nothing that chose among them."""
+    one = header.run
+    same = (one.root, one.typed_model) == (run.root, run.typed_model)
+    if not same or header.only_replayed:
+        return False
+    if one.made == CONFIRM:  # complete by itself, if not of its suite
+        lost = too_many_errored(header.errored, ran=header.ran)
+        return not (lost or one.dirty or one.unseen)
+    return not unfitness(header)

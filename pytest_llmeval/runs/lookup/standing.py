@@ -213,11 +213,7 @@ class RunPruning:
 
 
 def runs_to_prune(
-    runs: Sequence[StoredRun],
-    *,
-    before: datetime,
-    dirty_before: datetime,
-    needed: Collection[str],
+    runs: Sequence[StoredRun], *, before: datetime, dirty_before: datetime, needed: Collection[str]
 ) -> RunPruning:
     """Work out which runs go; the newest one stays, unless it only shows some cases again.
 

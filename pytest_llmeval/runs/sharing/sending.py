@@ -20,10 +20,7 @@ FROM_LAPTOP = "--from-laptop"
 
 # Events that only people who may write to the repository can start. A pull request from elsewhere
 # starts other events, some with a token that may write.
-_TRUSTED: Mapping[str, tuple[str, ...]] = {
-    "github": ("push", "merge_group"),
-    "gitlab": ("push",),
-}
+_TRUSTED: Mapping[str, tuple[str, ...]] = {"github": ("push", "merge_group"), "gitlab": ("push",)}
 
 
 def check_job(git: GitState, *, ci: CiFacts, from_laptop: bool) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.runs.lookup.older_runs import older_runs
-from pytest_llmeval.runs.lookup.session_baseline import find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import find_baseline, older_runs
 from pytest_llmeval.settings import Settings
 from tests.runs.builders import make_call, make_trials
 from tests.runs.conftest import Project
