@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from pytest_llmeval.errors import SettingsError, did_you_mean, listed_names
 from pytest_llmeval.records import (
@@ -16,6 +17,7 @@ from pytest_llmeval.records import (
     function_of,
     is_below,
     only_cases,
+    only_functions,
 )
 from pytest_llmeval.runs.directions import NONE_TYPED, Directions, check_directions
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -24,6 +26,7 @@ _SELECTION = re.compile(r"(?P<function>[^\[]+)(?:\[(?P<part>.+)\])?", re.DOTALL)
 _LISTED = 5
 
 Renames = Sequence[tuple[str, str]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +79,10 @@ def conditions(
     runs = (baseline, candidate)
     functions = tuple(map(_function, runs, selections))
     rests = tuple(map(_rest_of, runs, functions, selections))
-    name = functions[1]
-    if functions[0] == name and selections[0].part == selections[1].part:
+    if functions[0] == functions[1] and selections[0].part == selections[1].part:
         first, second = map(only_cases, runs, rests)
     else:
-        first, second = (
-            _renamed(run, rest, function=function, name=name)
-            for run, rest, function in zip(runs, rests, functions, strict=True)
-        )
+        first, second = map(partial(_renamed, name=functions[1]), runs, rests, functions)
     return first, second
 
 
@@ -130,16 +129,11 @@ def recording(metric: str, baseline: Run, candidate: Run) -> tuple[Run, Run]:
         baseline: what is compared with.
         candidate: what is judged.
     """
-    runs = (baseline, candidate)
-    functions = {case.id: case.function for run in runs for case in run.cases}
-    having = {
-        functions[trial.case]
-        for run in runs
-        for trial in run.trials
-        if metric == PASS_METRIC or metric in trial.scores
-    }
-    ids = {name for name, function in functions.items() if function in having}
-    return only_cases(baseline, ids), only_cases(candidate, ids)
+    functions = {case.id: case.function for case in (*baseline.cases, *candidate.cases)}
+    trials = (*baseline.trials, *candidate.trials)
+    ids = {one.case for one in trials if metric == PASS_METRIC or metric in one.scores}
+    having = {functions[name] for name in ids}
+    return only_functions(baseline, having), only_functions(candidate, having)
 
 
 def _function(run: Run, selection: Selection) -> str:
@@ -197,20 +191,14 @@ def _without(parameters: str, part: str) -> str | None:
     return (parameters[: match.start()] + parameters[match.end() :]).removeprefix("-")
 
 
-def _renamed(run: Run, rests: Mapping[str, str], *, function: str, name: str) -> Run:
-    kept = only_cases(run, rests)
+def _renamed(run: Run, rests: Mapping[str, str], function: str, *, name: str) -> Run:
     ids = {case: f"{name}[{rest}]" if rest else name for case, rest in rests.items()}
-    return replace(
-        kept,
-        partial=tuple(name if partial == function else partial for partial in run.partial),
-        tests={},  # two functions, or one under two conditions: unlike on purpose
-        fixtures={},
-        places={name: run.places[function]} if function in run.places else {},
-        looks={name: run.looks[function]} if function in run.looks else {},
-        # the digest of all parameters tells the conditions apart, not the cases
-        cases=tuple(replace(c, id=ids[c.id], function=name, parameters=None) for c in kept.cases),
-        trials=tuple(replace(trial, case=ids[trial.case]) for trial in kept.trials),
-    )
+    place = {function: run.places[function]} if function in run.places else {}
+    # two functions, or one under two conditions: unlike on purpose
+    kept = replace(only_cases(run, rests), tests={}, fixtures={}, places=place)
+    renamed = _with_ids(kept, ids)
+    # the digest of all parameters tells the conditions apart, not the cases
+    return replace(renamed, cases=tuple(replace(case, parameters=None) for case in renamed.cases))
 
 
 def under_new_names(found: Baseline, renames: Renames, *, here: Collection[str] = ()) -> Baseline:
@@ -238,9 +226,10 @@ def under_new_names(found: Baseline, renames: Renames, *, here: Collection[str] 
     moved = sum(old != new for old, new in ids.items())
     if not moved:
         return replace(found, notes=notes)
-    told = "1 case is" if moved == 1 else f"{moved} cases are"
-    under = "a new name" if moved == 1 else "new names"
-    notes = (*notes, f"{told} paired under {under}, as llm_renamed says")
+    told = "1 case is paired under a new name"
+    if moved > 1:
+        told = f"{moved} cases are paired under new names"
+    notes = (*notes, f"{told}, as llm_renamed says")
     return replace(found, run=_with_ids(run, ids), notes=notes)
 
 
@@ -258,15 +247,18 @@ def _with_ids(run: Run, ids: Mapping[str, str]) -> Run:
                 f"be {new}; one name stands for one"
             )
     names = {function_of(old): function_of(new) for old, new in ids.items()}
-    cases = (_under_new_name(case, ids[case.id]) for case in run.cases)
+
+    def moved(by_function: Mapping[str, T]) -> dict[str, T]:
+        return {names.get(name, name): value for name, value in by_function.items()}
+
     return replace(
         run,
         partial=tuple(names.get(function, function) for function in run.partial),
-        tests={names.get(name, name): digest for name, digest in run.tests.items()},
-        fixtures={names.get(name, name): used for name, used in run.fixtures.items()},
-        places={names.get(name, name): place for name, place in run.places.items()},
-        looks={names.get(name, name): looks for name, looks in run.looks.items()},
-        cases=tuple(cases),
+        tests=moved(run.tests),
+        fixtures=moved(run.fixtures),
+        places=moved(run.places),
+        looks=moved(run.looks),
+        cases=tuple(_under_new_name(case, ids[case.id]) for case in run.cases),
         trials=tuple(replace(trial, case=ids[trial.case]) for trial in run.trials),
     )
 
@@ -313,10 +305,8 @@ def idle_renames(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:
 
 def _matching_nothing(old: str, alike: Sequence[str]) -> str:
     """Say what an entry matches, and how many cases begin so that it does not match."""
-    text = (
-        f"llm_renamed names {old!r}, and the baseline has no such folder, file, class, function or "
-        "case"
-    )
+    such = "no such folder, file, class, function or case"
+    text = f"llm_renamed names {old!r}, and the baseline has {such}"
     if not alike:
         return f"{text}: remove the line"
     begin = "1 case begins" if len(alike) == 1 else f"{len(alike)} cases begin"

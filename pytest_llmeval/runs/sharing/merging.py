@@ -68,10 +68,13 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
     ended = {case.id for case in cases if len(trials[case.id]) >= stops[case.id]}
     expected = len(cases) + sum(suite.cases - len(known) for suite, known in suites.items())
     whole = len(ended) == expected
+    attempts = [run.attempts for run in runs]
+    named = json.dumps([run.id for run in runs]).encode()
     has_all = all(len(trials[case.id]) == case.repeats for case in cases)
     run = replace(
         runs[-1],
-        id=_id(runs),
+        # the same whenever the same runs are joined
+        id=f"{runs[-1].id[:15]}-{hashlib.sha256(named).hexdigest()[:6]}",
         tests=_tests(runs),
         fixtures={name: used for run in runs for name, used in run.fixtures.items()},
         places={name: place for run in runs for name, place in run.places.items()},
@@ -88,7 +91,7 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
         cases=cases,
         trials=tuple(chain.from_iterable(trials.values())),
         outside_calls=sum(run.outside_calls for run in runs),
-        attempts=_sum([run.attempts for run in runs]),
+        attempts=None if None in attempts else sum(filter(None, attempts)),
         # the looks were at the baseline that all shards had, and else the merged run has its own
         compared_with=_common([run.compared_with for run in runs]) if looks else None,
         ci=_job(runs),
@@ -117,14 +120,11 @@ def _check_alike(runs: Sequence[Run]) -> None:
                 "tells whether a shard is missing. Record it again with this version:  pytest"
             )
         for name, what in _ALIKE.items():
-            mine, others = getattr(first, name), getattr(run, name)
-            if mine != others:
-                raise _unlike(first, run, f"of different {what}{_shown(mine, others)}")
-
-
-def _shown(one: object, other: object) -> str:
-    short = [value[:12] for value in (one, other) if isinstance(value, str)]
-    return f" ({', '.join(short)})" if len(short) > 1 else ""
+            values = getattr(first, name), getattr(run, name)
+            if values[0] != values[1]:
+                short = [value[:12] for value in values if isinstance(value, str)]
+                shown = f" ({', '.join(short)})" if len(short) > 1 else ""
+                raise _unlike(first, run, f"of different {what}{shown}")
 
 
 def _unlike(one: Run, other: Run, what: str) -> SettingsError:
@@ -199,9 +199,8 @@ def _trials(runs: Sequence[Run], cases: Sequence[Case]) -> Mapping[str, tuple[Tr
     for run in runs:
         for trial in run.trials:
             known, of = found[trial.case].get(trial.index, (trial, run))
-            if (
-                known.outcome is Outcome.ERRORED
-            ):  # from a job that ran again, so the trial has no outcome yet
+            # An errored one is from a job that ran again, so the trial has no outcome yet.
+            if known.outcome is Outcome.ERRORED:
                 known, of = trial, run
             elif trial.outcome is Outcome.ERRORED:
                 continue
@@ -219,12 +218,6 @@ def _measured(trial: Trial) -> tuple[object, ...]:
     """Return what a trial has in common with its repetition, all of whose calls are replays."""
     calls = [(call.key, str(call.slot), call.draw or "", call.failure) for call in trial.calls]
     return trial.outcome, dict(trial.scores), sorted(calls)
-
-
-def _id(runs: Sequence[Run]) -> str:
-    """Make the id of a merged run: the same whenever the same runs are joined."""
-    named = json.dumps([run.id for run in runs]).encode()
-    return f"{runs[-1].id[:15]}-{hashlib.sha256(named).hexdigest()[:6]}"
 
 
 def _selection(runs: Sequence[Run], *, whole: bool) -> tuple[str, ...]:
@@ -289,8 +282,3 @@ def _notes(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def _common(values: Sequence[T]) -> T | None:
     return values[0] if all(value == values[0] for value in values) else None
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None

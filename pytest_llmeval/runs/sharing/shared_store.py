@@ -11,7 +11,6 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -248,10 +247,8 @@ class SharedStore(store.RunStore):
             commit: full hash.
         """
         listing, before = self.here_at(commit), len(self.complaints)
-        runs = [*listing.runs, *self._borrowed_at(commit)]
-        runs.sort(key=lambda stored: stored.header.run.id, reverse=True)
-        notes = (*listing.notes, *self.complaints[before:])
-        return replace(listing, runs=tuple(runs), notes=notes)
+        runs = store.newest_first((*listing.runs, *self._borrowed_at(commit)))
+        return store.Listing(runs, (*listing.notes, *self.complaints[before:]))
 
     def by_id(self, run_id: str) -> Path | None:
         """Find the file of a run by its id, None if there is none.
@@ -286,14 +283,13 @@ class SharedStore(store.RunStore):
             objection = _objection(self.load(arriving), name)
             if not objection:
                 return arriving.replace(path)
-            self._pass_over(name, objection)
-        except errors.BaselineUnreadable as exc:
-            exc.file = "its file"
-            self._pass_over(name, str(exc))
         except (errors.LLMEvalError, OSError) as exc:
-            self._pass_over(name, str(exc))
+            if isinstance(exc, errors.BaselineUnreadable):
+                exc.file = "its file"
+            objection = str(exc)
         finally:
             arriving.unlink(missing_ok=True)
+        self._pass_over(name, objection)
         return None
 
     def adopt(self, name: store.RunName) -> bool:

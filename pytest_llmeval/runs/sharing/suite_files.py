@@ -10,7 +10,6 @@ from pytest_llmeval.records import filters_of, paths_of
 from pytest_llmeval.runs.git import ask
 from pytest_llmeval.settings import MARKER
 
-_CONFTEST = "conftest.py"
 TEST_FILES = ("test_*.py", "*_test.py")
 
 
@@ -37,22 +36,21 @@ def suite_files(
         Paths relative to rootpath, sorted; None if the commit is not here.
     """
     tree = f"{commit}:{'' if root == '.' else root}"
-    everything = _names(top, "ls-tree", "-r", "--name-only", "-z", tree)
+    everything = ask(top, "ls-tree", "-r", "--name-only", "-z", tree)
     if everything is None:
         return None
     # A grep that finds nothing fails.
-    naming = _names(top, "grep", "-l", "-z", "-F", "-e", MARKER, tree) or ()
+    naming = (ask(top, "grep", "-l", "-z", "-F", "-e", MARKER, tree) or "").split("\0")
     named = {PurePosixPath(name.removeprefix(f"{tree}:")) for name in naming}
-    marked = [path.parent for path in named if path.name == _CONFTEST]
-    return tuple(
-        sorted(
-            str(path)
-            for path in map(PurePosixPath, everything)
-            if _is_test(path, patterns)
-            and _reaches(testpaths or (".",), path)
-            and (path in named or any(map(path.is_relative_to, marked)))
-        )
+    marked = [path.parent for path in named if path.name == "conftest.py"]
+    found = (
+        str(path)
+        for path in map(PurePosixPath, everything.split("\0"))
+        if any(path.match(one) if "/" in one else fnmatch(path.name, one) for one in patterns)
+        and _reaches(testpaths or (".",), path)
+        and (path in named or _reaches(marked, path))
     )
+    return tuple(sorted(found))
 
 
 def unreached(files: Iterable[str], *, selection: Sequence[str]) -> tuple[str, ...]:
@@ -68,14 +66,5 @@ def unreached(files: Iterable[str], *, selection: Sequence[str]) -> tuple[str, .
     )
 
 
-def _reaches(places: Iterable[str], path: PurePosixPath) -> bool:
+def _reaches(places: Iterable[str | PurePosixPath], path: PurePosixPath) -> bool:
     return any(map(path.is_relative_to, places))
-
-
-def _is_test(path: PurePosixPath, patterns: Sequence[str]) -> bool:
-    return any(path.match(one) if "/" in one else fnmatch(path.name, one) for one in patterns)
-
-
-def _names(top: Path, *arguments: str) -> tuple[str, ...] | None:
-    answer = ask(top, *arguments)
-    return None if answer is None else tuple(name for name in answer.split("\0") if name)
