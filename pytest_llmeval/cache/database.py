@@ -22,7 +22,7 @@ from pytest_llmeval.cache.disk import DBNAME, GroupCommit, SharedCache, Timeout,
 from pytest_llmeval.cache.locks import call_in_forked_children, lock_awaited_by_forks
 from pytest_llmeval.cache.process_locks import lack_of_locks
 from pytest_llmeval.cache.reply import NewRow, StoredRow, Value
-from pytest_llmeval.errors import CacheError, CacheUnusable, RowRefused
+from pytest_llmeval.errors import CacheError, CacheUnusable
 from pytest_llmeval.originals import Clock, Files
 
 T = TypeVar("T")
@@ -80,18 +80,6 @@ class Store:
         self.add = GroupCommit(self._write).add
         self._seen: Identity | None = None
         self._hopeless: str | None = None
-
-    def get(self, name: str) -> bytes | None:
-        """Read a value, None if there is none.
-
-        Raises:
-            RowRefused: we did not write the row.
-            CacheUnusable: the database cannot be read.
-        """
-        (found,) = self.find(name)
-        if isinstance(found, RowRefused):
-            raise found
-        return found
 
     def _read(self, how: str, *values: object) -> list[Any]:
         """Ask ``Rows`` by one of its methods."""

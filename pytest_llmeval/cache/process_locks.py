@@ -48,8 +48,11 @@ def lack_of_locks(directory: Path) -> str:
     """
     folder = next(each for each in (directory, *directory.parents) if _is_folder(each))
     probe = folder / f".llmeval-probe-{token_hex(8)}"
-    with contextlib.suppress(OSError), _opened_to_lock(probe) as descriptor:
+    with contextlib.suppress(OSError):
+        descriptor = Files.open(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
+            with contextlib.suppress(OSError):
+                Files.unlink(probe)
             if fcntl is not None:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
@@ -58,6 +61,8 @@ def lack_of_locks(directory: Path) -> str:
                 f"({exc.strerror or exc}), as on some network disks. Name a directory on a local "
                 "disk with --llm-dir"
             )
+        finally:
+            Files.close(descriptor)
     return ""
 
 
@@ -65,17 +70,6 @@ def _is_folder(path: Path) -> bool:
     with contextlib.suppress(OSError):
         return stat.S_ISDIR(Files.stat(path).st_mode)
     return False
-
-
-@contextlib.contextmanager
-def _opened_to_lock(probe: Path) -> Iterator[int]:
-    """Open a new file, which is gone again at once."""
-    descriptor = Files.open(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        Files.unlink(probe)
-        yield descriptor
-    finally:
-        Files.close(descriptor)
 
 
 @contextlib.contextmanager

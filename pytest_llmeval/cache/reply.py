@@ -7,16 +7,19 @@ Nothing but JSON is ever parsed from it.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
+import sys
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from json import dumps
 from operator import attrgetter
 from secrets import token_hex
 from time import gmtime, strftime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, Union
+
+import msgspec
 
 from pytest_llmeval.cache.key import Canonical, parse_json
 from pytest_llmeval.cache.reply_facts import Facts, sensible, usage_of
@@ -35,11 +38,27 @@ MAX_BODY = 2**28  # 256 MiB, far above any reply: what inflates to more is a bom
 KEPT_HEADERS = frozenset({"content-type"})  # others may carry cookies, accounts or keys
 
 _header_fields = attrgetter(*HEADER)
+_LARGEST = sys.float_info.max
+Finite = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]  # JSON's 1e999 is infinity
+Scalar = Union[str, int, Finite, bool, None]  # noqa: UP007 - a type with bounds has no |
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
 NewRow = tuple[str, bytes]  # name and value
 Value = bytes | RowRefused  # why it is not read, if we did not write it
+
+
+class _Header(TypedDict):
+    """The line before the body of a reply."""
+
+    schema: Literal[1]
+    draw: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
+    sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    status: Annotated[int, msgspec.Meta(ge=200, lt=300)]
+    headers: dict[str, Annotated[str, msgspec.Meta(pattern=r"^[ -~]*\Z")]]
+    facts: dict[str, Scalar]
+    session: str
+    created: NotRequired[Any]
 
 
 class StoredRow(NamedTuple):
@@ -182,14 +201,16 @@ def deflate(text: bytes) -> bytes:
     return packer.compress(text) + packer.flush()
 
 
-def unpack(value: bytes | RowRefused) -> tuple[dict[str, Any], bytes]:
+def unpack(value: bytes | RowRefused) -> tuple[_Header, bytes]:
     """Take header and body apart, and check both.
 
     Raises:
         RowRefused: ``encode`` did not write this.
     """
     line, _, body = inflate(value, limit=MAX_HEADER + 1 + MAX_BODY).partition(b"\n")
-    header = _parse_header(line)
+    if len(line) > MAX_HEADER:
+        raise RowRefused(f"its header is longer than {MAX_HEADER} bytes")
+    header = fitting(line, _Header, "its header")
     if hashlib.sha256(body).hexdigest() != header["sha256"]:
         raise RowRefused("its body does not have the digest that its header names")
     return header, body
@@ -206,13 +227,13 @@ def pack_object(line: Mapping[str, Any]) -> bytes | None:
     return deflate(text) if len(text) <= MAX_HEADER else None
 
 
-def unpack_object(value: bytes | RowRefused) -> dict[str, Any]:
-    """Read what ``pack_object`` wrote.
+def unpack_object(value: bytes | RowRefused, kind: Any = dict[str, Any]) -> Any:
+    """Read what ``pack_object`` wrote, as a type has it.
 
     Raises:
         RowRefused: it did not write this.
     """
-    return parse_object(inflate(value, limit=MAX_HEADER), "it")
+    return fitting(inflate(value, limit=MAX_HEADER), kind, "it")
 
 
 def decode(value: bytes | RowRefused) -> StoredReply:
@@ -272,56 +293,41 @@ def inflate(value: bytes | RowRefused, *, limit: int) -> bytes:
     return data
 
 
-def parse_object(text: bytes, name: str) -> dict[str, Any]:
-    """Parse a JSON object that we wrote.
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def read_json(data: bytes, kind: Any) -> Any:
+    """Read one value of JSON as a type has it; fields that the type does not name are left out.
+
+    Raises:
+        msgspec.ValidationError: it does not fit the type; the message names the place.
+        ValueError: it is no JSON; likewise ``OverflowError``.
+    """
+    try:
+        return _decoder(kind).decode(data)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, RecursionError):
+        # msgspec refuses half of a surrogate pair, which a text of JSON may hold.
+        return msgspec.convert(parse_json(data), kind)
+
+
+def fitting(text: bytes, kind: Any, name: str) -> Any:
+    """Read a value of JSON that we wrote.
 
     Args:
         text: of it.
+        kind: its type.
         name: what to call it.
 
     Raises:
-        RowRefused: it is none.
+        RowRefused: it is no JSON, or does not fit the type.
     """
     try:
-        parsed = parse_json(text)
-    except ValueError as exc:
+        return read_json(text, kind)
+    except msgspec.ValidationError as exc:
+        raise RowRefused(f"{name} does not fit the format: {exc}") from exc
+    except (ValueError, OverflowError) as exc:
         raise RowRefused(f"{name} is no JSON ({exc})") from exc
-    if not isinstance(parsed, dict):
-        raise RowRefused(f"{name} is no JSON object")
-    return parsed
-
-
-def _parse_header(line: bytes) -> dict[str, Any]:
-    if len(line) > MAX_HEADER:
-        raise RowRefused(f"its header is longer than {MAX_HEADER} bytes")
-    header = parse_object(line, "its header")
-    for name, is_right in _FIELDS:
-        if not is_right(header.get(name)):
-            raise RowRefused(f"its header has no proper {name}")
-    return header
-
-
-def _is_hex(digits: int) -> Callable[[Any], bool]:
-    fits = re.compile(f"[0-9a-f]{{{digits}}}").fullmatch
-    return lambda value: isinstance(value, str) and fits(value) is not None
-
-
-def _is_sendable(value: Any) -> bool:
-    return isinstance(value, str) and value.isascii() and value.isprintable()
-
-
-def _is_fact(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, str | int)
-
-
-_FIELDS: Sequence[tuple[str, Callable[[Any], bool]]] = (
-    ("schema", lambda value: value == SCHEMA),
-    ("draw", _is_hex(32)),
-    ("sha256", _is_hex(64)),
-    ("status", lambda value: type(value) is int and value in SUCCESS),
-    ("headers", lambda value: isinstance(value, dict) and all(map(_is_sendable, value.values()))),
-    ("facts", lambda value: isinstance(value, dict) and all(map(_is_fact, value.values()))),
-    ("session", lambda value: isinstance(value, str)),
-)

@@ -84,7 +84,7 @@ def unpack_request(value: bytes | RowRefused) -> dict[str, Any]:
     Raises:
         RowRefused: it is no request of ours.
     """
-    line = unpack_object(value)
+    line: dict[str, Any] = unpack_object(value)
     if line.get("schema") != SCHEMA:
         raise RowRefused("it is no request of a known schema")
     parts = line.get("request")

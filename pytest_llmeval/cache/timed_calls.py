@@ -6,11 +6,10 @@ A course is kept where calls were open at once or were given up. It holds no rep
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, TypedDict
 
-from pytest_llmeval.cache.reply import pack_object, unpack_object
+from pytest_llmeval.cache.reply import Finite, pack_object, unpack_object
 from pytest_llmeval.errors import Lost, RowRefused
 
 SCHEMA = 1
@@ -27,6 +26,13 @@ _WORDS = {
     Lost.CANCELLED: "CancelledError",
 }
 _GIVEN_UP = {word: given_up for given_up, word in _WORDS.items()}
+
+
+class _Course(TypedDict):
+    """The line of a row."""
+
+    schema: Literal[1]
+    steps: list[tuple[str, str, Finite, Finite, int, str]]
 
 
 class TimedCall(NamedTuple):
@@ -67,18 +73,8 @@ def decode_course(value: bytes | RowRefused) -> dict[str, TimedCall]:
     Raises:
         RowRefused: it did not write this.
     """
-    line = unpack_object(value)
-    steps = line.get("steps")
-    if line.get("schema") != SCHEMA or not isinstance(steps, list) or not all(map(_fits, steps)):
-        raise RowRefused("it is no course of a known schema")
+    line = unpack_object(value, _Course)
     return {
         place: TimedCall(draw, begun, ended, expired, _GIVEN_UP.get(how, Lost.CANCELLED))
-        for place, draw, begun, ended, expired, how in steps
+        for place, draw, begun, ended, expired, how in line["steps"]
     }
-
-
-def _fits(step: Any) -> bool:
-    match step:
-        case [str(), str(), float(begun), float(ended), int(), str()]:
-            return math.isfinite(begun) and math.isfinite(ended)
-    return False

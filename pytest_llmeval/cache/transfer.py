@@ -80,9 +80,11 @@ def read_export(path: Path) -> list[reply.NewRow]:
     rows: list[reply.NewRow] = []
     number = 0
     try:
-        with path.open("rb") as plain, _unpacked(plain) as file:
+        with path.open("rb") as plain:
+            is_packed = plain.peek().startswith(PACKED)
+            file = gzip.GzipFile(fileobj=plain) if is_packed else plain
             for number, text in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-                line = reply.parse_object(text, "it")
+                line = reply.fitting(text, dict[str, Any], "it")
                 if number == 1:
                     _check_head(line)
                 elif "draws" in line:
@@ -133,15 +135,12 @@ def _line(row: reply.StoredRow) -> dict[str, Any] | None:
             return {"name": row.name, "request": unpack_request(row.value)}
         if parse_name(row.name) is not None:
             header, body = reply.unpack(row.value)
-            return {"name": row.name, "reply": header} | _body_fields(body)
+            line = {"name": row.name, "reply": header}
+            try:
+                return line | {"body": body.decode("utf-8")}
+            except UnicodeDecodeError:
+                return line | {"body_base64": base64.b64encode(body).decode("ascii")}
     return None
-
-
-def _body_fields(body: bytes) -> dict[str, str]:
-    try:
-        return {"body": body.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {"body_base64": base64.b64encode(body).decode("ascii")}
 
 
 @contextmanager
@@ -157,12 +156,6 @@ def _created(path: Path) -> Iterator[io.BufferedIOBase]:
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-
-
-def _unpacked(plain: io.BufferedReader) -> io.BufferedIOBase:
-    magic = plain.read(len(PACKED))
-    plain.seek(0)
-    return gzip.GzipFile(fileobj=plain) if magic == PACKED else plain
 
 
 def _check_head(line: dict[str, Any]) -> None:
@@ -203,19 +196,16 @@ def _reply_value(name: str, line: dict[str, Any]) -> bytes:
     if parsed is None:
         raise RowRefused("its name is not the name of a reply")
     try:
-        value = reply.pack(line["reply"], _body(line))
+        body = str(line.get("body")).encode()
+        if "body" not in line or "body_base64" in line:
+            body = base64.b64decode(line["body_base64"], validate=True)
+        value = reply.pack(line["reply"], body)
     except (LookupError, TypeError, ValueError, RecursionError) as exc:
         raise RowRefused("it has no proper body") from exc
     header, _ = reply.unpack(value)  # checks every field, and the digest of the body
     if parsed.generation is None and not name.endswith(header["draw"]):
         raise RowRefused("its name and its reply differ")
     return value
-
-
-def _body(line: dict[str, Any]) -> bytes:
-    if "body_base64" in line:
-        return base64.b64decode(line["body_base64"], validate=True)
-    return str(line["body"]).encode("utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

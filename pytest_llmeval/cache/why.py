@@ -31,7 +31,7 @@ LEAD = 20  # of these before the place where it differs
 def explain_miss(store: Store, key: str, request: Canonical) -> str:
     """Name the stored request most like one without a reply; "" if there is none."""
     try:
-        if store.get(requests.row_name(key)) is not None:
+        if isinstance(store.find(requests.row_name(key))[0], bytes):
             return "; the request is stored, but not for this call"
         newest = islice(store.rows(f"{requests.PREFIX}*"), LOOKED_THROUGH)
         others = [stored.parts for stored in requests.stored_requests(newest)]
@@ -80,16 +80,13 @@ def _cause(call: Call, store: Store, stored: Sequence[requests.StoredRequest]) -
         return "nothing is kept of this request (pruned, or stored by an older version)"
     place = keys.index(call.key)
     asked = stored[place]
-    if _session_of(call, store) != asked.session:
+    rows = store.rows(f"{call.key}/{call.slot}/*")
+    replies = filter(None, (decode_or_none(row.value) for row in rows))
+    if asked.session not in (one.session for one in replies if one.draw == call.draw):
         return "the same request was stored before, but not for this call, or it was refreshed"
     older = [request for request in stored[place + 1 :] if request.session != asked.session]
     difference = Nearest(asked.parts).difference(request.parts for request in older)
     return difference or "no older request is stored"
-
-
-def _session_of(call: Call, store: Store) -> str | None:
-    replies = (decode_or_none(row.value) for row in store.rows(f"{call.key}/{call.slot}/*"))
-    return next((reply.session for reply in replies if reply and reply.draw == call.draw), None)
 
 
 class _Difference(NamedTuple):
@@ -129,8 +126,11 @@ class Nearest:
 
     def _distance(self, other: requests.Parts) -> tuple[bool, int]:
         """Requests of the same model and path are nearer, then requests of more common words."""
-        differing = self._differences(other)
-        return _model(other) != self._model, sum(self._weight(each) for each in differing)
+        weight = 0
+        for field, _, text in self._differences(other):
+            asked, stored = self._words.get(field, Counter[str]()), _words(text or "")
+            weight += 1 + (asked - stored).total() + (stored - asked).total()
+        return _model(other) != self._model, weight
 
     def _differences(self, other: requests.Parts) -> list[_Difference]:
         """List the fields that differ, in the order of the request."""
@@ -138,11 +138,6 @@ class Nearest:
         fields = [*self._fields, *(field for field in stored if field not in self._fields)]
         both = [_Difference(each, self._fields.get(each), stored.get(each)) for each in fields]
         return [each for each in both if each.asked != each.stored]
-
-    def _weight(self, difference: _Difference) -> int:
-        asked = self._words.get(difference.field, Counter[str]())
-        stored = _words(difference.stored or "")
-        return 1 + (asked - stored).total() + (stored - asked).total()
 
 
 def _model(parts: requests.Parts) -> tuple[object, object, object]:
@@ -165,17 +160,13 @@ def _sentence(differences: Sequence[_Difference]) -> str:
     if not differences:
         return "they differ only in what is not kept (a value that goes by the name of a secret)"
     first, *others = differences
-    text = f"{first.field}: {_sides(first)}"
+    here, there = shown_apart(first.asked, first.stored)
+    text = f"{first.field}: {here} here, {there} stored"
     if not others:
         return text
     fields = ", ".join(each.field for each in others[:2])
     more = f" and {len(others) - 2} more" if len(others) > 2 else ""  # noqa: PLR2004
     return f"{text}; also {fields}{more}"
-
-
-def _sides(difference: _Difference) -> str:
-    asked, stored = shown_apart(difference.asked, difference.stored)
-    return f"{asked} here, {stored} stored"
 
 
 def shown_apart(one: str | None, other: str | None) -> tuple[str, str]:

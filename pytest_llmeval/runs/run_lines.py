@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -33,7 +32,7 @@ import msgspec
 
 from pytest_llmeval import records
 from pytest_llmeval.cache.case_parameters import plain_value
-from pytest_llmeval.cache.key import parse_json
+from pytest_llmeval.cache.reply import Finite, Scalar, read_json
 from pytest_llmeval.errors import Failure, Lost
 
 SCHEMA = 1
@@ -60,15 +59,12 @@ def _like(pattern: str) -> Any:
     return Annotated[str, msgspec.Meta(pattern=rf"^(?:{pattern})\Z")]
 
 
-_LARGEST = sys.float_info.max
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]  # every reader of JSON keeps these
-_Finite = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]  # JSON's 1e999 is infinity
-_Parameter = Union[str, int, _Finite, bool, None]  # noqa: UP007 - a type with bounds has no |
 _CHECKED: dict[Any, Any] = {
     int: _Count,
-    float: _Finite,
-    records.Parameter: _Parameter,
-    records.Setting: Union[_Parameter, tuple[str, ...]],  # noqa: UP007
+    float: Finite,
+    records.Parameter: Scalar,
+    records.Setting: Union[Scalar, tuple[str, ...]],  # noqa: UP007
     # int() alone would also read "-1", " 1", "1_0" and the digits of other scripts.
     records.Slot: _like("(?:shared|[0-9]{1,9})/[0-9]{1,9}"),
 }
@@ -297,7 +293,7 @@ class Beginning(TypedDict):
 
     case: str
     outcome: records.Outcome
-    scores: NotRequired[dict[str, _Finite]]
+    scores: NotRequired[dict[str, Finite]]
 
 
 class _AnyLine(TypedDict):
@@ -330,11 +326,6 @@ _EARLIER_LOSSES = {
 }
 
 
-@cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
-
-
 def read_line(data: bytes, kind: Any) -> Any:
     """Read a line.
 
@@ -348,13 +339,7 @@ def read_line(data: bytes, kind: Any) -> Any:
     if not data.endswith(b"\n"):
         raise Malformed("cut off")
     try:
-        try:
-            return _decoder(kind).decode(data)
-        except msgspec.ValidationError:
-            raise
-        except (msgspec.DecodeError, RecursionError):
-            # msgspec refuses half of a surrogate pair, which a name of a file may hold.
-            return msgspec.convert(parse_json(data), kind)
+        return read_json(data, kind)
     except msgspec.ValidationError as exc:
         fault, half = str(exc), LONGEST_FAULT // 2
         cut = fault if len(fault) <= LONGEST_FAULT else f"{fault[:half]}...{fault[-half:]}"

@@ -184,7 +184,7 @@ def test_a_cache_on_a_disk_without_locks_is_not_waited_for(
 
     for _ in range(2):  # at the second time from memory
         with pytest.raises(CacheUnusable, match=r"no file can be locked .*--llm-dir"):
-            store.get("name")
+            store.find("name")
 
     assert not (tmp_path / "cache").exists()
     assert warned == []

@@ -273,7 +273,7 @@ if child == 0:
         os._exit(1)
 assert os.waitpid(child, 0)[1] == 0
 writer.join()
-print(store.get("other").decode())
+print(store.find("other")[0].decode())
 store.close()
 """
 

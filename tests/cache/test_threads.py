@@ -46,7 +46,7 @@ def test_threads_that_add_other_names_all_add_them(
     names = [f"name {number}" for number in range(5 * THREADS)]
     assert all(pool.map(lambda name: store.add(name, name.encode()), names))
     with contextlib.closing(Store(home, warn=pytest.fail)) as other:
-        assert [other.get(name) for name in names] == [name.encode() for name in names]
+        assert other.find(*names) == [name.encode() for name in names]
 
 
 def test_of_threads_that_add_one_name_one_does(
@@ -61,7 +61,7 @@ def test_of_threads_that_add_one_name_one_does(
 
         added = list(pool.map(add, range(THREADS)))
         assert added.count(True) == 1
-        assert store.get(name) == b"%d" % added.index(True)
+        assert store.find(name) == [b"%d" % added.index(True)]
 
 
 def test_damage_that_many_threads_meet_is_set_aside_once_and_costs_no_row(
@@ -72,7 +72,7 @@ def test_damage_that_many_threads_meet_is_set_aside_once_and_costs_no_row(
     names = [f"name {number}" for number in range(THREADS)]
     assert all(pool.map(lambda name: store.add(name, b""), names))
     assert len(warned) == len(list(home.glob("cache.damaged-*"))) == 1
-    assert [store.get(name) for name in names] == [b""] * THREADS
+    assert store.find(*names) == [b""] * THREADS
 
 
 def test_a_cache_that_cannot_be_used_is_told_to_every_thread(

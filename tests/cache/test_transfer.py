@@ -157,7 +157,7 @@ def edited(
 EDITS: dict[str, tuple[Callable[[list[Any]], object], str]] = {
     "kind": (lambda all_: all_[0].update(kind="x"), "line 1: this is no file of"),
     "schema": (lambda all_: all_[0].update(schema=2), "line 1: it has schema 2"),
-    "no-object": (lambda all_: all_.insert(1, []), "line 2: it is no JSON object"),
+    "no-object": (lambda all_: all_.insert(1, []), "line 2: it does not fit the format"),
     "no-name": (lambda all_: all_[1].pop("name"), "line 2: it has no name"),
     "name": (lambda all_: all_[1].update(name="../x"),
              "line 2: its name is not the name of a reply"),
@@ -165,7 +165,7 @@ EDITS: dict[str, tuple[Callable[[list[Any]], object], str]] = {
                 "line 2: it has no proper body"),
     "base64": (lambda all_: all_[1].update(body_base64="!"), "line 2: it has no proper body"),
     "digest": (lambda all_: all_[1]["reply"].update(sha256="0" * 64), "line 2: its body does not"),
-    "draw": (lambda all_: all_[1]["reply"].update(draw="x"), "its header has no proper draw"),
+    "draw": (lambda all_: all_[1]["reply"].update(draw="x"), "its header does not fit"),
     "request": (lambda all_: all_[-2].update(request={}), "it is no request of a known"),
     "place": (lambda all_: all_[-2].update(name="request/x"), "its name is not that of a request"),
     "missing": (lambda all_: all_.pop(2), "the last line does not count"),
