@@ -1,4 +1,4 @@
-"""Repeat LLM tests, replay what did not change, and gate on what did."""
+"""Run LLM tests several times, and fail the build if a change made them worse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks that are free in a forked child, and methods that are called there."""
+"""Release locks in a forked child, and call methods there after the fork."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trial that has the baton, or asks for it, as far as others need to know of it.
+"""Define a trial as the baton knows it: it has the baton, or asks for it.
 
 The *baton* is the right to run Python. What runs in the thread of a trial finds it here: patches
 and fixtures, which wait for the baton where the trial runs without it, and ``waiting``.

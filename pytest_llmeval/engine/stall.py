@@ -1,4 +1,4 @@
-"""The watch over the thread that has the baton."""
+"""Watch the thread that has the baton, and take the baton from it if it blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All comparisons of a session: what each p-value is worth beside the others."""
+"""Adjust the p-values of all comparisons of a session for their number."""
 
 from __future__ import annotations
 

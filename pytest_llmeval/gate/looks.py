@@ -1,4 +1,4 @@
-"""Looks at a comparison while its trials are made, by which the level is kept.
+"""Judge a comparison early, while its trials are made, without more false alarms.
 
 The rule, its simulation and its limits: docs/early-stopping.md. A look takes whole rounds: as many
 trials of each case. What a look finds depends on the recorded trials alone, so a run that is judged

@@ -1,4 +1,4 @@
-"""The one road every request takes.
+"""Make a call: replay its stored reply, or pay for one and store it.
 
 The request has a key, and the trial gives the key a slot. The reply of that slot is replayed
 if it is stored; else the call is made and its reply stored. Then the trial records the call.

@@ -1,4 +1,4 @@
-"""Connections of trials past the cache: they are counted, and a replay lets none out.
+"""Count the connections of trials that bypass the cache, and refuse them in a replay.
 
 CPython tells an audit hook of each socket that connects and of each program that is started,
 whichever library does it. The hook is told addresses, so the names are taken from the lookups

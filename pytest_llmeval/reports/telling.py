@@ -1,4 +1,4 @@
-"""Choices that the faces of a report share: what comes first, which side, figures as text."""
+"""Choose what terminal, Markdown and page show first, and write its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One level for several tests: for the comparisons of a session, and for looks over time.
+"""Share one level among several tests: comparisons of a session, or looks over time.
 
 P-values of several comparisons are adjusted. For a few planned looks there are the bounds of a
 group-sequential test with a spending function; the e-process may be read after every whole round,

@@ -1,4 +1,4 @@
-"""Attributes of which there is one."""
+"""Swap attributes of modules and objects: each trial has its own value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The output of calls, which belongs to the trial that waits for them.
+"""Keep the output of a call for the trial that waits for it.
 
 A call runs in a thread of its own, and other trials have their turn meanwhile. So what it prints,
 logs and warns of is kept for the trial that waits for it, and shown when that goes on. Filters of

@@ -1,4 +1,4 @@
-"""The environment variables."""
+"""Give each trial its own environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder in which the process stands."""
+"""Give each trial its own working directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generators of random numbers of which the process has one.
+"""Give a trial that seeds a random generator of the process a state of its own.
 
 A trial that seeds one, as for few-shot examples that are to be the same each time, has that one for
 itself from then on. One that does not draws from that of all, as their order is chance anyway:

@@ -1,4 +1,4 @@
-"""Well-known places of the process that a trial may have swapped by whatever means.
+"""Notice that a trial swapped a well-known place of the process, by whatever means.
 
 ``MonkeyPatch`` and ``unittest.mock`` are watched, but a test can freeze the clock, stub a client or
 fake the files without them. So places that such libraries swap are compared, at the moment when a

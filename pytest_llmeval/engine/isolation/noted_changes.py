@@ -1,4 +1,4 @@
-"""Changes that are noticed when they are made: patches of Python and pytest see to that.
+"""Notice changes of the process when they are made, by patches of Python and pytest.
 
 A trial that changes anything waits for those that run beside the baton, or takes the baton again if
 it runs beside itself. Then the change is its own.

@@ -1,4 +1,4 @@
-"""The form that every part of the state of the process has."""
+"""Define the methods of a part of the process state: how it is taken off and put on."""
 
 from __future__ import annotations
 

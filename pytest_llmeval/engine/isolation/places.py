@@ -1,4 +1,4 @@
-"""Places of which the process has one, such as an attribute of a module.
+"""Swap what a trial patched, such as an attribute of a module, when its turn ends.
 
 A trial that patched a place leaves behind what was there before when it waits, and finds what
 it had when it goes on, also what it changed again by hand.

@@ -1,4 +1,4 @@
-"""The filters of warnings, and who is shown what they let through."""
+"""Give each trial its own filters of warnings, and its own list of those they let through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The session that makes the run of a baseline: its process, what it is told, what it tells.
+"""Start the pytest process that makes the run of a baseline, and exchange data with it.
 
 It runs in the foreground of the session that started it, and is interrupted with it.
 """

@@ -1,4 +1,4 @@
-"""Files that this process opened, or named to another one, by a path that somebody wrote out.
+"""Note which files this process opens, and name those of another working tree.
 
 A path in a variable or in a file of settings leads a run of the base to the files of the branch.
 What is imported is looked at in ``child``.

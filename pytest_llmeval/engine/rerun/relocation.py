@@ -1,4 +1,4 @@
-"""This checkout and a worktree of another commit: the same places, packages and variables in both.
+"""Find in a worktree of another commit the paths, packages and variables of this checkout.
 
 What was installed from the checkout, editable or as a copy, is to come from the worktree; and where
 the two say otherwise what they need, a run of the worktree tests with the wrong packages.

@@ -1,4 +1,4 @@
-"""Other plugins in a trial: what they put on its item, and which hooks of theirs are called for it.
+"""Copy what other plugins put on an item to its trials, and choose the hooks that trials call.
 
 A case is one item to a plugin that follows items, and it sees none of its trials. A reporter
 (pytest-json-report, allure), a tracer or a timer begins something in its

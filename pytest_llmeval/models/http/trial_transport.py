@@ -1,4 +1,4 @@
-"""The transport under the clients of fixtures, each of which asks for one trial."""
+"""Send the requests of a client fixture as calls of its trial."""
 
 from __future__ import annotations
 

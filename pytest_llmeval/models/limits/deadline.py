@@ -1,4 +1,4 @@
-"""Deadlines: nobody waits for a call any longer, whatever it is made with.
+"""End a call at its deadline, whatever it is made with.
 
 The timeouts of a socket begin anew with every byte, and a function cannot be stopped at all.
 So calls are made in threads of their own, which are left behind when the time is over. A thread

@@ -1,4 +1,4 @@
-"""Modules handed over once somebody has imported them, so that we need not import any."""
+"""Wait until somebody imports a module, and hand it over, so that we need not import it."""
 
 from __future__ import annotations
 

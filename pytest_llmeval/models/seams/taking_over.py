@@ -1,4 +1,4 @@
-"""The seams that are taken, by library."""
+"""Patch each HTTP library that an application has imported, at its seam."""
 
 from __future__ import annotations
 

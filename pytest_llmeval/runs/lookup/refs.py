@@ -1,4 +1,4 @@
-"""One resolver of REF for all: the run that a name itself has, else the commits that it stands for.
+"""Resolve REF: a run of that name, or the commits whose runs may be used.
 
 ``wanted_commit`` finds the commit that a name means. Where that commit has no run, the run of
 another commit takes its place, in the order of ``Refs.steps``.
