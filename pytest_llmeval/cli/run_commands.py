@@ -23,7 +23,7 @@ from pytest_llmeval.reports.html.plots import history_charts
 from pytest_llmeval.reports.html.rendering import render_charts
 from pytest_llmeval.reports.json_report import history_entries, run_entry
 from pytest_llmeval.reports.make_report import make_report
-from pytest_llmeval.reports.of_tables import in_words_of_tables
+from pytest_llmeval.reports.reasons import in_words_of_tables
 from pytest_llmeval.reports.terminal.listing import (
     history_lines,
     listed_runs,

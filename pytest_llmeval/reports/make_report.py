@@ -40,7 +40,7 @@ def make_report(judgement: Judgement) -> report.Report:
         common_causes=tuple(common_causes(judgement, differing)),
         request_changes=judgement.request_changes,
         scope=(
-            *(scope(comparison, judgement.settings) if comparison else ()),
+            *filter(None, scope(comparison, judgement.settings) if comparison else ()),
             *(trials_saved(run) if run else ()),
         ),
         ungated=tuple(map(ungated_function, comparison.ungated)) if comparison else (),

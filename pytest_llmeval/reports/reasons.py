@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pytest_llmeval.gate.results import Comparison, Fact, Verdict, Why
 from pytest_llmeval.judgement import Judgement
@@ -118,6 +120,33 @@ _SENTENCES: Mapping[Why, str] = {
     Why.CASES_MISSING: "{} of {} cases are here: {}",
     Why.FILES_MISSING: "no shard was given {}",
 }
+# of two score tables, in words for somebody without a test suite
+_ERRORED = (
+    "{} of {} trials have no score %s, more than 5 %%: complete it, or type --max-errored=SHARE"
+)
+_NO_RATIO = (
+    "{1} of {2} trials %s have no {0} above 0, more than 5 %%, and {0} is compared by its ratio: "
+    "give the metric another name to have differences compared"
+)
+_OF_TABLES: Mapping[Why, str] = {
+    Why.ERRORED: _ERRORED % "here",
+    Why.ERRORED_ANEW: _ERRORED % "here",
+    Why.BASELINE_ERRORED: _ERRORED % "in the baseline",
+    Why.BASELINE_ERRORED_ANEW: _ERRORED % "in the baseline",
+    Why.CASES_GONE: "{} of the {} cases scored in the baseline are not scored here, more than "
+    "{:g} %: complete the table, or type --max-gone=SHARE",
+    Why.CASES_UNSCORED: "{} of the {} cases have no score here, more than 10 %: complete the "
+    "table, or type --max-errored=SHARE",
+    Why.GONE: "the baseline has it (cases: {}), and there is nothing of it here: complete the "
+    "table, write its name as there, or compare one metric by --metric=NAME",
+    Why.WITHOUT_VALUE: _NO_RATIO % "here",
+    Why.BASELINE_WITHOUT_VALUE: _NO_RATIO % "in the baseline",
+    Why.NOT_MEASURED: "no case has {} above 0 on both sides: give the metric another name to "
+    "have differences compared",
+    Why.ONE_UNIT: "the {} cases are a single cluster: no test can tell chance from a drop",
+    Why.NO_COMMON_ID: "no case_id of the {} cases here is among the {} of the baseline: write the "
+    "same ids in both; the baseline has {!r}, and here is {!r}",
+}
 _NEEDS = {
     SECONDS_METRIC: "it is that of calls which the plugin sees",
     TOKENS_METRIC: "it takes replies that count their tokens",
@@ -133,10 +162,7 @@ def worded(fact: Fact | str | None) -> str:
     if fact.why is Why.TOO_FEW_TRIALS:
         return _too_few_trials(*map(int, fact.figures))
     text = _SENTENCES[fact.why]
-    how = _how_to_have(str(fact.figures[0])) if "{how}" in text else ""
-    if "gate on another" in how and fact.why is not Why.NEVER_RECORDED:
-        how += "; where lower is better or a value is below 0, trials that crashed have none"
-    return text.format(*fact.figures, how=how)
+    return text.format(*fact.figures, how=_how_to_have(fact) if "{how}" in text else "")
 
 
 def _too_few_trials(repeats: int, cases: int, ways: int, comparisons: int) -> str:
@@ -154,23 +180,24 @@ def unjudgeable(reason: Fact | None) -> str:
     return worded(reason)
 
 
-def _how_to_have(metric: str) -> str:
-    """Say what every trial needs to have a value."""
-    if metric not in MEASURED_METRICS:
-        return f'record it in every trial, by llm_score(value, "{metric}"), or gate on another'
-    return f"{_NEEDS[metric]}, and trials that did not crash"
+def _how_to_have(fact: Fact) -> str:
+    """Say what every trial needs to have a value of a metric."""
+    metric = str(fact.figures[0])
+    if metric in MEASURED_METRICS:
+        return f"{_NEEDS[metric]}, and trials that did not crash"
+    how = f'record it in every trial, by llm_score(value, "{metric}"), or gate on another'
+    if fact.why is Why.NEVER_RECORDED:
+        return how
+    return f"{how}; where lower is better or a value is below 0, trials that crashed have none"
 
 
 def why_failed(comparison: Comparison, rules: GateRules) -> str:
     """Say why a whole comparison fails for a reason of its own; "" if it does not."""
     if comparison.compared_nothing:
-        verdicts = [one.verdict for one in comparison.functions]
-        counts = ", ".join(
-            f"{verdicts.count(verdict)} {verdict.replace('_', ' ')}"
-            for verdict in (Verdict.NOT_COMPARABLE, Verdict.NEW, Verdict.GONE)
-            if verdict in verdicts
-        )
-        return f"nothing was compared: {counts or 'no test function of the baseline was run'}"
+        counts = Counter(one.verdict for one in comparison.functions)
+        kinds = [one for one in (Verdict.NOT_COMPARABLE, Verdict.NEW, Verdict.GONE) if counts[one]]
+        told = ", ".join(f"{counts[one]} {one.replace('_', ' ')}" for one in kinds)
+        return f"nothing was compared: {told or 'no test function of the baseline was run'}"
     count = len(comparison.not_judged)
     missing = [f"test functions of the baseline not judged: {count}"] if count else []
     partial = {
@@ -232,3 +259,18 @@ def _not_deferred(judgement: Judgement) -> str:
     else:
         why = "the ini file of the baseline does not say so"
     return f" (not deferred: {why})"
+
+
+def in_words_of_tables(judgement: Judgement) -> Judgement:
+    """Return the judgement of two tables with reasons that name no ini file and no test."""
+
+    def worded_anew(fact: Fact | None) -> Fact | None:
+        if fact is None or fact.why not in _OF_TABLES:
+            return fact
+        return Fact(Why.REFUSED, (_OF_TABLES[fact.why].format(*fact.figures),))
+
+    comparison = judgement.comparison
+    if comparison is None:
+        return judgement
+    functions = tuple(replace(one, why=worded_anew(one.why)) for one in comparison.functions)
+    return replace(judgement, comparison=replace(comparison, functions=functions))

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.accepted import accepting
 from pytest_llmeval.gate.results import (
-    CaseComparison,
     Comparison,
     Evidence,
     FunctionComparison,
@@ -26,7 +25,6 @@ from pytest_llmeval.reports.reasons import AGAIN
 from pytest_llmeval.settings import CacheMode, GateRules, Settings
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
-_LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
 _MARGIN = 0.3  # twice what the jobs of a public report differ by in seconds
 _WHY_REDRAWN: Mapping[CacheMode, str] = {
@@ -58,27 +56,23 @@ _STATISTICS: Mapping[Method, str] = {
 
 
 def scope(comparison: Comparison, settings: Settings) -> Iterator[str]:
-    """Say the scope of the figures of a comparison."""
+    """Say the scope of the figures of a comparison; some sentences are ""."""
     functions, rules = comparison.functions, settings.gate
-    yield from filter(None, [family_words(comparison, rules)])
+    yield family_words(comparison, rules)
     if lower := dict.fromkeys(one.metric for one in functions if one.better == "lower"):
         yield f"lower is better: {', '.join(lower)}"
     if rules.target == GateRules().target:
         typed = "--llm-target" if settings.session else "--target"
-        yield from filter(None, (_off_scale(one, rules.target, typed) for one in functions))
+        for one in functions:
+            sides = [case.baseline_scores + case.scores for case in one.compared]
+            if one.scale == "linear" and sides:
+                yield note_on_scale(one.metric, sides, "target", rules.target, typed=typed)
     yield from claims(functions)
     yield from (sentences.partial_words(one) for one in functions if one.partial)
 
 
-def _off_scale(one: FunctionComparison, target: float, typed: str) -> str:
-    sides = [case.baseline_scores + case.scores for case in one.compared]
-    if one.scale == "log" or not sides:
-        return ""
-    return note_on_scale(one.metric, sides, name="target", drop=target, typed=typed)
-
-
 def note_on_scale(
-    metric: str, samples: Sequence[Sequence[float]], *, name: str, drop: float, typed: str
+    metric: str, samples: Sequence[Sequence[float]], name: str, drop: float, *, typed: str
 ) -> str:
     """Say where nobody chose a drop for scores that are not on a scale from 0 to 1.
 
@@ -90,7 +84,7 @@ def note_on_scale(
         typed: the option that chooses it.
     """
     low, high = min(map(min, samples)), max(map(max, samples))
-    if low >= 0 and high <= 1 and (low == high or high - low >= drop):
+    if low >= 0 and high <= 1 and not 0 < high - low < drop:
         return ""
     return (
         f"the {name} of {drop:g} is in units of {metric}, which goes from {low:g} to {high:g} "
@@ -164,15 +158,6 @@ def _wordings(metrics: Sequence[FunctionComparison]) -> str:
     if wordings <= 1:
         return f"{these} and this wording only"
     return f"{these} and these {wordings} wordings only"
-
-
-def not_judged(comparison: Comparison) -> str:
-    """Name the functions of the baseline that did not run."""
-    names, shown = [], comparison.names
-    for one in comparison.not_judged:
-        function, cases = one.figures
-        names.append(f"{shown[str(function)]} ({formats.counted(int(cases), 'case')}, {one.why})")
-    return f"not judged: {listed_names(names, _LISTED_FUNCTIONS)}"
 
 
 def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
@@ -272,21 +257,17 @@ def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iter
         cases = formats.counted(kinds["redrawn"], "case")
         yield f"{cases} sent the same requests but got new replies ({why})"
     if "unseen" in kinds and not judgement.is_of_tables:
-        yield from _without_calls([case for case in function.compared if case.kind == "unseen"])
+        unseen = [case.every_current for case in function.compared if case.kind == "unseen"]
+        trials = [bool(trial.calls) for current in unseen for trial in current.trials]
+        if any(trials):  # where no trial made a call, ``unseen`` says so
+            cases = formats.counted(len(unseen), "case")
+            lost = f"{trials.count(False)} of {len(trials)} trials of {cases}"
+            yield f"{lost} made no call that the cache saw"
     if 0 < kinds.get("score", 0) < effect.changed:
         yield (
             f"{formats.counted(kinds['score'], 'case')} with the same replies and other scores: "
             f"there {sentences.NOT_THE_MODEL}"
         )
-
-
-def _without_calls(unseen: Sequence[CaseComparison]) -> Iterator[str]:
-    """Say in how many trials cases asked nothing, as far as was seen; in all: ``unseen`` says."""
-    trials = [[bool(trial.calls) for trial in case.every_current.trials] for case in unseen]
-    if any(map(any, trials)):
-        count, of = sum(called.count(False) for called in trials), sum(map(len, trials))
-        cases = formats.counted(len(unseen), "case")
-        yield f"{count} of {of} trials of {cases} made no call that the cache saw"
 
 
 def _where_requests_part(same: int, model: str) -> str:
@@ -376,6 +357,6 @@ def first_errored(
             # of a case that missed, too, the headline is that of a miss
             missed = first_failed(of_case) not in (None, trial)
             headline = "" if missed else judgement.headlines.get(trial.case)
-            seen = headline or reasons or trial.message
-            yield f"first of them  {formats.case_name(trial.case, one)}  {seen}"
+            name = formats.case_name(trial.case, one)
+            yield f"first of them  {name}  {headline or reasons or trial.message}"
             return

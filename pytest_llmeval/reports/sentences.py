@@ -182,9 +182,7 @@ def _beyond(comparison: FunctionComparison, rules: GateRules) -> str:
 
 def _odds(comparison: FunctionComparison) -> str:
     """Write the p-value as how often chance alone would do the same."""
-    evidence, effect = comparison.evidence, comparison.effect
-    improved = comparison.verdict is Verdict.IMPROVED
-    p = evidence.p_improved_adjusted if improved else evidence.p_adjusted
+    p, effect = p_of(comparison), comparison.effect
     if comparison.confirmation and comparison.confirmation.p is not None:
         p = comparison.confirmation.p  # the second look decided, by this one
     assert p is not None  # noqa: S101 - whatever was tested has one
@@ -194,20 +192,24 @@ def _odds(comparison: FunctionComparison) -> str:
     return f"{text} (if all trials were independent)" if effect.method in _OF_ALL_TRIALS else text
 
 
+def p_of(comparison: FunctionComparison) -> float | None:
+    """Return the adjusted p-value of the way that the verdict names."""
+    improved, evidence = comparison.verdict is Verdict.IMPROVED, comparison.evidence
+    return evidence.p_improved_adjusted if improved else evidence.p_adjusted
+
+
 def these_cases(cases: int) -> str:
     """Write ``this case``, ``these 3 cases``."""
     return "this case" if cases == 1 else f"these {cases} cases"
 
 
 def _uncompared(comparison: FunctionComparison) -> str:
-    added, gone = len(comparison.only_here), len(comparison.only_in_baseline)
-    if not added and not gone:
-        return ""
-    parts = (
-        [f"{formats.counted(added, 'case')} only here{mean_of_new(comparison)}"] if added else []
-    )
-    parts += [f"{formats.counted(gone, 'case')} only in the baseline"] if gone else []
-    return f", with {' and '.join(parts)}: not compared"
+    parts = []
+    if added := len(comparison.only_here):
+        parts.append(f"{formats.counted(added, 'case')} only here{mean_of_new(comparison)}")
+    if gone := len(comparison.only_in_baseline):
+        parts.append(f"{formats.counted(gone, 'case')} only in the baseline")
+    return f", with {' and '.join(parts)}: not compared" if parts else ""
 
 
 def mean_of_new(comparison: FunctionComparison) -> str:
@@ -293,10 +295,8 @@ def _few_that_fell(comparison: FunctionComparison, rules: GateRules) -> str:
     if p is None or not rules.alpha <= p < _AS_LIKELY_AS_NOT or not is_few or fell <= rose:
         return ""
     down, up = (verb(comparison.better, improved=way) for way in (False, True))
-    others = f"{rose or 'none'} {up}"
-    return (
-        f"{formats.counted(fell, 'case')} {down}, {others}: chance alone does this in {one_of(p)}; "
-    )
+    moved = f"{formats.counted(fell, 'case')} {down}, {rose or 'none'} {up}"
+    return f"{moved}: chance alone does this in {one_of(p)}; "
 
 
 def _why_open(comparison: FunctionComparison) -> str:
@@ -314,8 +314,7 @@ def _why_open(comparison: FunctionComparison) -> str:
     drop = f"a drop of {formats.decimals(smallest, 2)}"
     if comparison.scale == "log":
         drop = f"a change by a factor of {drop_as_factor(smallest, comparison.better)[1:]}"
-    caught = how_often_caught(comparison.effect.changed)
-    return f"{why}; {drop} or more would have been caught {caught}"
+    return f"{why}; {drop} or more would have been caught {how_often_caught(effect.changed)}"
 
 
 def how_often_caught(changed: int) -> str:
@@ -366,18 +365,14 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     """Point at cases that fell beyond chance where the suite as a whole did not."""
     p, looks = comparison.evidence.p_within_case, comparison.looks
     level = normal_tail(looks[-1].limit) if looks else rules.alpha
-    told = (Verdict.REGRESSED, Verdict.NOT_CONFIRMED)
-    if p is None or p >= level or comparison.verdict in told:
-        return ""
-    if scored_otherwise(comparison):
+    is_told = comparison.verdict in (Verdict.REGRESSED, Verdict.NOT_CONFIRMED)
+    if p is None or p >= level or is_told or scored_otherwise(comparison):
         return ""
     worst = most_moved(comparison, len(comparison.compared))
     furthest = [case for case in worst if case.difference == worst[0].difference]
     mostly = f", mostly {moved_case(furthest[0], comparison)}" if len(furthest) == 1 else ""
-    shown = (
-        f"these cases fell by more than chance explains ({formats.p_value(p, after='p')}){mostly}"
-    )
-    alone = comparison.evidence.p
+    shown = f"these cases fell by more than chance explains ({formats.p_value(p, after='p')})"
+    shown, alone = f"{shown}{mostly}", comparison.evidence.p
     # a remark names the shared level, and a margin is why a fall of all cases is none
     if rules.margin or (alone is not None and alone < rules.alpha):
         return shown
@@ -406,13 +401,9 @@ def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
     if not comparison.are_hits:
         return []
     good = float(comparison.better == "higher")
-    return [
-        case
-        for case in comparison.compared
-        if case.kind is not None
-        and {*case.baseline_scores} == {good}
-        and {*case.scores} == {1 - good}
-    ]
+    changed = (case for case in comparison.compared if case.kind is not None)
+    lost = ({good}, {1 - good})
+    return [case for case in changed if ({*case.baseline_scores}, {*case.scores}) == lost]
 
 
 def moved_case(case: CaseComparison | CaseEntry, of: FunctionComparison) -> str:

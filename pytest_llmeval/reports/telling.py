@@ -134,8 +134,7 @@ def figures(one: FunctionComparison, *, target: float, with_ends: bool = False) 
         if evidence.interval is not None:
             ratios = evidence.ratio_interval
             interval = sentences.difference_interval(evidence.interval, ratios, target=target)
-        is_better = one.verdict is Verdict.IMPROVED
-        chance = evidence.p_improved_adjusted if is_better else evidence.p_adjusted
+        chance = sentences.p_of(one)
         p = "" if chance is None else formats.p_value(chance)
     return Figures(
         verdict=sentences.verdict_words(one.verdict, accepted=one.accepted),
@@ -182,9 +181,9 @@ def undetected_drops(side: Side, *, target: float) -> list[tuple[str, str]]:
 
 def _undetected_drop(one: FunctionComparison) -> str:
     effect, drop = one.effect, one.evidence.smallest_detectable_drop
+    if drop is None and effect.method == "same-shift":
+        return "a drop of unknown size, as no score varies"
     if drop is None:
-        if effect.method == "same-shift":
-            return "a drop of unknown size, as no score varies"
         return f"any drop, as {formats.too_few_units(one)}"
     if one.scale == "linear":
         return f"a drop smaller than {number(drop)}"
@@ -198,9 +197,8 @@ def lead(report: Report, functions: Sequence[ComparedFunction]) -> list[str]:
         report: all of it.
         functions: those that moved, worst first.
     """
-    causes = [one.sentence for one in report.common_causes]
-    models = [_other_model(one) for one in other_differences(report) if one.fact == "model"]
-    models = [*causes, *models]
+    models = [one.sentence for one in report.common_causes]
+    models += [_other_model(one) for one in other_differences(report) if one.fact == "model"]
     if report.side.why:
         return [*models, report.side.why]
     if report.side.verdict == Verdict.NOT_GATED:
@@ -278,6 +276,5 @@ def consequence(report: Report) -> str:
     """Say whether the build fails."""
     if report.side.fails:
         return "This fails the build."
-    if any(one.of.accepted for one in report.side.compared):
-        return "It does not fail the build: the ini file accepts this drop."
-    return "It does not fail the build."
+    accepted = any(one.of.accepted for one in report.side.compared)
+    return f"It does not fail the build{': the ini file accepts this drop' * accepted}."

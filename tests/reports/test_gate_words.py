@@ -28,7 +28,7 @@ from pytest_llmeval.reports.formats import (
     mean_with_ends,
     number,
 )
-from pytest_llmeval.reports.remarks import accepting_line, claims, family_words, not_judged, remarks
+from pytest_llmeval.reports.remarks import accepting_line, claims, family_words, remarks
 from pytest_llmeval.reports.sentences import (
     count_moved,
     difference_interval,
@@ -36,8 +36,9 @@ from pytest_llmeval.reports.sentences import (
     sentence,
     within_case_remark,
 )
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.settings import GateRules
-from tests.reports.judgements import FORMS
+from tests.reports.judgements import FORMS, section_of
 
 RULES = GateRules()
 SECONDS = FunctionComparison(
@@ -374,12 +375,17 @@ def test_one_case_that_was_asked_anew_brings_chance_back() -> None:
 
 def test_functions_that_were_not_judged_are_counted_from_the_sixth_on() -> None:
     functions = [Fact(Why.NOT_RUN, (f"t.py::t{n}", n)) for n in range(1, 8)]
-    of = Comparison(verdict=Verdict.UNCHANGED, fails=False)
-    first, every = (
-        dataclasses.replace(of, not_judged=tuple(some)) for some in (functions[:1], functions)
+    judgement = FORMS["partial"]()
+    assert judgement.comparison is not None
+    comparison = dataclasses.replace(
+        judgement.comparison,
+        not_judged=(Fact(Why.DESELECTED, ("t.py::t0", 2)), *functions),
     )
-    assert not_judged(first) == "not judged: t1 (1 case, not run)"
-    assert not_judged(every).endswith("t5 (5 cases, not run) and 2 more")
+    lines = section_of(dataclasses.replace(judgement, comparison=comparison), Page(width=200))
+    assert [line.text for line in lines if line.text.startswith("not judged: ")] == [
+        "not judged: t0 (2 cases, deselected), t1 (1 case, not run), t2 (2 cases, not run), "
+        "t3 (3 cases, not run), t4 (4 cases, not run) and 3 more"
+    ]
 
 
 def test_new_cases_show_their_mean() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmeval.gate.results import Comparison, Fact, Verdict, Why
+from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.remarks import not_judged
 
 LISTED = (Why.DESELECTED, Why.NOT_RUN)  # in one line for all functions that were not judged
 
@@ -15,15 +14,6 @@ LISTED = (Why.DESELECTED, Why.NOT_RUN)  # in one line for all functions that wer
 def test_every_reason_of_the_gate_has_a_sentence(why: Why) -> None:
     figures = (1, 2, 3, 4, 5) if why is Why.CASES_EDITED else (1, 2, 3, 4)
     assert worded(Fact(why, figures))
-
-
-def test_functions_that_were_not_judged_are_listed_in_one_line() -> None:
-    facts = [Fact(why, (f"tests/test_a.py::test_{why.name}", 2)) for why in LISTED]
-
-    comparison = Comparison(verdict=Verdict.UNCHANGED, fails=False, not_judged=tuple(facts))
-    assert not_judged(comparison) == (
-        "not judged: test_DESELECTED (2 cases, deselected), test_NOT_RUN (2 cases, not run)"
-    )
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports import sentences, telling
 from pytest_llmeval.reports.common_causes import changed_words, other_differences, told_changes
-from pytest_llmeval.reports.formats import YELLOW, Line, case_name, columns, percent
+from pytest_llmeval.reports.formats import YELLOW, Line, case_name, columns, counted, percent
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.remarks import claims, not_judged
+from pytest_llmeval.reports.remarks import claims
 from pytest_llmeval.reports.report import (
     CaseEntry,
     ComparedFunction,
@@ -30,6 +31,7 @@ from pytest_llmeval.transcripts.word_diff import first_difference
 
 _MOST_CASES = 8  # after this many functions each names one case, except under -v
 _LINES_OF_A_PART = 5  # of a changed request
+_LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
 _LISTED_MORE = 4  # by name alone
 _LISTED_OTHERS = 1  # that went the other way
@@ -98,8 +100,11 @@ def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[
     if scopes:
         yield Line(" · ".join(scopes))
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
-    if comparison.not_judged:
-        yield Line(not_judged(comparison), YELLOW)
+    if report.not_judged:
+        told = (
+            f"{one.name} ({counted(one.cases, 'case')}, {one.why})" for one in report.not_judged
+        )
+        yield Line(f"not judged: {listed_names([*told], _LISTED_FUNCTIONS)}", YELLOW)
 
 
 def anchored_lines(anchor: Side, report: Report, page: Page) -> Iterator[Line]:
