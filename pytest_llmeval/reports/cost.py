@@ -38,9 +38,8 @@ class Sum:
 
     def __str__(self) -> str:
         """Write ``$0.04``, or the known part and that more is unknown."""
-        if not self.unknown:
-            return dollars(self.known)
-        return f"{dollars(self.known)} and n/a" if self.known else "n/a"
+        known = dollars(self.known)
+        return known if not self.unknown else f"{known} and n/a" if self.known else "n/a"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +62,8 @@ class Cost:
 
     def __str__(self) -> str:
         """Write ``$0.04 (saved $0.17)``; "" where nobody charges for anything."""
-        if self.is_local:
-            return ""
-        saves = self.saved.known or self.saved.unknown
-        return f"{self.spent} (saved {self.saved})" if saves else str(self.spent)
+        saved = f" (saved {self.saved})" if self.saved.known or self.saved.unknown else ""
+        return "" if self.is_local else f"{self.spent}{saved}"
 
 
 def cost_of_run(run: Run, prices: Prices) -> Cost:
@@ -125,12 +122,12 @@ def forecast(
         settings: of the session.
         is_baseline: the session will be compared with ``source``.
     """
-    lines: list[str] = []
-    if settings.cache != "replay":  # that asks for nothing
-        lines += [_calls_line(opening, source, settings), _cost_line(opening, source, settings)]
-        baseline = source if is_baseline else None
-        lines.append(_note_on_confirming(opening, baseline, settings))
-        lines.append(_note_on_few_trials(opening, baseline, alpha=settings.gate.alpha))
+    if settings.cache == "replay":  # that asks for nothing
+        return []
+    lines = [_calls_line(opening, source, settings), _cost_line(opening, source, settings)]
+    baseline = source if is_baseline else None
+    lines.append(_note_on_confirming(opening, baseline, settings))
+    lines.append(_note_on_few_trials(opening, baseline, alpha=settings.gate.alpha))
     return [printable(f"llm evals: {line}") for line in lines if line]
 
 
@@ -189,8 +186,8 @@ def _note_on_few_trials(opening: Run, baseline: Run | None, *, alpha: float) -> 
         repeats = [case.repeats for case in cases]
         before = [known.get(case.id) for case in cases]
         if len(cases) < FEWEST_UNITS_FOR_T and least_p_of_repeats(before, repeats) >= level:
-            needed = fewest_repeats(level, before)
             has = f"{counted(len(cases), 'case')} x {max(repeats)}"
+            needed = fewest_repeats(level, before)
             named.append(f"{bare(function)} ({has}; {needed} repeats could show one)")
     if not named:
         return ""
@@ -212,16 +209,12 @@ def _cost_line(opening: Run, source: Run | None, settings: Settings) -> str:
         if prices.cost(call) is None and call.failure is None:
             return f"cost not known: {_unknown(call.model or '', _cause(call, prices), prices)}"
     dearest = _dearest(source, prices)
-    most = sum((case.repeats * dearest.get(case.id, _NONE) for case in opening.cases), _NONE)
     if not dearest:
         return f"cost not known: each trial of run {source.id} was errored"
-    if not most:  # a price of 0, say
-        return ""
-    return (
-        f"at most about {dollars(most)} if nothing comes from the cache and no trial takes more "
-        f"than the dearest of its case in run {source.id}"
-        f"{_not_known(opening, source, dearest)}"
-    )
+    most = sum((case.repeats * dearest.get(case.id, _NONE) for case in opening.cases), _NONE)
+    bound = f"no trial takes more than the dearest of its case in run {source.id}"
+    text = f"at most about {dollars(most)} if nothing comes from the cache and {bound}"
+    return f"{text}{_not_known(opening, source, dearest)}" if most else ""  # a price of 0, say
 
 
 def _not_known(opening: Run, source: Run, dearest: Mapping[str, Decimal]) -> str:
@@ -236,8 +229,8 @@ def _not_known(opening: Run, source: Run, dearest: Mapping[str, Decimal]) -> str
             causes["of which each trial was errored"] += 1
         elif case.id not in seen:
             causes["of which it saw no call"] += 1
-    told = causes.items()
-    return "".join(f", and not known for {counted(count, 'case')} {why}" for why, count in told)
+    told = ((counted(count, "case"), why) for why, count in causes.items())
+    return "".join(f", and not known for {cases} {why}" for cases, why in told)
 
 
 def _dearest(source: Run, prices: Prices) -> dict[str, Decimal]:

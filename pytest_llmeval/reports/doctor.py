@@ -65,11 +65,6 @@ class Patient:
     is_table: bool
     again: str
 
-    @property
-    def calls(self) -> str:
-        """What its trials cost."""
-        return "trials" if self.is_table else "calls"
-
 
 def advice_lines(pieces: Sequence[Advice], patient: Patient) -> Iterator[str]:
     """Word the advice, the most useful first."""
@@ -102,7 +97,10 @@ def _worded(piece: Advice, patient: Patient) -> tuple[str, str]:
     """Return the sentence, and the line to type."""
     scores, words = piece.scores, {"why": "", "or_repeats": "", "case": "", **piece.figures}
     words |= {"run": shlex.quote(patient.reference), "again": patient.again}
-    words |= {"function": shlex.quote(short(scores)), "calls": patient.calls}
+    words |= {
+        "function": shlex.quote(short(scores)),
+        "calls": "trials" if patient.is_table else "calls",
+    }
     cases, repeats = words.get("cases") or 0, words.get("repeats")
     words["more"] = cases or "over a million"
     if words.get("reason"):

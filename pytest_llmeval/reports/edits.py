@@ -10,7 +10,7 @@ from pytest_llmeval.gate.results import EditedCase, FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.http.masking import masked_keys
 from pytest_llmeval.reports.formats import case_name, counted, figure, short
-from pytest_llmeval.reports.report import Change, EditedEntry
+from pytest_llmeval.reports.report import Change
 from pytest_llmeval.safe_text import printable
 
 _LISTED_CASES = 3
@@ -45,17 +45,11 @@ def compared_remark(judgement: Judgement, function: FunctionComparison, cases: s
     )
 
 
-def edited_entries(judgement: Judgement, function: FunctionComparison) -> Iterator[EditedEntry]:
-    """List the edited cases with their edits."""
-    for one in function.edited:
-        yield EditedEntry(of=one, changes=tuple(_changes(judgement, one)))
-
-
 def _told(judgement: Judgement, case: EditedCase, of: FunctionComparison) -> str:
     """Write a case: ``test_c[c3] expects 'sales', was 'legal' (1.000 -> 0.000)``."""
     name, was = (case_name(one, of) for one in (case.case, case.was))
     name += f", was {was}," if was != name else ""
-    changes = _changes(judgement, case)
+    changes = changes_of(judgement, case)
     told = [
         f"{each.field} was edited"
         if HIDDEN in each
@@ -68,7 +62,7 @@ def _told(judgement: Judgement, case: EditedCase, of: FunctionComparison) -> str
     return " ".join(filter(None, (name, " and ".join([*told, *more]), f"({' -> '.join(means)})")))
 
 
-def _changes(judgement: Judgement, case: EditedCase) -> list[Change]:
+def changes_of(judgement: Judgement, case: EditedCase) -> list[Change]:
     """Compare the parameters of both sides, as far as the cache has them.
 
     A text may be a prompt, so the option that hides replies hides parameters, too.

@@ -15,7 +15,7 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Trial, first_failed, trials_by_case
 from pytest_llmeval.reports import report
-from pytest_llmeval.reports.edits import edited_entries
+from pytest_llmeval.reports.edits import changes_of
 from pytest_llmeval.reports.formats import in_form, label, short
 from pytest_llmeval.reports.reasons import unjudgeable, worded
 from pytest_llmeval.reports.remarks import accepting_line, remarks
@@ -64,7 +64,10 @@ def _compared_function(
         if one.confirmation is None
         else report.ConfirmationEntry(of=one.confirmation, why=worded(one.confirmation.why)),
         pass_hat=one.pass_hat,
-        edited=tuple(edited_entries(judgement, one)),
+        edited=tuple(
+            report.EditedEntry(of=each, changes=tuple(changes_of(judgement, each)))
+            for each in one.edited
+        ),
         moved=tuple(_moved(judgement, cases[case.case], place, trials) for case in moved),
         compared=tuple(cases.values()),
     )

@@ -118,12 +118,9 @@ def _connections(judgement: Judgement) -> Iterator[report.Connections]:
     for (host, function, library), count in sorted(judgement.connections.items()):
         found.setdefault((host, function), []).append((library, count))
     for (host, function), each in found.items():
-        yield report.Connections(
-            host=host,
-            function=function,
-            libraries=tuple(library for library, _ in each if library),
-            count=sum(count for _, count in each),
-        )
+        libraries = tuple(library for library, _ in each if library)
+        count = sum(count for _, count in each)
+        yield report.Connections(host=host, function=function, libraries=libraries, count=count)
 
 
 def _not_judged(comparison: Comparison) -> Iterator[report.NotJudged]:
@@ -166,10 +163,7 @@ def _cost(cost: Cost) -> report.CostOfRun:
         currency="USD",
         spent=None if cost.spent.unknown else float(cost.spent.known),
         saved=None if cost.saved.unknown else float(cost.saved.known),
-        unknown=tuple(
-            report.UnknownCost(model or None, calls, cause)
-            for (model, cause), calls in cost.unknown
-        ),
+        unknown=tuple(report.UnknownCost(one or None, n, why) for (one, why), n in cost.unknown),
     )
 
 

@@ -22,6 +22,7 @@ from pytest_llmeval.transcripts.common_change import RequestChange
 _LARGE = 0.4  # a share that is not written as 1 in N
 _ORDER = ((0,), (1,), (5,), (2,), (4,), (6,), (3,), (7,))  # in which columns get room
 _CHANGED = 2
+_OF_EFFECT = ("cases", "baseline_mean", "mean", "difference")
 
 
 def tries_line(judgement: Judgement) -> str:
@@ -64,10 +65,7 @@ def tried_entry(one: Try) -> dict[str, Any]:
         "function": one.function.function,
         "metric": one.function.metric,
         "changed": _first_words(one.changes),
-        "cases": effect.cases,
-        "baseline_mean": effect.baseline_mean,
-        "mean": effect.mean,
-        "difference": effect.difference,
+        **{name: getattr(effect, name) for name in _OF_EFFECT},
         "interval": evidence.interval,
         "interval_level": evidence.interval_level,
         "cost": one.cost,
@@ -89,7 +87,7 @@ def tried_lines(
     heading = ("tried", "test function", "what changed", "cases", "mean", "difference")
     rows = [(*heading, f"{percent(1 - 2 * rules.alpha)} interval", "cost")]
     for one in tries:
-        shown = figures(one.function, target=rules.target, with_ends=False)
+        shown = figures(one.function, target=rules.target)
         name = label(one.function) if are_several else ""
         changed = page.cut(_first_words(one.changes), max(20, page.width // 3))
         cases, when = str(one.function.effect.cases), one.run.created[:16].replace("T", " ")
@@ -124,6 +122,5 @@ def _luck(tries: int, *, alpha: float) -> str:
 
 
 def _ordinal(number: int) -> str:
-    is_teen = number // 10 % 10 == 1
-    ending = "th" if is_teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
+    endings = {} if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{endings.get(number % 10, 'th')}"

@@ -92,7 +92,11 @@ def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunc
         function: its entry in the report.
         errored: ids of its cases that have errored trials.
     """
-    cases, hit = _cases(function), are_hits(function)
+    hit, ways = are_hits(function), dict[Move, Sequence[str]]()
+    cases: Sequence[plots.AnyCase] = [case.of for case in function.moved]
+    if isinstance(function, ComparedFunction):
+        cases = function.compared
+        ways = {"new": function.of.only_here, "gone": function.of.only_in_baseline}
     values = [value for case in cases for value in (*plots.scores_before(case), *case.scores)]
     axis = plots.case_axis(values, around=[0.0, 1.0] if hit else [])
     shown = [
@@ -101,30 +105,13 @@ def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunc
         if not _is_unchanged(case) or case.case in errored
     ]
     known = {case.case for case in cases}
-    others = (case for case in errored if case not in known)
-    shown += [
-        ShownCase(case=case, name=case_name(case, function.of), move="errored", is_errored=True)
-        for case in others
-    ]
-    if isinstance(function, ComparedFunction):
-        ways: tuple[tuple[Move, tuple[str, ...]], ...] = (
-            ("new", function.of.only_here),
-            ("gone", function.of.only_in_baseline),
-        )
-        shown += [
-            ShownCase(case=case, name=case_name(case, function.of), move=move, is_errored=False)
-            for move, ids in ways
-            for case in ids
-            if case not in errored
-        ]
+    others: list[tuple[Move, str]] = [("errored", case) for case in errored if case not in known]
+    others += [(move, case) for move, ids in ways.items() for case in ids if case not in errored]
+    for move, case in others:
+        name = case_name(case, function.of)
+        shown.append(ShownCase(case=case, name=name, move=move, is_errored=move == "errored"))
     shown.sort(key=lambda case: case.order)
     return ShownFunction(function, shown, sum(map(_is_unchanged, cases)))
-
-
-def _cases(function: AnyFunction) -> Sequence[plots.AnyCase]:
-    if isinstance(function, ComparedFunction):
-        return function.compared
-    return [case.of for case in function.moved]
 
 
 def _is_unchanged(case: plots.AnyCase) -> bool:
@@ -134,27 +121,25 @@ def _is_unchanged(case: plots.AnyCase) -> bool:
 def _shown(
     case: plots.AnyCase, function: AnyFunction, axis: plots.Axis, *, hit: bool, is_errored: bool
 ) -> ShownCase:
-    metric = function.of.metric
-    sides = "", hits(case.scores, metric, are_hits=hit) if case.scores else ""
-    if isinstance(case, CaseEntry) and plots.scores_before(case) and case.scores:
-        sides = scores_of_both(case, metric, are_hits=hit)
-    sign = 1 if function.of.better == "higher" else -1
+    metric, better = function.of.metric, function.of.better
+    before, after = "", hits(case.scores, metric, are_hits=hit) if case.scores else ""
+    move: Move = "short"
+    lost = case.mean if better == "higher" else -case.mean
+    if isinstance(case, CaseEntry):
+        lost = case.difference
+        move = "fell" if lost < 0 else "rose" if lost else "same"
+        if case.baseline_scores and case.scores:
+            before, after = scores_of_both(case, metric, are_hits=hit)
     return ShownCase(
         case=case.case,
         name=case_name(case.case, function.of),
-        move=_move(case),
+        move=move,
         is_errored=is_errored,
-        before=sides[0],
-        after=sides[1],
-        lost=case.difference if isinstance(case, CaseEntry) else sign * case.mean,
-        plot=plots.case_plot(case, axis, better=function.of.better) if case.scores else None,
+        before=before,
+        after=after,
+        lost=lost,
+        plot=plots.case_plot(case, axis, better=better) if case.scores else None,
     )
-
-
-def _move(case: plots.AnyCase) -> Move:
-    if not isinstance(case, CaseEntry):
-        return "short"
-    return "fell" if case.difference < 0 else "rose" if case.difference else "same"
 
 
 def moves_of(shown: Sequence[ShownFunction]) -> dict[str, int]:

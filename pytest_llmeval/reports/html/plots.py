@@ -151,51 +151,37 @@ def _forest(
     is_log = isinstance(first, FunctionComparison) and first.scale == "log"
     lines = _marked(rules, is_log=is_log) if is_compared else []
     against = [anchors.get((one.of.function, one.of.metric)) for one in functions]
-    shown = [*functions, *(one for one in against if one is not None)]
-    axis = axis_of(
-        [value for one in shown for value in (_value(one), *(_interval(one) or ())) if value],
-        around=[value for value, _ in lines] if is_compared else [0.0, 1.0],
-    )
-    rows = [
-        ForestRow(
-            function=one,
-            figures=figures(one.of, target=rules.target)
-            if isinstance(one, ComparedFunction)
-            else None,
-            mark=_mark(one, axis),
-            anchor=None if anchor is None else _mark(anchor, axis),
-        )
-        for one, anchor in zip(functions, against, strict=True)
-    ]
+    placed = map(_placed, [*functions, *filter(None, against)])
+    values = [value for mean, interval in placed for value in (mean, *(interval or ())) if value]
+    axis = axis_of(values, around=[value for value, _ in lines] if is_compared else [0.0, 1.0])
+    rows = []
+    for one, anchor in zip(functions, against, strict=True):
+        told = figures(one.of, target=rules.target) if isinstance(one, ComparedFunction) else None
+        anchored = None if anchor is None else _mark(anchor, axis)
+        rows.append(ForestRow(one, told, _mark(one, axis), anchored))
     sign = 0 if not is_log else 1 if first.better == "higher" else -1
     ticks = [(axis.at(value), _tick(value, sign=sign)) for value in axis.ticks()]
     return Forest(caption, ticks, [(axis.at(value), name) for value, name in lines], rows)
 
 
 def _marked(rules: GateRules, *, is_log: bool) -> list[tuple[float, str]]:
-    drops = {"target": rules.target, "margin": rules.margin or None}
-    found = [(-drop, name) for name, drop in drops.items() if drop is not None]
-    if is_log:
-        found = [(-math.log1p(-drop), name) for drop, name in found]
+    drops = {"target": rules.target} | ({"margin": rules.margin} if rules.margin else {})
+    found = [(-math.log1p(drop) if is_log else -drop, name) for name, drop in drops.items()]
     return [*found, (0.0, "zero")]
 
 
-def _value(function: AnyFunction) -> float | None:
+def _placed(function: AnyFunction) -> tuple[float | None, Interval]:
+    """Return the figure that has a place on the axis, and its interval."""
     of = function.of
-    return of.effect.difference if isinstance(of, FunctionComparison) else of.mean
-
-
-def _interval(function: AnyFunction) -> Interval:
-    of = function.of
-    return of.evidence.interval if isinstance(of, FunctionComparison) else of.interval
+    if isinstance(of, FunctionComparison):
+        return of.effect.difference, of.evidence.interval
+    return of.mean, of.interval
 
 
 def _mark(function: AnyFunction, axis: Axis) -> Mark | None:
-    value, interval = _value(function), _interval(function)
-    if value is None:
-        return None
+    value, interval = _placed(function)
     low, high = map(axis.at, interval) if interval else (None, None)
-    return Mark(axis.at(value), low, high)
+    return None if value is None else Mark(axis.at(value), low, high)
 
 
 def _tick(value: float, *, sign: int) -> str:
