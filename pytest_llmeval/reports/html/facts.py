@@ -8,7 +8,6 @@ from dataclasses import astuple
 from decimal import Decimal
 
 from pytest_llmeval.gate.describe import History, MeanOfRun
-from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports import telling
 from pytest_llmeval.reports.common_causes import other_differences
@@ -24,13 +23,12 @@ Facts = list[tuple[str, str]]
 
 def facts(report: Report, side: Side) -> Facts:
     """Say in a few words what was compared, at which cost, and which drops could not be seen."""
-    run, baseline = report.run, side.baseline
+    run, baseline, target = report.run, side.baseline, report.settings.target
     found: Facts = []
     if baseline is not None:
         found.append(("Baseline", _baseline(baseline)))
     if run is not None:
         found.append(("Here", _place(run)))
-    target = report.settings.target
     found += _real_difference(report, side)
     if baseline is not None and (drops := telling.undetected_drops(side, target=target)):
         missed = (f"in {label} {drop}" for label, drop in drops)
@@ -40,14 +38,12 @@ def facts(report: Report, side: Side) -> Facts:
         found.append(("Only a part was judged", parts))
     unseen = telling.not_seen(report)
     if run is not None and (any(astuple(run.calls)) or unseen):
-        calls = run.calls
-        told = f"{calls.made} made, {calls.replayed} replayed{unseen}"
-        found.append(("Calls", told + (f", {calls.failed} failed" if calls.failed else "")))
+        calls, failed = run.calls, f", {run.calls.failed} failed" if run.calls.failed else ""
+        found.append(("Calls", f"{calls.made} made, {calls.replayed} replayed{unseen}{failed}"))
         cost = {"Cost": run.cost.spent, "Saved by replays": run.cost.saved}
         found += [(name, dollars(Decimal(repr(value)))) for name, value in cost.items() if value]
     if others := other_differences(report):
-        names = ", ".join(one.fact for one in others)
-        found.append(("Differs besides", names))
+        found.append(("Differs besides", ", ".join(one.fact for one in others)))
     return found
 
 
@@ -167,13 +163,10 @@ def _planned(point: MeanOfRun) -> set[tuple[str, int]]:
 
 
 def _of_repeats_and_cases(one: telling.AnyFunction) -> Iterator[str]:
-    of = one.of
-    repeats = of.evidence if isinstance(of, FunctionComparison) else of
+    repeats = one.of.evidence if isinstance(one, ComparedFunction) else one.of
     if repeats.identical_repeats:
         yield f"{one.label}: {ONE_DRAW}"
-    if not isinstance(one, ComparedFunction):
-        return
-    if not one.of.effect.changed or not telling.are_hits(one):
+    if not isinstance(one, ComparedFunction) or not (one.of.effect.changed and one.of.are_hits):
         return
     cases, good = one.compared, int(one.of.better == "higher")
     seen = [{*case.baseline_scores, *case.scores} for case in cases]

@@ -13,7 +13,6 @@ from pytest_llmeval.records import Trial, first_failed
 from pytest_llmeval.reports.entries import first_failure, trials_of_both
 from pytest_llmeval.reports.formats import outcome_and_score
 from pytest_llmeval.transcripts.call_texts import CallTexts, pairs
-from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.transcript import (
     StoredTexts,
     Transcript,
@@ -108,32 +107,21 @@ def read_replies(
     with StoredTexts(judgement.settings.directory) as stored:
         for case, name, metric in cases:
             old, new = transcripts(stored, before[case], after[case])
-            asked = first_asked(old), first_asked(new)
+            asked, failure = first_asked((*new, *old)), first_failure(judgement, case, after[case])
+            is_told = failure in {trial.message for trial in after[case]}  # by a draw
             changed = changed_requests(old, new) or ()
-            request = [message for one in changed for message in one.diff]
+            request = tuple(message for one in changed for message in one.diff)
+            if asked is not None and not request:
+                request = request_diff(asked, asked)
+            text = asked.messages[-1].text if asked and asked.messages else ""
+            ellipsis = "\N{HORIZONTAL ELLIPSIS}" if len(text) > _LONGEST_ASKED else ""
             yield ShownReplies(
                 name=name,
-                asked=_last_asked(asked[1] or asked[0]),
-                failure=_failure(judgement, case, after[case]),
+                asked=text[:_LONGEST_ASKED] + ellipsis,
+                failure="" if is_told else failure,
                 draws=_draws(old, new, metric),
-                request=tuple(request) or _request(asked[1] or asked[0]),
+                request=request,
             )
-
-
-def _failure(judgement: Judgement, case: str, trials: Sequence[Trial]) -> str:
-    """Say why a case failed first, unless a draw below says the same."""
-    failure = first_failure(judgement, case, trials)
-    return "" if failure in {trial.message for trial in trials} else failure
-
-
-def _last_asked(asked: Asked | None) -> str:
-    text = asked.messages[-1].text if asked and asked.messages else ""
-    ellipsis = "\N{HORIZONTAL ELLIPSIS}" if len(text) > _LONGEST_ASKED else ""
-    return text[:_LONGEST_ASKED] + ellipsis
-
-
-def _request(asked: Asked | None) -> tuple[MessageDiff, ...]:
-    return () if asked is None else request_diff(asked, asked)
 
 
 def _draws(
@@ -158,24 +146,18 @@ def _draws(
             any(one.draws) and one.draws == other.draws for one, other in zip(old, new, strict=True)
         )
         texts = _messages(old[0] if old else None, new[0] if new else None)
-        found.append(
-            ShownDraws(
-                trials=indices,
-                before=_side(old, texts[0], metric) if old else None,
-                after=_side(new, texts[1], metric) if new else None,
-                are_replayed=replayed,
-            )
-        )
+        was = _side(old, texts[0], metric) if old else None
+        now = _side(new, texts[1], metric) if new else None
+        found.append(ShownDraws(indices, was, now, are_replayed=replayed))
     return found
 
 
 def _side(found: Sequence[Transcript], messages: list[ShownMessage], metric: str) -> ShownSide:
     trials = [one.trial for one in found]
     ended = Counter(outcome_and_score(trial, metric) for trial in trials)
+    times = ((how, f" \N{MULTIPLICATION SIGN}{n}" if n > 1 else "") for how, n in ended.items())
     return ShownSide(
-        ended=", ".join(
-            f"{how} \N{MULTIPLICATION SIGN}{n}" if n > 1 else how for how, n in ended.items()
-        ),
+        ended=", ".join(map("".join, times)),
         failures=list(dict.fromkeys(trial.message for trial in trials if trial.message)),
         cost=_cost(trials),
         messages=messages,

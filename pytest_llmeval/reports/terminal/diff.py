@@ -9,7 +9,7 @@ from pytest_llmeval.models.message import Message
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, bare
 from pytest_llmeval.reports.common_causes import marked
 from pytest_llmeval.reports.formats import aligned, columns, counted, hits, outcome_and_score
-from pytest_llmeval.reports.terminal.fitting import Page, StyledLine, Words
+from pytest_llmeval.reports.terminal.fitting import Page, StyledLine
 from pytest_llmeval.stats.sample import HITS
 from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.transcript import (
@@ -19,7 +19,7 @@ from pytest_llmeval.transcripts.transcript import (
     Utterance,
     first_asked,
 )
-from pytest_llmeval.transcripts.word_diff import MessageDiff, in_context
+from pytest_llmeval.transcripts.word_diff import in_context
 
 _CONTEXT = 12  # words on each side of a change
 _SETTINGS = 6
@@ -89,7 +89,14 @@ def case_lines(
     yield ((trial.case, "bold"),)
     yield from _headings(sides)
     yield ()
-    yield from _requests(sides, requests, page, alike=alike)
+    if requests:
+        yield from _requests(requests, page, alike)
+    elif requests is None:
+        for side in sides:
+            yield from _request(side, page)
+    else:
+        yield (("request", "bold"), (", the same on both sides", ""))
+        yield from _messages(sides[0].asked, page)
     yield ()
     letters = _letters(sides)
     yield from _plain(_table(sides, letters, page))
@@ -99,43 +106,31 @@ def case_lines(
     yield from _replies(sides, letters, page)
 
 
-def _requests(
-    sides: Sequence[CaseSide],
-    requests: Sequence[ChangedRequest] | None,
-    page: Page,
-    *,
-    alike: str,
-) -> Iterator[StyledLine]:
-    if requests is None:
-        for side in sides:
-            yield from _request(side, page)
-    elif requests:
-        for changed in requests:
-            of = "" if len(requests) == changed.call == 1 else f" of call {changed.call}"
-            yield (("request", "bold"), (f"{of}, [-only in the baseline-] {{+only here+}}", ""))
-            yield from _request_diff(changed.diff, page)
-        if alike:
-            yield ((f"  {alike}", "dim"),)
-    else:
-        yield (("request", "bold"), (", the same on both sides", ""))
-        yield from _messages(sides[0].asked, page)
+def _requests(requests: Sequence[ChangedRequest], page: Page, alike: str) -> Iterator[StyledLine]:
+    for changed in requests:
+        of = "" if len(requests) == changed.call == 1 else f" of call {changed.call}"
+        yield (("request", "bold"), (f"{of}, [-only in the baseline-] {{+only here+}}", ""))
+        for message in changed.diff:
+            pieces = in_context(message.pieces, words=_CONTEXT)
+            words = [(marked(piece), _STYLES[piece.op]) for piece in pieces]
+            yield from page.text(words, label=f"  {message.role} ", indent=12)
+    if alike:
+        yield ((f"  {alike}", "dim"),)
 
 
 def _plain(lines: Sequence[str]) -> Iterator[StyledLine]:
-    for line in lines:
-        yield ((line, ""),)
+    yield from (((line, ""),) for line in lines)
 
 
 def _headings(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
     rows, are_hits = [], all(HITS.issuperset(side.scores) for side in sides)
     for side in sides:
-        scored = side.scores
-        commit = "" if side.run.commit is None else f"@{side.run.commit[:7]}"
-        of = f"{side.run.ref or ''}{commit}{' (dirty)' if side.run.dirty else ''}"
+        run, scored = side.run, side.scores
+        of = f"{run.ref or ''}{f'@{run.commit[:7]}' if run.commit else ''}"
         score = hits(scored, side.metric, are_hits=are_hits) if scored else "not scored"
         metric = "passed" if side.metric == PASS_METRIC else side.metric
         told = f"{score} {metric}" if side.trials else "has no such case"
-        rows.append([side.name, f"run {side.run.id}", of, told])
+        rows.append([side.name, f"run {run.id}", f"{of}{' (dirty)' * run.dirty}", told])
     yield from _plain(aligned(rows, left=range(4)))
 
 
@@ -165,14 +160,6 @@ def _messages(asked: Asked | None, page: Page) -> Iterator[StyledLine]:
 
 def _label(message: Message) -> str:
     return f"  {message.label} "
-
-
-def _request_diff(request: Sequence[MessageDiff], page: Page) -> Iterator[StyledLine]:
-    for message in request:
-        pieces: list[Words] = []
-        for piece in in_context(message.pieces, words=_CONTEXT):
-            pieces.append((marked(piece), _STYLES[piece.op]))
-        yield from page.text(pieces, label=f"  {message.role} ", indent=12)
 
 
 def _letters(sides: Sequence[CaseSide]) -> Letters:
@@ -214,16 +201,14 @@ def _table(sides: Sequence[CaseSide], letters: Letters, page: Page) -> list[str]
 
 
 def _cells(one: Transcript, letters: Letters, metric: str) -> Sequence[str]:
-    calls = one.trial.calls
+    calls, ended = one.trial.calls, outcome_and_score(one.trial, metric)
+    if not calls:
+        return ended, "", ""
     asked = sum(call.usage.input_tokens or 0 for call in calls)
     answered = sum(call.usage.output_tokens or 0 for call in calls)
+    tokens = f"{asked}+{answered}" if asked or answered else ""
     seconds = sum(call.seconds or 0 for call in calls)
-    letter = f"{letters.get(one.said, '?')} " if calls else ""
-    return (
-        f"{letter}{outcome_and_score(one.trial, metric)}",
-        f"{asked}+{answered}" if asked or answered else "",
-        f"{seconds:.1f}" if calls else "",
-    )
+    return f"{letters.get(one.said, '?')} {ended}", tokens, f"{seconds:.1f}"
 
 
 def _failures(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
@@ -263,16 +248,11 @@ def _replies(sides: Sequence[CaseSide], letters: Letters, page: Page) -> Iterato
         yield ((f"reply {letter}", "bold"), (f"  {counts}", ""))
         utterances = next(each.utterances for found in alike for each in found)
         yield from _utterances(utterances, page)
-    partly = [
-        (side.name, each)
-        for side in sides
-        for each in side.transcripts
-        if not each.is_here and any(message.kind != "missing" for message in each.said)
-    ]
-    for name, each in partly:
-        yield ()
-        yield (("reply ?", "bold"), (f"  trial {each.trial.index}{name and f', {name}'}", ""))
-        yield from _utterances(each.utterances, page)
+    for name, each in ((side.name, each) for side in sides for each in side.transcripts):
+        if not each.is_here and any(message.kind != "missing" for message in each.said):
+            of = f"  trial {each.trial.index}{name and f', {name}'}"
+            yield from ((), (("reply ?", "bold"), (of, "")))
+            yield from _utterances(each.utterances, page)
 
 
 def _utterances(utterances: Sequence[Utterance], page: Page) -> Iterator[StyledLine]:

@@ -10,7 +10,7 @@ from pytest_llmeval.cache.transfer import Exported, Merging
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.gate.results import MOST_NAMED, Interval
-from pytest_llmeval.records import Call, distinct_names
+from pytest_llmeval.records import Call, Run, distinct_names
 from pytest_llmeval.reports.formats import BOLD, Line, aligned, counted, ends_of, figure, name_of
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import Scale
@@ -32,18 +32,11 @@ _STEP, _UNITS = 1024, ("KiB", "MiB", "GiB", "TiB")
 def listed_runs(headers: Sequence[RunHeader], page: Page) -> Iterator[Line]:
     """Word recorded runs, a row each."""
     rows: list[Sequence[str]] = [_OF_RUNS]
-    rows += [
-        (
-            one.run.id,
-            (one.run.commit or "-")[:7],
-            page.cut(one.run.ref or "-", max(12, page.width // _LONGEST_BRANCH)),
-            ", ".join(sorted(one.models_asked)) or "-",
-            str(len(one.run.cases)),
-            str(one.trials),
-            ", ".join(remarks_on(one)),
-        )
-        for one in headers
-    ]
+    for one in headers:
+        run, models = one.run, ", ".join(sorted(one.models_asked)) or "-"
+        branch = page.cut(run.ref or "-", max(12, page.width // _LONGEST_BRANCH))
+        counts = str(len(run.cases)), str(one.trials)
+        rows.append((run.id, _commit(run), branch, models, *counts, ", ".join(remarks_on(one))))
     (heading, *texts), _ = page.table(rows, _ORDER_OF_RUNS, left=4, cut=_CUT_OF_RUNS)
     yield Line(heading, BOLD)
     yield from map(Line, texts)
@@ -88,15 +81,13 @@ def _ends(point: MeanOfRun) -> Interval:
 
 def _row_of_mean(point: MeanOfRun, metric: str, scale: Scale) -> Sequence[str]:
     run, described = point.run, point.described
-    return (
-        (run.commit or "-")[:7] + "*" * run.dirty,
-        run.ref or "-",
-        run.created[:10],
-        str(described.scored_cases),
-        figure(point.mean, metric),
-        ends_of(described.interval, metric),
-        scale.drawn(_ends(point), point.mean),
-    )
+    cells = _commit(run) + "*" * run.dirty, run.ref or "-", run.created[:10]
+    mean = figure(point.mean, metric), ends_of(described.interval, metric)
+    return *cells, str(described.scored_cases), *mean, scale.drawn(_ends(point), point.mean)
+
+
+def _commit(run: Run) -> str:
+    return (run.commit or "-")[:7]
 
 
 def contents(found: Contents, folder: Path) -> Iterator[str]:
@@ -123,14 +114,10 @@ def contents(found: Contents, folder: Path) -> Iterator[str]:
 
 def pruned_runs(planned: RunPruning) -> Iterator[str]:
     """Say which runs would be deleted."""
+    headers = [(one.header, one.header.run) for one in planned.going]
     rows = [
-        (
-            one.header.run.id,
-            (one.header.run.commit or "-")[:7],
-            one.header.run.ref or "-",
-            ", ".join(remarks_on(one.header)),
-        )
-        for one in planned.going
+        (run.id, _commit(run), run.ref or "-", ", ".join(remarks_on(header)))
+        for header, run in headers
     ]
     yield from aligned(rows, left=range(4)) if rows else []
     unfit = sum(not is_clean(one) for one in planned.going)
@@ -154,9 +141,8 @@ def pruning(planned: Pruning, *, before: str) -> Iterator[str]:
 def exported(done: Exported, path: Path) -> str:
     """Say what was written."""
     text = f"{path}: {_replies(done.draws)} of {counted(done.requests, 'request')}"
-    if not done.left_out:
-        return text
-    return f"{text}; {counted(done.left_out, 'row')} that this plugin did not write left out"
+    foreign = f"; {counted(done.left_out, 'row')} that this plugin did not write left out"
+    return text + foreign if done.left_out else text
 
 
 def merged_file(done: Merging, path: Path) -> str:

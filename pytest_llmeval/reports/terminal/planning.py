@@ -55,12 +55,10 @@ class PlannedFunction:
 
     def lines(self) -> list[str]:
         """Word the plan."""
-        lines = [*self._now(), *self._needed(), *self._curves()]
         cases, independent = self.tied
-        if independent < cases:
-            units = f"{independent} independent ones, which find less than this"
-            lines.append(f"  (its {cases} cases are {units})")
-        return lines
+        units = f"{independent} independent ones, which find less than this"
+        tied = [f"  (its {cases} cases are {units})"] if independent < cases else []
+        return [*self._now(), *self._needed(), *self._curves(), *tied]
 
     def _now(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design
@@ -111,10 +109,8 @@ class PlannedFunction:
         else:
             more, paid = plan.cases - int(design.cases), self._paid(plan.cases * design.current)
             yield f"    {plan.cases} cases of {repeats} ({more} more): {paid}"
-        for needed, where in (
-            (plan.repeats, "on the branch alone"),
-            (plan.repeats_on_both_sides, "on both sides"),
-        ):
+        both = plan.repeats_on_both_sides
+        for needed, where in ((plan.repeats, "on the branch alone"), (both, "on both sides")):
             if needed is None:
                 yield f"    no number of repeats of {cases} is enough {where}"
             else:
@@ -124,10 +120,11 @@ class PlannedFunction:
     def _curves(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design
         unit = "calls" if self.calls else "trials"
-        for heading, points, now in (
+        curves = (
             ("repeats", plan.by_repeats, design.current),
             ("cases", plan.by_cases, design.cases),
-        ):
+        )
+        for heading, points, now in curves:
             rows = [[heading, unit, "found", f"smallest {self._unit}", ""]]
             rows += [self._row(point, int(getattr(point, heading)), now=now) for point in points]
             yield ""
@@ -152,8 +149,8 @@ class PlannedFunction:
 
     def _paid(self, trials: float) -> str:
         """Say the cost of a run: in calls, or in trials if the calls of a trial are not known."""
-        number = round(trials * (self.calls or 1))
-        return formats.counted(number, "call" if self.calls else "trial") + " a run"
+        unit = "call" if self.calls else "trial"
+        return f"{formats.counted(round(trials * (self.calls or 1)), unit)} a run"
 
 
 def _repeats(number: float) -> str:
@@ -168,10 +165,8 @@ def _percent(chance: float) -> str:
 
 def look_heading(confidence: float) -> str:
     """Name the columns of the looks of `llmeval until`."""
-    interval = f"{formats.percent(confidence)} next run"
-    return LOOK.format(
-        "repeats", "calls paid", "mean", interval, "width", "by repeats alone", "test function"
-    )
+    columns = "repeats", "calls paid", "mean", f"{formats.percent(confidence)} next run", "width"
+    return LOOK.format(*columns, "by repeats alone", "test function")
 
 
 def look_lines(repeats: int, run: Run, found: Found) -> Iterator[str]:
@@ -193,9 +188,8 @@ def look_lines(repeats: int, run: Run, found: Found) -> Iterator[str]:
         intervals = (expected.interval, expected.by_repeats)
         known, by_repeats = (formats.ends(each) if each else "unknown" for each in intervals)
         width = "" if expected.width is None else formats.decimals(expected.width)
-        yield LOOK.format(
-            *first, formats.decimals(expected.mean), known, width, by_repeats, name + note
-        )
+        mean = formats.decimals(expected.mean)
+        yield LOOK.format(*first, mean, known, width, by_repeats, name + note)
 
 
 def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[str]:
@@ -249,14 +243,9 @@ class Checked:
         cells = [formats.label(function), str(len(function.side.cases)), str(function.repeats)]
         if check is None:
             return [*cells, "", "", "", "", "no case has two scored trials"]
-        return [
-            *cells,
-            str(check.deals),
-            f"{check.rate:.1%}",
-            formats.ends(check.interval, "{:.1%}".format),
-            "" if check.drift_p is None else formats.p_value(check.drift_p),
-            _halves(self.halves),
-        ]
+        alarms = f"{check.rate:.1%}", formats.ends(check.interval, "{:.1%}".format)
+        drift_p = "" if check.drift_p is None else formats.p_value(check.drift_p)
+        return [*cells, str(check.deals), *alarms, drift_p, _halves(self.halves)]
 
     def remarks(self, alpha: float) -> Iterator[str]:
         """Say what is odd about a check, and how it differs from the gate's test."""
@@ -266,10 +255,8 @@ class Checked:
         if self.cries_wolf(alpha):
             yield "the gate raises more false alarms than its level: do not trust a single one"
         if self.drifts:
-            yield (
-                "its repeats drift: they differ by more than chance explains. Did the "
-                "provider change while the run was recorded? Record it again"
-            )
+            drift = "its repeats drift: they differ by more than chance explains"
+            yield f"{drift}. Did the provider change while the run was recorded? Record it again"
         if halves is not None and halves.verdict in MOVED:
             yield f"the gate calls its second half {MOVED[halves.verdict]}"
         if odd := odd_trials(function.counts()):
