@@ -6,12 +6,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from posixpath import normpath
 
-from pytest_llmeval.gate.results import (
-    CaseComparison,
-    Comparison,
-    FunctionComparison,
-    Verdict,
-)
+from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Trial, first_failed, trials_by_case
 from pytest_llmeval.reports import report

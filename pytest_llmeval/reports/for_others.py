@@ -154,15 +154,14 @@ def _properties(one: FunctionComparison, prefix: str) -> Iterator[tuple[str, str
     Where ratios are compared, the figure is ``llm_seconds_ratio``, with its interval.
     """
     effect, evidence, name = one.effect, one.evidence, f"{prefix}_{one.metric}"
+    is_log = one.scale == "log"
     figures: dict[str, float | Interval | None] = {
         "baseline_mean": effect.baseline_mean,
         "mean": effect.mean,
+        "ratio" if is_log else "difference": evidence.ratio if is_log else effect.difference,
+        "interval": evidence.ratio_interval if is_log else evidence.interval,
+        "p": evidence.p_adjusted,
     }
-    if one.scale == "log":
-        figures |= {"ratio": evidence.ratio, "interval": evidence.ratio_interval}
-    else:
-        figures |= {"difference": effect.difference, "interval": evidence.interval}
-    figures["p"] = evidence.p_adjusted
     yield f"{name}_verdict", str(one.verdict)
     for figure, value in figures.items():
         if value is not None:
@@ -189,13 +188,12 @@ def _of_session(judgement: Judgement, *, has_others: bool) -> Iterator[GateFailu
 
 def github_annotations(found: list[GateFailure]) -> list[str]:
     """Write failures as commands by which GitHub shows them at their lines."""
-    shown = found if len(found) <= _MOST_ANNOTATIONS else found[: _MOST_ANNOTATIONS - 1]
-    lines = [_annotation(one) for one in shown]
-    if len(shown) < len(found):
-        more = ", ".join(one.name.removeprefix(f"{_SUITE}::") for one in found[len(shown) :])
-        title = f"llm evals: {len(found) - len(shown)} more"
-        lines.append(_annotation(GateFailure(name="", word="", title=title, lines=(more,))))
-    return lines
+    if len(found) > _MOST_ANNOTATIONS:
+        found, others = found[: _MOST_ANNOTATIONS - 1], found[_MOST_ANNOTATIONS - 1 :]
+        names = ", ".join(one.name.removeprefix(f"{_SUITE}::") for one in others)
+        title = f"llm evals: {len(others)} more"
+        found = [*found, GateFailure(name="", word="", title=title, lines=(names,))]
+    return [_annotation(one) for one in found]
 
 
 def _annotation(failure: GateFailure) -> str:

@@ -23,7 +23,7 @@ from pytest_llmeval.gate.scoring import Scale
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports import formats
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.report import CaseEntry
+from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.distributions import normal_tail
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
@@ -396,12 +396,12 @@ def shortfall(better: Better, mean: float) -> tuple[bool, float]:
     return better == "lower", mean if better == "higher" else -mean
 
 
-def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
+def all_lost(function: ComparedFunction) -> list[CaseEntry]:
     """Return the changed cases that went from all passed to all missed."""
-    if not comparison.are_hits:
+    if not function.of.are_hits:
         return []
-    good = float(comparison.better == "higher")
-    changed = (case for case in comparison.compared if case.kind is not None)
+    good = float(function.of.better == "higher")
+    changed = (case for case in function.compared if case.kind is not None)
     lost = ({good}, {1 - good})
     return [case for case in changed if ({*case.baseline_scores}, {*case.scores}) == lost]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 
 from pytest_llmeval.errors import listed_names
@@ -51,7 +51,9 @@ def _cures(judgement: Judgement) -> Iterator[str]:
     others = [host for host in seen if host not in models]
     if others:
         named = " ".join(others[:_LISTED_HOSTS])
-        by = "".join(f", which {one} names" for one in _variables_with(others))
+        urls = sorted(each for each in os.environ.items() if each[0].endswith("_BASE_URL"))
+        leading = [name for name, url in urls if any(f"//{host}" in url for host in others)]
+        by = "".join(f", which {one} names" for one in leading)
         yield (
             f"if a model is at {listed_names(others, _LISTED_HOSTS)}{by}, add its host to the ini "
             f"file, so that the cache sees it:  llm_intercept_hosts = {named}"
@@ -70,12 +72,6 @@ def _cures(judgement: Judgement) -> Iterator[str]:
         )
 
 
-def _variables_with(hosts: Sequence[str]) -> list[str]:
-    """Name the variables of the environment that lead clients to one of some hosts."""
-    urls = {name: text for name, text in os.environ.items() if name.endswith("_BASE_URL")}
-    return [name for name in sorted(urls) if any(f"//{host}" in urls[name] for host in hosts)]
-
-
 def _host_and_port(shown: str) -> tuple[str, int]:
     host, _, port = shown.rpartition(":")
     is_whole = not port.isdigit() or (":" in host and host[-1:] != "]")
@@ -90,10 +86,9 @@ def unseen_connections(judgement: Judgement) -> Iterator[str]:
     for (host, function, _), count in sorted(judgement.connections.items()):
         counts[host] += count
         functions.setdefault(host, {})[shown[function]] = None
-    listed, rest = counts.most_common()[:_LISTED_HOSTS], counts.most_common()[_LISTED_HOSTS:]
-    for host, count in listed:
+    for host, count in counts.most_common(_LISTED_HOSTS):
         of = listed_names([*functions[host]], _LISTED_FUNCTIONS)
         yield f"{counted(count, 'connection')} to {host} that the cache did not see ({of})"
-    if rest:
+    if rest := counts.most_common()[_LISTED_HOSTS:]:
         more = counted(sum(count for _, count in rest), "connection")
         yield f"{more} to {counted(len(rest), 'other host')} that the cache did not see"

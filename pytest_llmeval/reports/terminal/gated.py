@@ -37,13 +37,10 @@ _LISTED_MORE = 4  # by name alone
 _LISTED_OTHERS = 1  # that went the other way
 _LISTED_LOST = 20
 _LEAST_ROOM = 20  # columns in which the beginning of a message is still worth reading
-_OPEN = (
-    Verdict.REGRESSED,
-    Verdict.NOT_COMPARABLE,
-    Verdict.NOT_CONFIRMED,
-    Verdict.INCONCLUSIVE,
-)
+_OPEN = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.NOT_CONFIRMED, Verdict.INCONCLUSIVE)
 _FELL = (*_OPEN, Verdict.NO_SIGNIFICANT_CHANGE)  # or may have
+
+Told = Sequence[MovedCase[CaseEntry]]  # cases that have a line of their own
 
 
 def gated_lines(report: Report, page: Page) -> Iterator[Line]:
@@ -51,7 +48,11 @@ def gated_lines(report: Report, page: Page) -> Iterator[Line]:
     side = report.side
     lines, left_out = compared_table(side, report.settings, page)
     yield from lines
-    yield from _request_changes(report, page)
+    for heading, change in told_changes(report):
+        yield from (Line(), Line(heading))
+        for part in change.parts:
+            words = f"  {part.role}  {changed_words(part)}"
+            yield Line(page.cut(words, _LINES_OF_A_PART * page.width))
     shown, before = 0, None
     for function in telling.worst_first(side.compared):
         of, told = function.of, _told_cases(function, page)
@@ -59,20 +60,10 @@ def gated_lines(report: Report, page: Page) -> Iterator[Line]:
             told = told if page.verbose else told[:1]
         shown += len(told)
         dropped = left_out.get((of.function, of.metric), [])
-        about = [*_about(side, function, page, told=told, dropped=dropped)]
+        about = [*_about(side, function, page, told, dropped)]
         is_one_more = before is of.verdict is Verdict.NEW  # each of these functions has one line
         yield from about[1:] if is_one_more else about
         before = of.verdict
-
-
-def _request_changes(report: Report, page: Page) -> Iterator[Line]:
-    """Show what changed in the requests, above the cases that moved."""
-    for heading, change in told_changes(report):
-        yield Line()
-        yield Line(heading)
-        for part in change.parts:
-            words = f"  {part.role}  {changed_words(part)}"
-            yield Line(page.cut(words, _LINES_OF_A_PART * page.width))
 
 
 def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
@@ -87,24 +78,18 @@ def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[
     known = [] if page.verbose else claims(comparison.functions, these_alone=True)
     scopes = [text for text in report.scope if text not in known]
     if page.verbose and any(one.effect.mean_interval for one in comparison.functions):
-        scopes.append(
-            f"beside a mean: its own {percent(1 - 2 * rules.alpha)} interval; do not compare two"
-        )
-    changed = [
-        one.effect.changed
-        for one in comparison.functions
-        if one.effect.changed and telling.tells_drop(one, target=rules.target)
-    ]
+        level = percent(1 - 2 * rules.alpha)
+        scopes.append(f"beside a mean: its own {level} interval; do not compare two")
+    asked = [one for one in comparison.functions if one.effect.changed]
+    changed = [one.effect.changed for one in asked if telling.tells_drop(one, target=rules.target)]
     if page.verbose and changed:
         scopes.append(f"{CAN_FIND}: what is found {how_often_caught(min(changed))}")
     if scopes:
         yield Line(" · ".join(scopes))
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
-    if report.not_judged:
-        told = (
-            f"{one.name} ({counted(one.cases, 'case')}, {one.why})" for one in report.not_judged
-        )
-        yield Line(f"not judged: {listed_names([*told], _LISTED_FUNCTIONS)}", YELLOW)
+    if missing := report.not_judged:
+        names = [f"{one.name} ({counted(one.cases, 'case')}, {one.why})" for one in missing]
+        yield Line(f"not judged: {listed_names(names, _LISTED_FUNCTIONS)}", YELLOW)
 
 
 def anchored_lines(anchor: Side, report: Report, page: Page) -> Iterator[Line]:
@@ -115,24 +100,19 @@ def anchored_lines(anchor: Side, report: Report, page: Page) -> Iterator[Line]:
             yield Line(f"against the anchor: {one.sentence}", style(one.of))
             told = _told_cases(one, page)
             yield from (Line(f"  {text}") for text in _counts(one, told))
-            yield from _moved_lines(anchor, one, page, told=told)
+            yield from _moved_lines(anchor, one, page, told)
 
 
 def _about(
-    side: Side,
-    function: ComparedFunction,
-    page: Page,
-    *,
-    told: Sequence[MovedCase[CaseEntry]],
-    dropped: Sequence[str],
+    side: Side, function: ComparedFunction, page: Page, told: Told, dropped: Sequence[str]
 ) -> Iterator[Line]:
     is_told = function.sentence != sentences.ALL_REPLAYED  # else the table shows it already
     if is_told:
-        yield Line()
-        yield Line(sentences.with_name(function.sentence, function.label), style(function.of))
+        text = sentences.with_name(function.sentence, function.label)
+        yield from (Line(), Line(text, style(function.of)))
     if facts := [*_counts(function, told), *dropped]:
         yield Line(f"{'  ' if is_told else f'{function.label}: '}{' · '.join(facts)}")
-    yield from _moved_lines(side, function, page, told=told)
+    yield from _moved_lines(side, function, page, told)
     remarks = [*(telling.pass_hat_words(function) if page.verbose else ()), *function.remarks]
     yield from (Line(f"  {remark}") for remark in remarks)
     if function.accepting_line:
@@ -154,18 +134,16 @@ def _told_cases(function: ComparedFunction, page: Page) -> list[MovedCase[CaseEn
     """Choose the cases that are named in a line of their own; each fell or rose."""
     verdict = function.of.verdict
     if verdict is Verdict.NO_SIGNIFICANT_CHANGE:
-        lost, moved = all_lost(function.of), {case.of.case: case for case in function.moved}
-        cases = {case.case: case for case in function.compared}
-        return [moved.get(one.case) or MovedCase(of=cases[one.case]) for one in lost]
+        moved = {case.of.case: case for case in function.moved}
+        return [moved.get(one.case) or MovedCase(of=one) for one in all_lost(function)]
     if verdict not in (*_OPEN, Verdict.IMPROVED):
         return []
-    improved = verdict is Verdict.IMPROVED
+    improved, most = verdict is Verdict.IMPROVED, _LISTED_CASES if page.verbose else 1
     leading, others = (_moved(function, improved=way) for way in (improved, not improved))
-    most = _LISTED_CASES if page.verbose else 1
     return [*leading[:most], *others[:_LISTED_OTHERS]]
 
 
-def _counts(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) -> Iterator[str]:
+def _counts(function: ComparedFunction, told: Told) -> Iterator[str]:
     """Count the cases that fell and rose, unless all of them are named."""
     has_more = sum(bool(case.difference) for case in function.compared) > len(told) > 0
     if has_more:
@@ -177,9 +155,7 @@ def _moved(function: ComparedFunction, *, improved: bool) -> list[MovedCase[Case
     return [case for case in function.moved if (case.of.difference > 0) is improved]
 
 
-def _moved_lines(
-    side: Side, function: ComparedFunction, page: Page, *, told: Sequence[MovedCase[CaseEntry]]
-) -> Iterator[Line]:
+def _moved_lines(side: Side, function: ComparedFunction, page: Page, told: Told) -> Iterator[Line]:
     """Name the cases that moved most, with the first failure and a line of both replies.
 
     Args:
@@ -203,8 +179,7 @@ def _moved_lines(
             yield from _replies(case.excerpt or Excerpt(None, None), page, sides=sides)
     if others:
         yield Line(others)
-    if len(told) > _LISTED_LOST:
-        more = len(told) - _LISTED_LOST
+    if (more := len(told) - _LISTED_LOST) > 0:
         yield Line(f"  and {more} more that fell from all passed to all missed")
 
 
@@ -216,16 +191,13 @@ def _row(function: ComparedFunction, case: MovedCase[CaseEntry], *, is_brief: bo
     return f"  {verb(function.of.better, improved=case.of.difference > 0)} most  {moved}"
 
 
-def _others(function: ComparedFunction, told: Sequence[MovedCase[CaseEntry]]) -> str:
+def _others(function: ComparedFunction, told: Told) -> str:
     """Name further cases that fell nearly as far as the first; "" if there is none."""
     fell = _moved(function, improved=False)[: _LISTED_CASES + _LISTED_MORE]
     if function.of.verdict not in (*_OPEN, Verdict.IMPROVED) or not fell:
         return ""
-    others = [
-        telling.moved_in_brief(case.of, function)
-        for case in fell
-        if 2 * case.of.difference <= fell[0].of.difference and case not in told
-    ]
+    nearly = [case for case in fell if 2 * case.of.difference <= fell[0].of.difference]
+    others = [telling.moved_in_brief(case.of, function) for case in nearly if case not in told]
     word = verb(function.of.better, improved=False)
     return f"  {word} too  {' · '.join(others)}" if others else ""
 
