@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.advice import Advice, Trouble
 from pytest_llmeval.reports.formats import case_name, label, short
 from pytest_llmeval.reports.json_report import dumped
@@ -112,9 +113,7 @@ def _worded(piece: Advice, patient: Patient) -> tuple[str, str]:
         words["tied"] = f" with {cases - 1} tied to it" if cases > 1 else ""
     text = f"{label(scores)}: {_SENTENCES[piece.trouble].format(**words)}"
     if piece.others:
-        names = ", ".join(label(one) for one in piece.others[:_NAMED])
-        further = len(piece.others) - _NAMED
-        text = f"{text} (also {names}{f' and {further} more' if further > 0 else ''})"
+        text += f" (also {listed_names([label(one) for one in piece.others], _NAMED)})"
     typed = _TYPED[piece.trouble]
     many = piece.trouble is Trouble.BLIND and (repeats is None or repeats > _MOST_REPEATS)
     if patient.is_table or many:

@@ -32,9 +32,8 @@ CENT = Decimal("0.01")
 _LEAST_SUM = 1e-8  # dollars; a smaller sum is rounded
 _LISTS = ("renamed", "accept", "accept_gone", "origin_alias", "prices")
 _OF_WORDS = ("llm_intercept_hosts", "llm_replay_allow", "llm_base_files")
-_PASTED = re.compile(
-    rf"(?<=  )((?:llm_(?:{'|'.join(_LISTS)}))|{'|'.join(_OF_WORDS)}) = ([^\[\s].*?)(?=  |$)"
-)
+_KEYS = "|".join((*(f"llm_{name}" for name in _LISTS), *_OF_WORDS))
+_PASTED = re.compile(rf"(?<=  )({_KEYS}) = ([^\[\s].*?)(?=  |$)")
 _METRIC_OF_TABLE = re.compile(rf"\A{TABLE_FUNCTION}::.*", re.DOTALL)
 _LEAST_HASH = 4  # digits, as in git
 _LONGEST_ID = 100
@@ -282,10 +281,8 @@ def too_few_units(one: FunctionComparison) -> str:
     if not 0 < units < effect.changed:
         noun = "case" if effect.changed == effect.cases else "changed case"
         return f"{counted(effect.changed, noun)} {'is' if effect.changed == 1 else 'are'} too few"
-    noun, also = (
-        "topic" if one.evidence.wordings else "cluster",
-        worth(units, effect.effective_units),
-    )
+    noun = "topic" if one.evidence.wordings else "cluster"
+    also = worth(units, effect.effective_units)
     return f"{counted(units, noun)}{also}{',' if also else ''} are too few"
 
 

@@ -10,7 +10,6 @@ from pytest_llmeval.gate.changes import firsts_of, unmatched
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Run, Setting
-from pytest_llmeval.settings import GateRules
 
 _FACTS = ("model", "served", "fingerprint", "host")
 PARAMETERS = ("temperature", "seed", "top_p")
@@ -54,11 +53,17 @@ def differences(judgement: Judgement) -> list[Difference]:
     baseline, run = judgement.runs
     if run is None or baseline is None or not baseline.cases:  # of a commit without evals
         return []
-    return [
-        *_of_calls(baseline, run),
-        *_of_versions(baseline, run),
-        *_of_rules(baseline, judgement.settings.gate, in_session=bool(judgement.settings.session)),
-    ]
+    found = [*_of_calls(baseline, run)]
+    for name in sorted({*baseline.versions, *run.versions}):
+        old, new = (one.versions.get(name, _ABSENT) for one in (baseline, run))
+        if old != new:
+            found.append(Difference(f"version of {name}", (old,), (new,)))
+    for name, rule in asdict(judgement.settings.gate).items():
+        was = baseline.rules.get(name, rule)  # an older version did not have this rule
+        # a command looks once
+        if was != rule and (judgement.settings.session or name != "sequential"):
+            found.append(Difference(f"llm_{name}", _setting(was), _setting(rule)))
+    return found
 
 
 def first_new_call(judgement: Judgement, function: FunctionComparison) -> tuple[int, str] | None:
@@ -91,8 +96,7 @@ def _first_new(baseline: Sequence[Call], current: Sequence[Call]) -> tuple[int, 
 
 def _of_calls(baseline: Run, run: Run) -> Iterator[Difference]:
     """Compare the calls of the trials that both runs have, by function."""
-    baseline_calls = _calls_in_common(baseline, run)
-    current_calls = _calls_in_common(run, baseline)
+    baseline_calls, current_calls = _calls_in_common(baseline, run), _calls_in_common(run, baseline)
     for fact in (*_FACTS, *PARAMETERS):
         found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
         for function, calls in baseline_calls.items():
@@ -127,20 +131,6 @@ def _values(calls: Iterable[Call], fact: str) -> tuple[str, ...]:
     else:
         found = {getattr(call, fact) or "" for call in calls}
     return tuple(sorted(found - {""}))
-
-
-def _of_versions(baseline: Run, run: Run) -> Iterator[Difference]:
-    for name in sorted({*baseline.versions, *run.versions}):
-        old, new = (one.versions.get(name, _ABSENT) for one in (baseline, run))
-        if old != new:
-            yield Difference(f"version of {name}", (old,), (new,))
-
-
-def _of_rules(baseline: Run, rules: GateRules, *, in_session: bool) -> Iterator[Difference]:
-    for name, new in asdict(rules).items():
-        old = baseline.rules.get(name, new)  # an older version did not have this rule
-        if old != new and (in_session or name != "sequential"):  # a command looks once
-            yield Difference(f"llm_{name}", _setting(old), _setting(new))
 
 
 def _setting(value: Setting) -> tuple[str, ...]:

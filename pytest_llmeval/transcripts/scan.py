@@ -75,8 +75,7 @@ def scan_run(path: Path) -> ScannedRun:
     """
     header, trials, _ = read_run_lines(path)
     lines: defaultdict[str, list[bytes]] = defaultdict(list)
-    scores: defaultdict[str, defaultdict[str, list[float]]]
-    scores = defaultdict(lambda: defaultdict(list))
+    scores = defaultdict[str, defaultdict[str, list[float]]](lambda: defaultdict(list))
     with faults_explained(path):
         for line in trials:
             begin: Beginning = read_line(line, Beginning)

@@ -32,6 +32,8 @@ _SIDES = 16, 104  # places of the baseline and of this run in the plot of a case
 _CASE_PADDING = 8
 
 Interval = Sequence[float] | None
+Rows = Sequence[Sequence[str]]
+Values = Sequence[tuple[float, Interval]]
 AnyCase = CaseEntry | CaseDescription
 
 
@@ -260,31 +262,26 @@ class Chart:
         title: what is shown.
         points: a place, a height, and the heights of the ends of the interval.
         ticks: heights and labels.
-        rows: a row a point: names of columns, and text.
+        rows: the names of the columns, and a row for each point.
         height: units of the plot.
     """
 
     title: str
     points: list[tuple[float, float, float, float]]
     ticks: list[tuple[float, str]]
-    rows: Sequence[Sequence[tuple[str, str]]]
+    rows: Rows
     height: int = _HEIGHT
 
 
 def _chart(
-    title: str,
-    values: Sequence[tuple[float, Interval]],
-    rows: Sequence[Sequence[tuple[str, str]]],
-    *,
-    metric: str = "",
-    around: Iterable[float] = (),
+    title: str, values: Values, rows: Rows, metric: str = "", around: Iterable[float] = ()
 ) -> Chart:
     """Place values and their intervals at equal distances.
 
     Args:
         title: what is shown.
         values: from left to right, at least one.
-        rows: the figures.
+        rows: the figures, below the names of their columns.
         metric: by which the labels are written.
         around: values for which there is room in any case.
     """
@@ -312,33 +309,23 @@ def history_charts(history: History, *, among: Iterable[str] = ()) -> list[Chart
     charts, names = [], distinct_names([*among, *(function for function, _ in history)])
     for (function, metric), points in history.items():
         means = [(point.mean, point.described.interval) for point in points]
-        rows = [
-            [
-                ("commit", f"{(one.run.commit or 'none')[:7]}{' (dirty)' * one.run.dirty}"),
-                ("branch", one.run.ref or ""),
-                ("recorded", one.run.created[:10]),
-                ("mean", figure(mean, metric)),
-                ("interval", ends_of(interval, metric)),
-            ]
-            for one, (mean, interval) in zip(points, means, strict=True)
-        ]
+        rows: list[Sequence[str]] = [("commit", "branch", "recorded", "mean", "interval")]
+        for run, (mean, interval) in zip((point.run for point in points), means, strict=True):
+            commit = f"{(run.commit or 'none')[:7]}{' (dirty)' * run.dirty}"
+            told = figure(mean, metric), ends_of(interval, metric)
+            rows.append((commit, run.ref or "", run.created[:10], *told))
         if len(points) > 1:
-            title = name_of(names[function], metric)
-            charts.append(_chart(title, means, rows, metric=metric))
+            charts.append(_chart(name_of(names[function], metric), means, rows, metric=metric))
     return charts
 
 
 def plan_charts(name: str, plan: Plan) -> Iterator[Chart]:
     """Chart the chance to find a drop, by repeats and by cases."""
     for heading, points in (("repeats", plan.by_repeats), ("cases", plan.by_cases)):
-        rows = [
-            [
-                (heading, f"{getattr(point, heading):g}"),
-                ("trials", str(point.calls)),
-                ("found", f"{point.power:.0%}"),
-            ]
-            for point in points
-        ]
+        rows = [(heading, "trials", "found")]
+        for point in points:
+            number = f"{getattr(point, heading):g}"
+            rows.append((number, str(point.calls), f"{point.power:.0%}"))
         title = f"{name}: chance to find a drop of {plan.drop:.3g}, by {heading}"
         yield _chart(title, [(point.power, None) for point in points], rows, around=[0.0, 1.0])
 
@@ -353,13 +340,9 @@ def look_chart(name: str, looks: Sequence[tuple[int, ExpectedMean]]) -> Chart:
     Source:
         Blackwell et al. draw prediction intervals over the number of repeats.
     """
-    rows = [
-        [
-            ("repeats", str(repeats)),
-            ("mean", figure(expected.mean, "")),
-            ("next run", ends(expected.interval) if expected.interval else "unknown"),
-            ("width", "" if expected.width is None else decimals(expected.width)),
-        ]
-        for repeats, expected in looks
-    ]
+    rows = [("repeats", "mean", "next run", "width")]
+    for repeats, expected in looks:
+        next_run = ends(expected.interval) if expected.interval else "unknown"
+        width = "" if expected.width is None else decimals(expected.width)
+        rows.append((str(repeats), figure(expected.mean, ""), next_run, width))
     return _chart(name, [(expected.mean, expected.interval) for _, expected in looks], rows)

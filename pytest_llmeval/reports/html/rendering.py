@@ -134,12 +134,11 @@ def render_charts(heading: str, hint: str, charts: Sequence[Chart]) -> str:
 
 def _add_replies(judgement: Judgement, shown: Sequence[cases.ShownFunction]) -> None:
     """Render the replies of cases, worst first over all functions, until there is no more room."""
-    room = judgement.settings.html_mb * _BYTES
+    room, is_compared = judgement.settings.html_mb * _BYTES, judgement.baseline is not None
     ordered = [(case, function) for function in shown for case in function.cases]
     ordered.sort(key=lambda each: each[0].order)
     wanted = [(case.case, case.name, function.entry.of.metric) for case, function in ordered]
     for (case, function), found in zip(ordered, read_replies(judgement, wanted), strict=True):
-        is_compared = judgement.baseline is not None
         text = _filled("replies.html", replies=found, is_compared=is_compared)
         room -= len(text.encode())
         if room < 0:
@@ -150,10 +149,8 @@ def _add_replies(judgement: Judgement, shown: Sequence[cases.ShownFunction]) -> 
 
 def _rendered(template: str, *, script: str | None = None, **shown: Any) -> str:
     """Fill a template, with the policy by which a browser obeys its style and script alone."""
-    style = _resource("page.css")
-    policy = (
-        f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src '{_digest(style)}'"
-    )
+    style, none = _resource("page.css"), "default-src 'none'; base-uri 'none'; form-action 'none'"
+    policy = f"{none}; style-src '{_digest(style)}'"
     if script is not None:
         policy += f"; script-src '{_digest(script)}'"
     parts = {"style": style, "script": script, "policy": policy, "widths": (WIDTH, CASE_SIZE)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_llmeval.errors import listed_names
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, bare
 from pytest_llmeval.reports.common_causes import marked
@@ -153,8 +154,7 @@ def _messages(asked: Asked | None, page: Page) -> Iterator[StyledLine]:
     for message in asked.messages:
         yield from page.text([(message.text, "")], label=_label(message), indent=12)
     settings = [f"{name} {value}" for name, value in asked.settings.items()]
-    more = len(settings) - _SETTINGS
-    text = ", ".join(settings[:_SETTINGS]) + (f" and {more} more" if more > 0 else "")
+    text = listed_names(settings, _SETTINGS)
     yield from page.text([(text, "dim")], label="  settings", indent=12) if text else ()
 
 

@@ -135,10 +135,9 @@ class Page:
                 yield line
                 continue
             first, *others = _wrapped(line, self.width)
-            yield first
             indent = min(4, self.width // 4)
-            rest = [part for other in others for part in other]
-            yield from (((" " * indent, ""), *one) for one in _wrapped(rest, self.width - indent))
+            rest = _wrapped([part for other in others for part in other], self.width - indent)
+            yield from (first, *(((" " * indent, ""), *one) for one in rest))
 
     def _cut_column(self, rows: Sequence[list[str]], at: int, room: int) -> None:
         for row in rows:
@@ -194,14 +193,10 @@ def _wrapped(pieces: Iterable[Words], room: int) -> list[StyledLine]:
                     part = part.lstrip()  # noqa: PLW2901 - blanks at the end of a line
                 lines[-1].append((part, style))
                 column += columns(part)
-    return list(map(_without_end, lines))
-
-
-def _without_end(line: list[Words]) -> StyledLine:
-    """Leave out the blanks at the end of a line."""
-    while line and not line[-1][0].strip():
-        line.pop()
-    return tuple(line)
+    for ended in lines:
+        while ended and not ended[-1][0].strip():
+            ended.pop()
+    return list(map(tuple, lines))
 
 
 def _cut(token: str, room: int) -> Iterator[str]:

@@ -201,18 +201,14 @@ def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[s
         elif expected.width is None:
             yield f"{name}: no two repeats of a case differ, so how far they scatter is unknown"
         elif expected.width > width:
-            yield f"{name}: {_not_narrow(expected, width=width, most=most)}"
+            needed = repeats_for_width(expected, width=width, limit=MANY_REPEATS)
+            hint = f" About {needed} would be enough: --max-repeats={needed}" if needed else ""
+            wide = f"{formats.decimals(expected.width)} wide, not {width:g}"
+            yield f"{name}: {wide}, at --max-repeats={most}.{hint}"
         else:
             enough = f"narrow enough with {_repeats(repeats)}"
             yield f"{name}: {enough}: {formats.decimals(expected.width)} of {width:g} allowed"
     yield "looking again does not spoil a range from 3 repeats on (docs/statistics.md)"
-
-
-def _not_narrow(expected: ExpectedMean, *, width: float, most: int) -> str:
-    needed = repeats_for_width(expected, width=width, limit=MANY_REPEATS)
-    hint = f" About {needed} would be enough: --max-repeats={needed}" if needed else ""
-    wide = formats.decimals(expected.width or 0.0)
-    return f"{wide} wide, not {width:g}, at --max-repeats={most}.{hint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from itertools import chain
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
-from pytest_llmeval.records import Progress, Run, Slowdown, stops_of
+from pytest_llmeval.records import Progress, Run, stops_of
 from pytest_llmeval.reports import formats
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
 from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, in_form
@@ -169,9 +169,9 @@ def _facts(judgement: Judgement, page: Page) -> Iterator[Line]:
     if run is not None:
         prices = Prices(judgement.settings.prices)
         cost = cost_of_run(run, prices)
-        seconds = judgement.seconds if page.verbose else 0.0
+        took = judgement.seconds if page.verbose else 0.0
         unseen_count = sum(judgement.connections.values())
-        yield Line(" · ".join(_account(run, seconds, cost=str(cost), unseen=unseen_count)))
+        yield Line(" · ".join(_account(run, took, cost=str(cost), unseen=unseen_count)))
         yield from (Line(text, YELLOW) for text in unknown_lines(cost, prices))
         yield from (Line(text, RED) for text in capped_lines(run))
     yield from map(Line, _sides(judgement, page))
@@ -179,7 +179,10 @@ def _facts(judgement: Judgement, page: Page) -> Iterator[Line]:
         reasons = ", ".join(f"{reason} ({count})" for reason, count in judgement.serial.items())
         cases = counted(sum(judgement.serial.values()), "case")
         yield Line(f"{cases} ran serially: {reasons}")
-    yield from (Line(_slowdown_line(slowdown)) for slowdown in judgement.slowdowns)
+    for one in judgement.slowdowns:
+        seconds = f"{one.seconds:.{0 if one.seconds >= 10 else 1}f}"  # noqa: PLR2004
+        told = f"{one.provider} slowed us down {counted(one.times, 'time')}: down to"
+        yield Line(f"{told} {counted(one.lowest, 'call')} at once, {seconds} s waited")
     notes = [*unseen(judgement), *map(worded, judgement.notes), *unseen_connections(judgement)]
     yield from (Line(f"note: {note}", YELLOW) for note in notes)
     if judgement.path is not None and run is not None:
@@ -291,15 +294,6 @@ def _account(run: Run, seconds: float, *, cost: str, unseen: int) -> Iterator[st
         yield f"{seconds:.1f} s"
     if cost:
         yield cost
-
-
-def _slowdown_line(slowdown: Slowdown) -> str:
-    """Say what a provider's limits cost: ``openai slowed us down 3 times: down to ...``."""
-    seconds = f"{slowdown.seconds:.{0 if slowdown.seconds >= 10 else 1}f}"  # noqa: PLR2004
-    return (
-        f"{slowdown.provider} slowed us down {counted(slowdown.times, 'time')}: "
-        f"down to {counted(slowdown.lowest, 'call')} at once, {seconds} s waited"
-    )
 
 
 def _recorded(run: Run, page: Page, *, is_command: bool) -> Iterator[str]:
