@@ -1,8 +1,8 @@
-"""Changes that several functions have in common, each in one line with what became of all cases.
+"""Changes that functions or cases have in common, in words.
 
-A model, a parameter or a set of tools is often changed for a whole suite. One line says that, in
-the place of one in each function. What else changed in requests is told in words:
-``[-lost-] {+new+}``, and how many cases have it.
+A model, a parameter or a set of tools is often changed for a whole suite. One line says that, with
+what became of all cases, in the place of one in each function. What else changed in the requests of
+cases is shown once, too: ``[-lost-] {+new+}``, and how many cases have it.
 """
 
 from __future__ import annotations
