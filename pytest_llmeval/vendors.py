@@ -52,13 +52,9 @@ VENDORS = {
     "cohere": VendorLine(f"{_ROOM}.cohere"),
     "bedrock": VendorLine(f"{_ROOM}.bedrock"),
 }
+_ASKING = ("llm", *(f"{name}_client" for name in VENDORS))
 # Fixtures of ours that ask a model.
-MODEL_FIXTURES = frozenset(
-    [
-        *("llm", "async_llm"),
-        *(f"{way}{name}_client" for name in VENDORS for way in ("", "async_")),
-    ]
-)
+MODEL_FIXTURES = frozenset(f"{way}{name}" for name in _ASKING for way in ("", "async_"))
 
 _AZURES = (".openai.azure.com", ".services.ai.azure.com", ".models.ai.azure.com")
 _VERTEXES = (

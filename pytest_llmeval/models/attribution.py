@@ -36,7 +36,6 @@ class CurrentTrial(Protocol):
 
     def slot(self, key: str, /) -> Slot:
         """Take the next free occurrence of this key in this trial."""
-        ...
 
     def record(self, call: Call, /) -> None:
         """Note how the call for a slot ended.
@@ -44,40 +43,32 @@ class CurrentTrial(Protocol):
         The slot of a failed call is free again, so that the application's own retry of
         the same request asks for the same draw.
         """
-        ...
 
     def refuse(self, refusal: LLMEvalError, /) -> None:
         """Note that a request of the trial was not made: how the trial ends is then no result."""
-        ...
 
     def note_setback(self, key: str, slot: Slot, why: str, /) -> None:
         """Note that a call goes on though a provider failed an attempt, or wanted fewer calls."""
-        ...
 
     def note_late(self) -> None:
         """Note that a reply was there, and the trial had no turn until it did not want it."""
-        ...
 
     def deny(self, refusal: LLMEvalError, /) -> None:
         """Note that something was not sent that is no question: the trial may get over it."""
-        ...
 
     def note_uncached(self, request: str, /, *, lost: str) -> None:
         """Note whether a request that is not kept got no reply, and why; "" if it got one."""
-        ...
 
     def wait(self, fn: Callable[[], T], /, *, serial: bool = False) -> T:
         """Run a function that waits for the outside world, so that other trials can go on.
 
         Nothing may run beside one that is ``serial``.
         """
-        ...
 
     async def wait_async(
         self, fn: Callable[[], T], /, *, awaits: bool = False, serial: bool = False
     ) -> T:
         """Await what waits for the outside, or ``awaits`` on the loop; it ends in any case."""
-        ...
 
 
 _ABSENT = object()

@@ -288,20 +288,15 @@ def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
 def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
     # Only what errors of this room keep for the record is known to be short and free of secrets.
     if isinstance(exc, errors.ProviderFailed | errors.BudgetExceeded | errors.ReplayMiss):
-        return _lost_call(request, slot, exc.lost, exc.lost_for)
+        return _lost_call(request, slot, exc.lost, *exc.lost_for)
     name = type(exc).__name__
     if name == "CancelledError":  # of asyncio, or of a pool
         return _lost_call(request, slot, errors.Lost.CANCELLED)
-    return _lost_call(request, slot, errors.Lost.OTHER, (name,))
+    return _lost_call(request, slot, errors.Lost.OTHER, name)
 
 
 def _lost_call(
-    request: Request,
-    slot: Slot,
-    lost: errors.Lost,
-    lost_for: tuple[str, ...] = (),
-    *,
-    draw: str | None = None,
+    request: Request, slot: Slot, lost: errors.Lost, *lost_for: str, draw: str | None = None
 ) -> Call:
     return Call(
         key=request.key,

@@ -79,7 +79,6 @@ class Model(Protocol):
                 ``--llm-cache=replay`` found none. The trial is errored, even if the test catches
                 it. Where the provider refused the content, it is crashed unless the test does.
         """
-        ...
 
     def chat(self, messages: Messages, *, model: str | None = None, **params: object) -> Reply:
         """Continue a conversation.
@@ -99,7 +98,6 @@ class Model(Protocol):
                 ``--llm-cache=replay`` found none. The trial is errored, even if the test catches
                 it. Where the provider refused the content, it is crashed unless the test does.
         """
-        ...
 
 
 class AsyncModel(Protocol):
@@ -109,13 +107,11 @@ class AsyncModel(Protocol):
         self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
     ) -> Reply:
         """Ask one question and await the reply; for arguments and errors see ``Model.ask``."""
-        ...
 
     async def chat(
         self, messages: Messages, *, model: str | None = None, **params: object
     ) -> Reply:
         """Continue a conversation and await the reply; see ``Model.chat``."""
-        ...
 
 
 class Provider(Protocol):
@@ -123,13 +119,11 @@ class Provider(Protocol):
 
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Ask the model of this name (without the provider) and wait for the reply."""
-        ...
 
     async def chat_async(
         self, model: str, messages: Messages, *, params: Mapping[str, object]
     ) -> Reply:
         """Ask the model of this name and await the reply."""
-        ...
 
 
 def parse_model_name(text: str) -> ModelName:

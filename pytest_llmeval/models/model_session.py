@@ -22,7 +22,6 @@ from pytest_llmeval.models.limits.throttle import PaceClock, Throttle
 from pytest_llmeval.models.seams.imported import SEEN, once_imported
 from pytest_llmeval.models.unseen import UnseenConnections
 from pytest_llmeval.settings import Settings
-from pytest_llmeval.vendors import VENDORS
 
 if TYPE_CHECKING:
     from pytest_llmeval.models.http.sender import Sender
@@ -115,20 +114,11 @@ class ModelSession:
         """
         from pytest_llmeval.models.http.exchange import Exchange
         from pytest_llmeval.models.http.trial_transport import TrialTransport
-        from pytest_llmeval.models.vendors.vendor import (
-            vendor_named,
-            with_known_platform,
-            without_blank_keys,
-        )
+        from pytest_llmeval.models.vendors.vendor import vendor_named
 
-        vendor, line = vendor_named(vendor_name), VENDORS[vendor_name]
-        vendor.key()  # an SDK may read it itself, when it is imported: see that it can be sent
-        sdk = vendor.import_sdk()
+        vendor = vendor_named(vendor_name)
         exchange = Exchange(dialect=vendor, calls=self.calls_of(trial))
-        transport = TrialTransport(self.sender(), exchange, awaits=awaits)
-        kind = line.async_client if awaits else line.client
-        client = without_blank_keys(getattr(sdk, kind)(**vendor.client_options(transport)))
-        return with_known_platform(client, line.sdk) if awaits else client
+        return vendor.client(TrialTransport(self.sender(), exchange, awaits=awaits))
 
     def check_settings(self) -> None:
         """Find out, before anything is spent, whether the model of the session can be asked.

@@ -127,11 +127,8 @@ class _SourceFile:
         top = {**self._constants, **self._top} if constants else self._top
         function = test[-1]
         assert isinstance(function, Function)  # noqa: S101 - both searches find no other
-        parts = [
-            function.args,
-            *getattr(function, "decorator_list", ()),
-            *getattr(function, "body", ()),
-        ]
+        decorators, body = (getattr(function, name, ()) for name in ("decorator_list", "body"))
+        parts = [function.args, *decorators, *body]
         yield from map(ast.dump, parts)
         methods = _definitions(test[-2]) if len(test) > 1 else {}
         used: dict[str, ast.stmt] = {}

@@ -49,7 +49,6 @@ class WatchedTrial(Protocol):
 
     def deny(self, refusal: LLMEvalError, /) -> None:
         """Note that something was not let out, which the trial may get over."""
-        ...
 
 
 class UnseenConnections:

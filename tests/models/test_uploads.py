@@ -9,7 +9,7 @@ import httpx
 import openai
 import pytest
 
-from pytest_llmeval.models.http.uploads import form_object
+from pytest_llmeval.models.http.dialect import form_object
 from tests.models.conftest import CountingTrial, Session
 from tests.models.test_interception import Place, post
 from tests.servers.openai_server import OpenAIServer, Scripted

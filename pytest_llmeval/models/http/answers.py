@@ -104,12 +104,9 @@ def with_facts(reply: HttpReply, expected: Expected) -> HttpReply:
     try:
         content, is_stream = expected.read(reply.body, reply.headers)
     except NoAnswer as exc:
-        return replace(
-            reply,
-            status=exc.status,
-            headers={**reply.headers, "content-type": "application/json"},
-            body=dumps({"error": exc.error}).encode(),
-        )
+        headers = {**reply.headers, "content-type": "application/json"}
+        body = dumps({"error": exc.error}).encode()
+        return replace(reply, status=exc.status, headers=headers, body=body)
     begun = {"first_chunk_seconds": reply.first_chunk_seconds} if is_stream else {}
     facts = {**expected.dialect.read_facts(content), **begun, "seconds": reply.seconds}
     return replace(reply, facts=facts)

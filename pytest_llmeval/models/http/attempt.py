@@ -26,12 +26,7 @@ from pytest_llmeval.models.http.answers import Expected, with_facts
 from pytest_llmeval.models.http.dialect import HttpRequest
 from pytest_llmeval.models.limits.budget import HighestCost, Reservation
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, Watched
-from pytest_llmeval.models.limits.throttle import (
-    NoteSetback,
-    ProviderThrottle,
-    growing_pause,
-    note_nothing,
-)
+from pytest_llmeval.models.limits.throttle import NoteSetback, ProviderThrottle, growing_pause
 
 MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never gets through
 READ_TIMEOUTS = ("ReadTimeout", "SocketTimeoutError", "TimeoutError")  # of httpx, of aiohttp
@@ -126,7 +121,7 @@ class Attempt:
     expected: Expected
     most: HighestCost | None = None
     patience: float | None = None
-    note: NoteSetback = note_nothing
+    note: NoteSetback = lambda _: None
 
     @property
     def throttle(self) -> ProviderThrottle:

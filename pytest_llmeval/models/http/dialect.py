@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from email import message_from_bytes
 from functools import cache
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.models.http.stream import JsonObject, joined
-from pytest_llmeval.models.http.uploads import FORM
-from pytest_llmeval.models.limits.budget import OwnLimit, no_own_limit
+from pytest_llmeval.models.limits.budget import OwnLimit
 from pytest_llmeval.models.message import ASKING, as_it_is, said_in
 
 AnswerCheck = Callable[[JsonObject], bool]
@@ -20,26 +22,18 @@ AnswerFields = Mapping[str, type | tuple[type, ...]]
 
 PLACEHOLDER_KEY = "llmeval-no-key-is-set"
 
+FORM = "multipart/form-data"
+_BOUNDARY = re.compile(r'boundary="?([^";,]+)"?', re.IGNORECASE)
+# A reply in another form than JSON is not understood, so it is not kept.
+_AS_JSON = (None, "json", "verbose_json", "diarized_json")
 # Types of a body that may be JSON: LiteLLM names none to ollama, and aiohttp puts in its own.
 MAYBE_JSON = ("application/json", "", "application/octet-stream")
 
 # Fields in which most vendors' replies have their answer, and its type.
 ANSWER_FIELDS: AnswerFields = {
-    "choices": list,
-    "content": (list, str),
-    "data": list,
-    "embedding": list,
-    "embeddings": list,
-    "message": dict,
-    "output": list,
-    "response": str,
-    "results": list,
-}
-
-
-def no_answer(_: JsonObject) -> bool:
-    """Tell of every reply that it is none, where nothing better is known."""
-    return False
+    "choices": list, "content": (list, str), "data": list, "embedding": list, "embeddings": list,
+    "message": dict, "output": list, "response": str, "results": list,
+}  # fmt: skip
 
 
 class RequestFacts(NamedTuple):
@@ -68,6 +62,28 @@ def ending_in(ends: tuple[str, ...]) -> re.Pattern[str]:
 def read_body(_path: str, body: JsonObject) -> RequestFacts:
     """Read the facts of a request that has them in its body, as most vendors' have."""
     return RequestFacts(model=body.get("model"), is_stream=bool(body.get("stream")), sampling=body)
+
+
+def form_object(content: bytes, content_type: str) -> JsonObject | None:
+    """Read a form whose reply is kept; None for any other.
+
+    What is random in it is left out: the boundary between its parts, and all of a file's name but
+    its ending. The file itself stands there by its digest.
+    """
+    found = _BOUNDARY.search(content_type)
+    fields: dict[str, list[object]] = {}
+    for part in content.split(b"--" + found[1].encode())[1:-1] if found else ():
+        head, _, value = part.partition(b"\r\n\r\n")
+        headers = message_from_bytes(head.lstrip())
+        name, file = headers.get_param("name", header="content-disposition"), headers.get_filename()
+        value = value.removesuffix(b"\r\n")
+        told: object = value.decode("utf-8", "replace")
+        if file is not None:
+            told = {"suffix": PurePath(file).suffix, "sha256": hashlib.sha256(value).hexdigest()}
+        fields.setdefault(str(name), []).append(told)
+    form = {name: told[0] if len(told) == 1 else told for name, told in fields.items()}
+    is_kept = form.pop("stream", "false") == "false" and form.get("response_format") in _AS_JSON
+    return form if form and is_kept else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +122,12 @@ class Dialect:
     beta_header: str = ""
     read_request: Callable[[str, JsonObject], RequestFacts] = read_body
     part_of: Callable[[JsonObject], JsonObject] = as_it_is
-    is_whole: AnswerCheck = no_answer
+    is_whole: AnswerCheck = lambda _: False
     asking: Mapping[str, str] = field(default_factory=lambda: ASKING)
     said: Callable[[JsonObject], Iterable[object]] = said_in
     common: Callable[[Any], Any] = as_it_is
     answer_fields: AnswerFields = field(default_factory=lambda: ANSWER_FIELDS)
-    reply_limit: OwnLimit = no_own_limit
+    reply_limit: OwnLimit = lambda _: None
     answers: Mapping[str, AnswerCheck] = field(default_factory=dict)
 
     def keeps(self, method: str, path: str, headers: Mapping[str, str]) -> bool:

@@ -15,16 +15,16 @@ from http import HTTPStatus
 from pytest_llmeval.cache.reply import StoredReply, paid_reply
 from pytest_llmeval.errors import BudgetExceeded, ClientLate, ReplayMiss
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
-from pytest_llmeval.models.http import attempt
 from pytest_llmeval.models.http.answers import Expected
+from pytest_llmeval.models.http.attempt import Attempt, HttpFailed, NetworkFailed, Send, last_reply
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, Dialect, HttpRequest
 from pytest_llmeval.models.http.http_reply import own_failure
 from pytest_llmeval.models.http.masking import masked, masked_success, secrets_of
 from pytest_llmeval.records import Slot
 
 # Why a request was not answered. An SDK is told by a reply, see ``seam.reply_for_sdk``.
-Unanswered = ReplayMiss | BudgetExceeded | ClientLate | attempt.HttpFailed | attempt.NetworkFailed
-UNANSWERED = (ReplayMiss, BudgetExceeded, ClientLate, attempt.HttpFailed, attempt.NetworkFailed)
+Unanswered = ReplayMiss | BudgetExceeded | ClientLate | HttpFailed | NetworkFailed
+UNANSWERED = (ReplayMiss, BudgetExceeded, ClientLate, HttpFailed, NetworkFailed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +40,7 @@ class Exchange:
     calls: CachedCalls
 
     def call_for(
-        self,
-        request: HttpRequest,
-        send: attempt.Send,
-        *,
-        awaits: bool = False,
-        patience: float | None = None,
+        self, asked: HttpRequest, send: Send, *, awaits: bool = False, patience: float | None = None
     ) -> tuple[Request, Expected]:
         """Describe a request as the cache and the run know it, and the reply that it wants.
 
@@ -53,34 +48,30 @@ class Exchange:
         attempt got one, and ``BudgetExceeded``.
 
         Args:
-            request: what is to be sent.
+            asked: what is to be sent.
             send: sends it once.
             awaits: an attempt goes on only while this event loop runs.
             patience: seconds for which its client waits, None where that is not known.
         """
-        dialect, calls = self.dialect, self.calls
-        name, is_stream, sampling = dialect.read_request(request.path, request.body)
-        answers = dialect.check_of(request.path)
+        dialect, services = self.dialect, self.calls.services
+        name, is_stream, sampling = dialect.read_request(asked.path, asked.body)
+        answers = dialect.check_of(asked.path)
         expected = Expected(dialect=dialect, is_stream=is_stream, answers=answers)
-        canonical = dialect.canonical(request, calls.aliases)
+        canonical = dialect.canonical(asked, self.calls.aliases)
         # Read here and not where the call is made: the environment may be another trial's there.
         unset, base = list[str](), dialect.base_variable
-        if PLACEHOLDER_KEY in " ".join((*request.headers.values(), request.query)):
+        if PLACEHOLDER_KEY in " ".join((*asked.headers.values(), asked.query)):
             is_unset = base and not os.environ.get(base)
             unset = [dialect.key_variable, base] if is_unset else [dialect.key_variable]
         key = canonical.key()
         model = f"{dialect.provider}/{name}" if isinstance(name, str) else None
-        first = attempt.Attempt(
-            request=request,
-            send=send,
-            services=calls.services,
-            expected=expected,
-            patience=patience,
+        first = Attempt(
+            request=asked, send=send, services=services, expected=expected, patience=patience
         )
         call = Request(
             key=key,
             model=model,
-            host=request.origin,
+            host=asked.origin,
             parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
             canonical=canonical,
             accepts=expected.accepts,
@@ -91,25 +82,17 @@ class Exchange:
         return call, expected
 
     def _perform(
-        self,
-        first: attempt.Attempt,
-        slot: Slot,
-        *,
-        key: str,
-        model: str | None,
-        unset: Sequence[str],
+        self, first: Attempt, slot: Slot, *, key: str, model: str | None, unset: Sequence[str]
     ) -> StoredReply:
         """Make the call; anything but a complete success is raised."""
         request, budget = first.request, first.services.budget
         _check_key(request, self.dialect.key_variable, unset=unset)
         most = budget.most(model, request.body, self.dialect.reply_limit)
         note = partial(self.calls.trial.note_setback, key, slot)
-        reply = attempt.last_reply(replace(first, most=most, note=note))
+        reply = last_reply(replace(first, most=most, note=note))
         # The keys are in no variable: pytest shows those of a call that fails.
         if reply.facts is None:
-            raise attempt.HttpFailed(
-                masked(reply, secrets_of(request.headers, query=request.query))
-            )
+            raise HttpFailed(masked(reply, secrets_of(request.headers, query=request.query)))
         return paid_reply(
             body=masked_success(reply, secrets_of(request.headers, query=request.query)).body,
             status=reply.status,
@@ -138,4 +121,4 @@ def _check_key(request: HttpRequest, variable: str, *, unset: Sequence[str]) -> 
     else:
         return
     refusal = own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
-    raise attempt.HttpFailed(refusal, is_refusal=True, unset=unset)
+    raise HttpFailed(refusal, is_refusal=True, unset=unset)

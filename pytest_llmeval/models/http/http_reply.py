@@ -24,8 +24,6 @@ OVERLOADED = 529
 THROTTLING_STATUSES = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, OVERLOADED)
 # Besides those from 500 on: asking again may help.
 RETRIED_STATUSES = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
-# To a request that is not kept: an application may well ask whether something is there.
-ANSWERING_STATUSES = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 CONTENT_STATUSES = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -35,12 +33,8 @@ CONTENT_STATUSES = (
 )
 
 # Codes and types of errors. No wait brings the money back.
-_UNPAID_NAMES = (
-    "billing_error",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "budget_exceeded",
-    "insufficient_quota",
+_UNPAID_NAME = re.compile(
+    "billing_(error|hard_limit_reached|not_active)|budget_exceeded|insufficient_quota"
 )
 # Parts of codes and types that are about an account, its key, its limits or its choice of models.
 _ACCOUNT_NAME = re.compile(
@@ -112,7 +106,7 @@ class ReplyError:
     @property
     def is_unpaid(self) -> bool:
         """True where the account has no money left."""
-        return any(name in _UNPAID_NAMES for name in self.names)
+        return any(map(_UNPAID_NAME.fullmatch, self.names))
 
 
 def read_error(body: bytes) -> ReplyError:

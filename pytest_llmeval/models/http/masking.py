@@ -24,11 +24,7 @@ from pytest_llmeval.vendors import VENDORS
 MASK = "***"
 SHORTEST = 8  # what is shorter is a word (EMPTY, ollama) that a local server is given
 # httpx logs each URL at level INFO, the SDKs do at DEBUG.
-LOGGERS = (
-    "httpx",
-    "httpx2",
-    *(f"{line.sdk}._base_client" for line in VENDORS.values() if line.sdk),
-)
+LOGGERS = ("httpx", "httpx2", *(f"{one.sdk}._base_client" for one in VENDORS.values() if one.sdk))
 _PIECES = re.compile("[A-Za-z0-9]+")  # nobody escapes these but as \\u0041
 _URL = re.compile(r"""\b[a-z][a-z0-9+.-]*://[^\s'"<>]+""", re.IGNORECASE)
 _ENDINGS = ("key", "token", "secret", "authorization", "cookie")

@@ -25,19 +25,14 @@ from pytest_llmeval.models.attribution import SENDING, CurrentTrial
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.course import setting
 from pytest_llmeval.models.http import attempt
-from pytest_llmeval.models.http.dialect import HttpRequest
+from pytest_llmeval.models.http.dialect import FORM, HttpRequest, form_object
 from pytest_llmeval.models.http.exchange import UNANSWERED, Exchange, Unanswered
-from pytest_llmeval.models.http.http_reply import (
-    ANSWERING_STATUSES,
-    HttpReply,
-    Reading,
-    ReplyTooLarge,
-    own_failure,
-)
-from pytest_llmeval.models.http.uploads import FORM, form_object
+from pytest_llmeval.models.http.http_reply import HttpReply, Reading, ReplyTooLarge, own_failure
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, run_on_loop
 from pytest_llmeval.originals import Clock
 
+# To a request that is not kept: an application may well ask whether something is there.
+ANSWERING_STATUSES = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
 PACKING = "content-encoding"

@@ -8,13 +8,15 @@ frames.
 from __future__ import annotations
 
 import re
+import struct
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from json import dumps, loads
 from typing import Any
+from zlib import crc32
 
 from pytest_llmeval.cache.key import parse_json, value_at
-from pytest_llmeval.models.http.frames import frame_pieces, is_framed
 from pytest_llmeval.models.message import objects
 
 JsonObject = Mapping[str, Any]
@@ -30,11 +32,16 @@ _MESSAGES = ("message", "content")  # whose texts come in pieces
 _TEXTS = ("response", "text")  # that come in pieces wherever they stand
 _WHOLE = ("role", "id", "type")  # are not cut, and may be said with each chunk
 
+# Of Amazon's frames.
+_PRELUDE = struct.Struct(">III")  # size of the frame and of its headers, and a checksum of both
+_SUM = struct.Struct(">I")
+_STRING = 7  # the one type of header that models are known to send
+
 
 def stream_pieces(body: bytes) -> Iterator[bytes]:
     """Cut a stream into the JSON texts of its chunks, and ``[DONE]`` if it ends so."""
-    if is_framed(body):
-        return frame_pieces(body)
+    if body[:1] == b"\0":  # the size of the first frame
+        return _framed_events(body)
     begin = body.lstrip()[:1]
     if begin == b"[":
         return _array_items(body)
@@ -66,6 +73,46 @@ def _event_data(lines: Iterable[bytes]) -> Iterator[bytes]:
             data = []
     if data == [DONE]:  # nobody misses a blank line behind it
         yield DONE
+
+
+def _framed_events(body: bytes) -> Iterator[bytes]:
+    """Cut a stream of Amazon's into the texts of its events; a frame that was cut is no JSON."""
+    place = 0
+    while place < len(body):
+        try:
+            size, room, _ = _PRELUDE.unpack_from(body, place)
+            payload, end = place + _PRELUDE.size + room, place + size - _SUM.size
+            (told,) = _SUM.unpack_from(body, end)
+            is_whole = payload <= end and told == crc32(body[place:end])
+            headers = dict(_headers(body[place + _PRELUDE.size : payload])) if is_whole else {}
+            event = loads(body[payload:end] or b"{}") if is_whole else None
+        except (struct.error, IndexError, ValueError):
+            event = None
+        if not isinstance(event, dict):
+            yield body[place:]
+            return
+        yield _event_piece(headers, event)
+        place += size
+
+
+def _headers(raw: bytes) -> Iterator[tuple[str, str]]:
+    while raw:
+        begin = 1 + raw[0]
+        kind, size = struct.unpack_from(">BH", raw, begin)
+        if kind != _STRING:
+            raise ValueError(kind)
+        yield raw[1:begin].decode(), raw[begin + 3 : begin + 3 + size].decode()
+        raw = raw[begin + 3 + size :]
+
+
+def _event_piece(headers: Mapping[str, str], event: Mapping[str, Any]) -> bytes:
+    """Word an event as a chunk of other vendors: a failure, a chunk of a model's own, or itself."""
+    failure = headers.get(":exception-type") or headers.get(":error-code")
+    if failure:
+        message = event.get("message") or headers.get(":error-message")
+        return dumps({"error": {"type": failure, "message": message}}).encode()
+    own = event.get("bytes")
+    return b64decode(own) if isinstance(own, str) else dumps(event).encode()
 
 
 def joined(chunks: Iterable[JsonObject]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.attribution import charging
@@ -14,13 +14,10 @@ from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.sender import Sender, library_of, newest
 
-if TYPE_CHECKING:
-    import httpx2 as _LIBRARY  # noqa: N812 - a constant: one of the two
-else:
-    _LIBRARY = newest()
+_LIBRARY: Any = newest()
 
 
-class TrialTransport(_LIBRARY.BaseTransport, _LIBRARY.AsyncBaseTransport):
+class TrialTransport(_LIBRARY.BaseTransport, _LIBRARY.AsyncBaseTransport):  # type: ignore[misc]
     """Answers requests to models from the store; sends the requests that are not there.
 
     Clients of httpx and httpx2 take it, blocking and awaitable ones: they ask for no more than its

@@ -28,10 +28,6 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.05
 OwnLimit = Callable[[Mapping[str, Any]], object]
 
 
-def no_own_limit(_body: Mapping[str, Any]) -> None:
-    """Read no limit: the vendor has the fields alone that others have, too."""
-
-
 class Budget:
     """Let calls through while they fit under the caps. Safe for threads.
 
@@ -68,7 +64,7 @@ class Budget:
         self.closed = threading.Event()
 
     def most(
-        self, model: str | None, body: Mapping[str, Any], own_limit: OwnLimit = no_own_limit
+        self, model: str | None, body: Mapping[str, Any], own_limit: OwnLimit | None = None
     ) -> HighestCost | None:
         """Tell the most that an attempt of a call can cost; None where no cap asks.
 
@@ -88,7 +84,7 @@ class Budget:
         if tariff is None:
             remedy = self._prices.remedy(model)
             raise self._cost_refusal(model, f"its price is not known. {remedy}")
-        most = tariff.most(body, own_limit(body))
+        most = tariff.most(body, own_limit(body) if own_limit else None)
         if most is None:
             raise self._cost_refusal(
                 model,

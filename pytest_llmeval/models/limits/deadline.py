@@ -116,17 +116,14 @@ class Watched(Deadline):
 
 
 def run_on_loop(
-    function: Callable[[], Awaitable[T]],
-    loop: AbstractEventLoop,
-    context: Context,
-    deadline: Deadline,
+    begin: Callable[[], Awaitable[T]], loop: AbstractEventLoop, context: Context, deadline: Deadline
 ) -> T:
     """Run a coroutine function on the event loop of another thread, and wait for it.
 
     No trial is charged for what it asks: the cache sees that call, or it is a model's own affair.
 
     Args:
-        function: sends a request once, say.
+        begin: sends a request once, say.
         loop: to run it on.
         context: in which it runs there.
         deadline: of the call.
@@ -139,7 +136,7 @@ def run_on_loop(
 
     async def charged() -> T:
         with charging(None):
-            return await function()
+            return await begin()
 
     coroutine = charged()
     try:

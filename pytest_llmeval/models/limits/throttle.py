@@ -27,10 +27,6 @@ PATIENCE = 300.0
 NoteSetback = Callable[[str], None]
 
 
-def note_nothing(_why: str) -> None:
-    """Note of no trial why a call is held up."""
-
-
 def growing_pause(count: int, *, jitter: float) -> float:
     """Return seconds to wait where the server names none: they double, up to a limit.
 
@@ -184,7 +180,7 @@ class ProviderThrottle:
         with self._changed:
             return self._pace.is_slowed and not self._pace.may_start(self._clock.now())
 
-    def enter(self, note: NoteSetback = note_nothing) -> float | None:
+    def enter(self, note: NoteSetback = lambda _: None) -> float | None:
         """Wait until a call may start; ``leave`` must follow.
 
         Args:

@@ -14,7 +14,7 @@ from contextvars import copy_context
 from functools import partial
 from http.client import responses
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 import aiohttp
@@ -27,10 +27,7 @@ from pytest_llmeval.models.interception import Interception
 from pytest_llmeval.models.limits.deadline import run_on_loop
 from pytest_llmeval.originals import Clock
 
-if TYPE_CHECKING:
-    import httpx2 as _LIBRARY  # noqa: N812 - a constant: one of the two
-else:
-    _LIBRARY = newest()
+_LIBRARY: Any = newest()
 # They are made anew of the bytes that are sent; and of what can be unpacked here.
 MADE_ANEW = ("accept-encoding", "content-encoding", "content-length", "transfer-encoding")
 CODINGS = ("Accept-Encoding", "gzip, deflate")
@@ -131,15 +128,11 @@ async def request_of(sent: Any, timeout: Any) -> SimpleNamespace:
     url, proxy, auth = sent.url, sent.proxy, getattr(sent, "proxy_auth", None)
     if auth is not None:
         proxy = proxy.with_user(auth.login).with_password(auth.password)
-    parts = SimpleNamespace(
-        scheme=url.scheme,
-        netloc=url.host_port_subcomponent.encode(),
-        raw_path=url.raw_path_qs.encode(),
-    )
+    netloc, raw_path = url.host_port_subcomponent.encode(), url.raw_path_qs.encode()
     own = {"ssl": sent.ssl, "server_hostname": sent.server_hostname}
     return SimpleNamespace(
         method=sent.method,
-        url=parts,
+        url=SimpleNamespace(scheme=url.scheme, netloc=netloc, raw_path=raw_path),
         headers=sent.headers,
         content=content if isinstance(content, bytes) else b"",
         extensions={"timeout": {"read": timeout.sock_read or timeout.total}},
@@ -279,7 +272,7 @@ async def send_by_connector(connector: Any, *, timeout: Any, request: Any, most:
     return await send_once_async(_LIBRARY, send, request, most=most)
 
 
-class _Body(_LIBRARY.AsyncByteStream):
+class _Body(_LIBRARY.AsyncByteStream):  # type: ignore[misc]
     """The body of a response, as it comes."""
 
     def __init__(self, response: Any) -> None:

@@ -16,14 +16,8 @@ from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.models.http.dialect import ANSWER_FIELDS, RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
+from pytest_llmeval.models.vendors import vendor
 from pytest_llmeval.models.vendors.anthropic import part_of_message
-from pytest_llmeval.models.vendors.vendor import (
-    Vendor,
-    configured,
-    facts_of_usage,
-    system_apart,
-    text_parts,
-)
 
 BASE_VARIABLE = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
 _MODEL = re.compile(r"/model/([^/]+)/[\w-]+$")
@@ -38,16 +32,14 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
     """Read the facts of a request, which has its model and its method in the path."""
     found, config = _MODEL.search(path), body.get("inferenceConfig")
     sampling = config if isinstance(config, Mapping) else body
-    return RequestFacts(
-        model=unquote(found[1]) if found else None,
-        is_stream=path.endswith(_STREAMS),
-        sampling={**sampling, **({"top_p": sampling["topP"]} if "topP" in sampling else {})},
-    )
+    named = {"top_p": sampling["topP"]} if "topP" in sampling else {}
+    model = unquote(found[1]) if found else None
+    return RequestFacts(model, path.endswith(_STREAMS), {**sampling, **named})
 
 
 def _read_facts(reply: JsonObject) -> Told:
     """Pick out of a reply who answered and what it took, as Converse or as the model words it."""
-    facts: dict[str, Any] = {**facts_of_usage(reply)}
+    facts: dict[str, Any] = {**vendor.facts_of_usage(reply)}
     for place, ending in (("usage", "Tokens"), (_COUNTS, "TokenCount")):
         for side in ("input", "output"):
             count = value_at(reply, place, f"{side}{ending}")
@@ -93,18 +85,19 @@ def _base_url() -> str:
 
 
 def _body(_model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
-    told, asked = system_apart(messages)
-    system = [part for one in told for part in text_parts(one.get("content"))]
+    told, asked = vendor.system_apart(messages)
+    system = [part for one in told for part in vendor.text_parts(one.get("content"))]
     return {
         "messages": [
-            {"role": one.get("role"), "content": text_parts(one.get("content"))} for one in asked
+            {"role": one.get("role"), "content": vendor.text_parts(one.get("content"))}
+            for one in asked
         ],
         **({"system": system} if system else {}),
-        **configured(params, "inferenceConfig", _SAMPLING),
+        **vendor.configured(params, "inferenceConfig", _SAMPLING),
     }
 
 
-VENDOR = Vendor(
+VENDOR = vendor.Vendor(
     provider="bedrock",
     paths=(r"/model/[^/]+/(?:converse|invoke)(?:-stream|-with-response-stream)?",),
     key_variable="AWS_BEARER_TOKEN_BEDROCK",

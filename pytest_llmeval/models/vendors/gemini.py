@@ -13,13 +13,7 @@ from pytest_llmeval.cache.reply_facts import Told
 from pytest_llmeval.models.http.dialect import RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import SYSTEM, USER, as_json, fields_of, listed
-from pytest_llmeval.models.vendors.vendor import (
-    Vendor,
-    configured,
-    from_environment,
-    system_apart,
-    text_parts,
-)
+from pytest_llmeval.models.vendors import vendor
 
 _ASK, _STREAM = ":generateContent", ":streamGenerateContent"
 _EMBED, _EMBED_ALL = ":embedContent", ":batchEmbedContents"
@@ -36,11 +30,8 @@ _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 def _read_request(path: str, body: JsonObject) -> RequestFacts:
     """Read the facts of a request, which has its model and its method in the path."""
     found, config = _MODEL.search(path), fields_of(body.get("generationConfig"))
-    return RequestFacts(
-        model=unquote(found[1]) if found else None,
-        is_stream=path.endswith(_STREAM),
-        sampling={name: config[own] for name, own in _SAMPLING.items() if own in config},
-    )
+    sampling = {name: config[own] for name, own in _SAMPLING.items() if own in config}
+    return RequestFacts(unquote(found[1]) if found else None, path.endswith(_STREAM), sampling)
 
 
 def _read_facts(reply: JsonObject) -> Told:
@@ -125,7 +116,7 @@ def _reply_limit(body: JsonObject) -> object:
 
 def _body(_model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
     """Word a question; the API calls the assistant ``model``."""
-    told, asked = system_apart(messages)
+    told, asked = vendor.system_apart(messages)
     system = [part for one in told for part in _parts(one)]
     contents = [
         {"role": _ROLES.get(one.get("role"), one.get("role")), "parts": _parts(one)}
@@ -134,16 +125,16 @@ def _body(_model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> Js
     return {
         "contents": contents,
         **({"systemInstruction": {"parts": system}} if system else {}),
-        **configured(params, "generationConfig", _SAMPLING),
+        **vendor.configured(params, "generationConfig", _SAMPLING),
     }
 
 
 def _parts(message: Mapping[str, Any]) -> list[Any]:
     """Read the parts of a message: its text, or what is in the API's own words already."""
-    return text_parts(message.get("parts", message.get("content")))
+    return vendor.text_parts(message.get("parts", message.get("content")))
 
 
-VENDOR = Vendor(
+VENDOR = vendor.Vendor(
     provider="gemini",
     paths=_PATHS,
     key_variable="GEMINI_API_KEY",
@@ -161,7 +152,7 @@ VENDOR = Vendor(
         _EMBED: lambda reply: bool(value_at(reply, "embedding", "values")),
         _EMBED_ALL: _has_embeddings,
     },
-    base_url=from_environment(_BASE_VARIABLE, "https://generativelanguage.googleapis.com"),
+    base_url=vendor.from_environment(_BASE_VARIABLE, "https://generativelanguage.googleapis.com"),
     chat_path="/v1beta/models/{model}:generateContent",
     headers=lambda key: {"x-goog-api-key": key},
     body=_body,

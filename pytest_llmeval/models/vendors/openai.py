@@ -9,12 +9,7 @@ from typing import Any
 from urllib.parse import SplitResult, unquote
 
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.models.http.dialect import (
-    ANSWER_FIELDS,
-    PLACEHOLDER_KEY,
-    RequestFacts,
-    read_body,
-)
+from pytest_llmeval.models.http import dialect
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import fields_of, objects
 from pytest_llmeval.models.vendors import vendor
@@ -80,9 +75,9 @@ def _part_of(chunk: JsonObject) -> JsonObject:
     return {**chunk, "choices": said}
 
 
-def _read_request(path: str, body: JsonObject) -> RequestFacts:
+def _read_request(path: str, body: JsonObject) -> dialect.RequestFacts:
     """Read the facts of a request; Azure has the model in the path, as the name of a deployment."""
-    asked = read_body(path, body)
+    asked = dialect.read_body(path, body)
     deployment = None if asked.model else _DEPLOYMENT.search(path)
     return asked._replace(model=unquote(deployment[1])) if deployment else asked
 
@@ -96,7 +91,7 @@ def _headers(key: str) -> vendor.Headers:
 
 def _client_options(transport: vendor.Transport) -> dict[str, Any]:
     """Take a placeholder where there is no key: replays need none."""
-    own_key = VENDOR.key() or PLACEHOLDER_KEY
+    own_key = VENDOR.key() or dialect.PLACEHOLDER_KEY
     return {"api_key": own_key, **vendor.stainless_options("openai", transport)}
 
 
@@ -127,7 +122,7 @@ VENDOR = vendor.Vendor(
         "/embeddings": _has_embeddings,
         **dict.fromkeys(_UPLOADS, lambda reply: isinstance(reply.get("text"), str)),
     },
-    answer_fields={**ANSWER_FIELDS, "text": str},
+    answer_fields={**dialect.ANSWER_FIELDS, "text": str},
     requirement="openai>=2.20,<4",
     base_url=vendor.from_environment("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     chat_path="/chat/completions",

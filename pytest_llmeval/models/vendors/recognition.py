@@ -94,14 +94,10 @@ class Recognition:
 
     def is_model_host(self, host: str, port: int) -> bool:
         """Tell whether somebody who speaks a dialect is known to be at a host in lower case."""
-        return (
-            self._is_named(host, port)
-            or self.service_at(host) is not None
-            or self._other_host.search(host) is not None
-            or any(
-                (_one_name(host), port) == _base_of(one)[1:] for one in map(vendor_named, VENDORS)
-            )
-        )
+        if self._is_named(host, port) or self.service_at(host) or self._other_host.search(host):
+            return True
+        at = _one_name(host), port
+        return any(at == _base_of(one)[1:] for one in map(vendor_named, VENDORS))
 
     def _is_named(self, host: str, port: int | None) -> bool:
         return not self._named.isdisjoint((_one_name(host), f"{_one_name(host)}:{port}"))

@@ -26,10 +26,6 @@ Headers = Mapping[str, str]
 Transport = Any  # a ``TrialTransport``
 
 
-def _never(*_: object) -> bool:
-    return False
-
-
 def bearer(key: str) -> Headers:
     """Word the header of a key as most vendors want it; none without a key."""
     return {"authorization": f"Bearer {key}"} if key else {}
@@ -70,8 +66,8 @@ class Vendor(Dialect):
     client_options: Callable[[Transport], dict[str, Any]] = lambda _: {}
     more_keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
-    is_marked: Callable[[Headers], bool] = _never
-    may_be_meant: Callable[[SplitResult, Headers], bool] = _never
+    is_marked: Callable[[Headers], bool] = lambda _: False
+    may_be_meant: Callable[[SplitResult, Headers], bool] = lambda *_: False
 
     def key(self) -> str:
         """Read the key of the API, "" for none; raises as ``key_of_environment``."""
@@ -118,6 +114,14 @@ class Vendor(Dialect):
             key_variable=service.keys[0],
             base_variable="",
         )
+
+    def client(self, transport: Transport) -> Any:
+        """Build a client of the SDK's; raises as ``key`` and ``import_sdk``."""
+        self.key()  # an SDK may read it itself, when it is imported: see that it can be sent
+        sdk, line = self.import_sdk(), VENDORS[self.provider]
+        kind = line.async_client if transport.awaits else line.client
+        client = without_blank_keys(getattr(sdk, kind)(**self.client_options(transport)))
+        return with_known_platform(client, line.sdk) if transport.awaits else client
 
     def sdk_object(self, reply: JsonObject) -> object:
         """Make the SDK's own object of a reply; raises as ``import_sdk``."""
