@@ -30,7 +30,7 @@ _SENTENCES: Mapping[Why, str] = {
     Why.NOT_MEASURED: "no case has {0} on both sides: {how}",
     Why.NOT_RECORDED: "{0} is gated in the baseline and no trial recorded it here: record it, or "
     "take it out of gate= and give it up by  llm_accept_gone = {1}:{0}  in the ini file",
-    Why.NEVER_RECORDED: "{0} is gated and was never recorded, only {1}: {how}",
+    Why.NEVER_RECORDED: "{0} is gated, but the trials recorded only {1}: {how}",
     Why.NO_COMMON_SCORE: "no case has a scored trial on both sides: {} of {} trials have a score "
     "here, {} of {} in the baseline",
     Why.ERRORED: f"{{}} of {{}} trials errored here, more than 5 %: {AGAIN}",

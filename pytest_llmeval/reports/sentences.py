@@ -249,7 +249,7 @@ def _target(comparison: FunctionComparison, rules: GateRules, noun: str = "drop"
 
 def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
     drop = _target(comparison, rules)
-    ruled_out = f"{drop} or more is ruled out ({formats.percent(1 - rules.alpha)})"
+    ruled_out = f"{drop} or more is ruled out ({formats.percent(1 - rules.alpha)} sure)"
     if comparison.evidence.interval and comparison.evidence.ruled_out_by == "interval":
         worst = max(0.0, -comparison.evidence.interval[0])
         if not worst:

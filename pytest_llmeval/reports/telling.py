@@ -186,8 +186,8 @@ def _undetected_drop(one: FunctionComparison) -> str:
     if drop is None:
         return f"any drop, as {formats.too_few_units(one)}"
     if one.scale == "linear":
-        return f"a drop smaller than {number(drop)}"
-    return f"a change for the worse by less than {sentences.drop_as_factor(drop, one.better)}"
+        return f"some drops smaller than {number(drop)}"
+    return f"some changes for the worse by less than {sentences.drop_as_factor(drop, one.better)}"
 
 
 def lead(report: Report, functions: Sequence[ComparedFunction]) -> list[str]:

@@ -49,7 +49,7 @@ def test_one_run_a_case_that_hardly_moved_rules_the_target_out(
     low = {40: -0.08652, 60: -0.05826}[cases]
     assert (found["verdict"], found["exit"]) == ("no_significant_change", 0)
     assert found["interval"][0] == pytest.approx(low, abs=1e-4)
-    assert found["sentence"].endswith(f"ruled out (95%), a drop of up to {-low:.3f} is not")
+    assert found["sentence"].endswith(f"ruled out (95% sure), a drop of up to {-low:.3f} is not")
 
 
 def test_all_trials_of_b_count_where_a_has_one(tmp_path: Path) -> None:

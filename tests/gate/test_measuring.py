@@ -74,7 +74,7 @@ def test_what_only_the_baseline_could_measure_is_in_no_case_of_both() -> None:
     )
     never = judged(timed(unseen), timed(unseen, request="v2"))
     assert worded(never.why).startswith(
-        "seconds is gated and was never recorded, only pass: it is that"
+        "seconds is gated, but the trials recorded only pass: it is that"
     )
 
 

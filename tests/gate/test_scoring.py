@@ -273,7 +273,7 @@ def test_a_gated_metric_that_was_never_recorded_cannot_be_judged(outcomes: str) 
     for found in (compared_one, new):
         assert (found.verdict, found.row, found.fails) == ("not_comparable", 3, True)
         assert worded(found.why).startswith(
-            "f1 is gated and was never recorded, only pass: record it in"
+            "f1 is gated, but the trials recorded only pass: record it in"
         )
         assert 'llm_score(value, "f1")' in worded(found.why)
 
@@ -287,7 +287,7 @@ def test_without_a_scored_trial_nothing_is_held_against_a_metric(outcomes: str) 
 def test_without_a_baseline_a_metric_that_was_never_recorded_is_told_too() -> None:
     (described,) = describe(a_run(a_case("a", "pp", gate=("f1",))))
     assert unjudgeable(described.why).startswith(
-        "test_suite.py::test_f: f1 is gated and was never recorded"
+        "test_suite.py::test_f: f1 is gated, but the trials recorded only"
     )
 
 

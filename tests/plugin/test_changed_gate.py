@@ -68,7 +68,7 @@ def test_a_gated_metric_that_is_never_recorded_fails_without_a_baseline_too(
     assert (report["verdict"], report["fails"]) == ("could_not_judge", True)
     result.stdout.fnmatch_lines(
         [
-            "could not judge: test_evals.py::test_says_yes: tone is gated and was never recorded, "
+            "could not judge: test_evals.py::test_says_yes: tone is gated, but the trials recorded "
             'only pass, tune: record it in every trial, by llm_score(value, "tone")*',
             "test_says_yes (tone) *",
         ]

@@ -84,7 +84,7 @@ def test_an_interval_without_a_drop_is_not_said_to_fall_by_nothing() -> None:
         interval=(0.0, 0.35),
         scale="linear",
     )
-    assert sentence(one, RULES).endswith("is ruled out (95%), and so is any smaller one")
+    assert sentence(one, RULES).endswith("is ruled out (95% sure), and so is any smaller one")
 
 
 def test_a_worse_ratio_is_a_factor() -> None:
@@ -100,7 +100,7 @@ def test_a_worse_ratio_is_a_factor() -> None:
         (
             {"verdict": Verdict.NO_SIGNIFICANT_CHANGE, "ruled_out_by": "interval"},
             "no significant change: a change for the worse by a factor of 1.1 or more is ruled "
-            "out (95%), one by a factor of up to 1.35 is not",
+            "out (95% sure), one by a factor of up to 1.35 is not",
         ),
         (
             {"verdict": Verdict.INCONCLUSIVE},

@@ -107,7 +107,7 @@ def test_the_first_lines_of_a_planted_regression_answer_the_five_questions() -> 
     assert lines[2].endswith(" in 1 of 45 comparisons.** This fails the build.")
     assert "1 REGRESSED, 8 unchanged" in lines[4]
     text = "\n".join(lines)
-    assert "**What this run cannot see:** in `test_label` a drop smaller than 0.0" in text
+    assert "**What this run cannot see:** in `test_label` some drops smaller than 0.0" in text
     assert "**Which cases:** of 100 cases 4 fell, 0 rose." in text
     for number in range(3):
         assert f"| `test_label[chargeback-{number}]` | 5/5 | 0/5 |" in text
