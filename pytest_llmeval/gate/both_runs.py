@@ -8,16 +8,15 @@ from dataclasses import replace
 from pytest_llmeval.gate.changes import CallsOfBoth
 from pytest_llmeval.gate.conclusion import conclude_new, describe_ungated, examine
 from pytest_llmeval.gate.edited import find_edits
-from pytest_llmeval.gate.family import Name
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.results import Fact, FunctionComparison, Why
+from pytest_llmeval.gate.results import Fact, FunctionComparison, Name, Why
 from pytest_llmeval.gate.scoring import Side, gated_metrics, records, sides_of, ungated_metrics
-from pytest_llmeval.gate.significance import Tested
+from pytest_llmeval.gate.significance import Examined
 from pytest_llmeval.records import MEASURED_METRICS, Better, Run
 from pytest_llmeval.settings import AnyTest, GateRules
 from pytest_llmeval.vendors import MODEL_FIXTURES
 
-Entry = FunctionComparison | Tested
+Entry = FunctionComparison | Examined
 
 
 class BothRuns:
@@ -80,8 +79,7 @@ class BothRuns:
                     continue
                 better = (baseline if kept else side).better(metric)
                 pairing = self._pairing(function, metric, better, self.rules.test, in_full=in_full)
-                found = examine(pairing, self.rules)
-                yield found if isinstance(found, FunctionComparison) else (pairing, *found)
+                yield examine(pairing, self.rules)
 
     def _pairing(
         self, function: str, metric: str, better: Better, test: AnyTest, *, in_full: bool = True

@@ -9,11 +9,11 @@ from pytest_llmeval.gate.accepted import accept
 from pytest_llmeval.gate.both_runs import BothRuns, Entry
 from pytest_llmeval.gate.conclusion import conclude
 from pytest_llmeval.gate.early_stopping import LooksAtRun
-from pytest_llmeval.gate.family import Name, adjusted_together
 from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.looks import Looked
-from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.results import Comparison, FunctionComparison, Name, Verdict
 from pytest_llmeval.gate.scoring import CostOf, measured
+from pytest_llmeval.gate.significance import Examined, adjusted_together
 from pytest_llmeval.records import Run, as_stopped, distinct_names, filters_of, stops_of
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.sample import CaseScores
@@ -110,18 +110,17 @@ def _concluded(
     entries: Sequence[Entry], looks: Mapping[Name, Looked], rules: GateRules
 ) -> Iterator[FunctionComparison]:
     """Adjust the p-values of all tests together, then give each its verdict."""
-    results = {
-        pairing.name: looks[pairing.name].judged(pairing, found) if pairing.name in looks else found
-        for pairing, _, found in (entry for entry in entries if isinstance(entry, tuple))
-    }
-    family = adjusted_together({name: found.tails for name, found in results.items()}, rules)
-    for entry in entries:
-        if isinstance(entry, FunctionComparison):
-            yield entry
-            continue
-        pairing, method, _ = entry
-        found, of_this = results[pairing.name], looks.get(pairing.name)
-        yield conclude(pairing, method, found, family, rules, looks=of_this)
+    judged = [
+        looks[one.name].judged(one) if isinstance(one, Examined) and one.name in looks else one
+        for one in entries
+    ]
+    tests = {one.name: one.found.tails for one in judged if isinstance(one, Examined)}
+    family = adjusted_together(tests, rules)
+    for one in judged:
+        if isinstance(one, Examined):
+            yield conclude(one, family, rules, looks=looks.get(one.name))
+        else:
+            yield one
 
 
 def compare_halves(

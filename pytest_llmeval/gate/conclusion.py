@@ -17,7 +17,6 @@ from pytest_llmeval.gate.decision_table import (
     turns_red,
 )
 from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases, never_recorded
-from pytest_llmeval.gate.family import Family
 from pytest_llmeval.gate.looks import Looked
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.remedies import remedies
@@ -35,9 +34,8 @@ from pytest_llmeval.gate.results import (
     ratio_of,
 )
 from pytest_llmeval.gate.scoring import FunctionScores, Side
-from pytest_llmeval.gate.significance import shrunk, significance, tied_repeats
+from pytest_llmeval.gate.significance import Examined, Family, shrunk, significance, tied_repeats
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.sample import SignificanceResult
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T, paired_test
 
 # independent units, repeats or wordings are lacking, and neither remedy adds them
@@ -91,9 +89,7 @@ def conclude_gone(side: Side, metric: str, *, why: Fact | None) -> FunctionCompa
     )
 
 
-def examine(
-    pairing: Pairing, rules: GateRules
-) -> tuple[Method, SignificanceResult] | FunctionComparison:
+def examine(pairing: Pairing, rules: GateRules) -> Examined | FunctionComparison:
     """Test whether the changed cases fell; where nothing can be tested, conclude.
 
     Args:
@@ -122,27 +118,19 @@ def examine(
 
 
 def conclude(
-    pairing: Pairing,
-    method: Method,
-    found: SignificanceResult,
-    family: Family,
-    rules: GateRules,
-    *,
-    looks: Looked | None = None,
+    tested: Examined, family: Family, rules: GateRules, *, looks: Looked | None
 ) -> FunctionComparison:
     """Make the record of a tested comparison, with its verdict.
 
     Args:
-        pairing: one function and metric.
-        method: the test that was run.
-        found: its result.
+        tested: one function and metric.
         family: the adjusted p-values of all comparisons that were tested.
         rules: level, margin and target.
         looks: at the comparison, of which the result is the last; None without early ones.
     """
-    adapted, adjusted = pairing.on_scale(rules), family[pairing.name]
-    penalty = len(family)
-    judged = judge(pairing, method, found, adjusted, penalty=penalty, rules=adapted, looks=looks)
+    pairing, method, found = tested
+    adapted, adjusted, penalty = pairing.on_scale(rules), family[tested.name], len(family)
+    judged = judge(tested, adjusted, penalty=penalty, rules=adapted, looks=looks)
     # below six units sign-flip is run where the exact test does not fit, or was not wanted
     within = None if (method, found.interval) == ("sign-flip", None) else pairing.within_case
     evidence = Evidence(

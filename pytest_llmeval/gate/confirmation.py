@@ -19,19 +19,19 @@ from pytest_llmeval.gate.both_runs import BothRuns
 from pytest_llmeval.gate.compare import summed_up
 from pytest_llmeval.gate.conclusion import effect_of
 from pytest_llmeval.gate.decision_table import turns_red
-from pytest_llmeval.gate.family import Name
 from pytest_llmeval.gate.results import (
     Comparison,
     Confirmation,
     ConfirmationOutcome,
     Fact,
     FunctionComparison,
+    Name,
     Row,
     Verdict,
     Why,
 )
 from pytest_llmeval.gate.scoring import CostOf, measured
-from pytest_llmeval.gate.significance import Tested
+from pytest_llmeval.gate.significance import Examined
 from pytest_llmeval.records import CONFIRMED, Run, Trial, only_functions, too_many_errored
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.multiplicity import holm
@@ -265,21 +265,19 @@ class _Looking:
         effect, margin = effect_of(pairing), pairing.on_scale(self._rules).margin
         return SecondLook(
             p=found.tails.worse,
-            p_base=None if of_base is None else of_base[2].tails.worse,
+            p_base=None if of_base is None else of_base.found.tails.worse,
             is_beyond_margin=pairing.difference + margin < -pairing.zero,
             baseline_mean=effect.baseline_mean,
             mean=effect.mean,
         )
 
-    def _tested(self, baseline: Run, run: Run, name: Name) -> Tested | None:
+    def _tested(self, baseline: Run, run: Run, name: Name) -> Examined | None:
         sides = (only_functions(side, {name[0]}) for side in (baseline, run))
         before, after = (measured(side, cost_of=self._cost_of) for side in sides)
         both = BothRuns(before, after, self._rules, main=None)
         # which cases a run may lack was decided at the first look
-        for entry in both.collected(in_part={name[0]}):
-            if not isinstance(entry, FunctionComparison) and entry[0].name == name:
-                return entry
-        return None
+        tested = (one for one in both.collected(in_part={name[0]}) if isinstance(one, Examined))
+        return next((one for one in tested if one.name == name), None)
 
     def _told(self, name: Name, *, is_red: bool) -> Confirmation:
         look = self.looks[name]

@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from pytest_llmeval.gate.describe import never_recorded
 from pytest_llmeval.gate.looks import Looked
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.results import Fact, Interval, Method, Row, RuledOutBy, Verdict, Why
+from pytest_llmeval.gate.results import Fact, Interval, Row, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores
-from pytest_llmeval.gate.significance import Limits, are_enough, least_p, limits_of, sensitivity
+from pytest_llmeval.gate.significance import (
+    Examined,
+    Limits,
+    are_enough,
+    least_p,
+    limits_of,
+    smallest_drop,
+)
 from pytest_llmeval.records import (
     MEASURED_METRICS,
     Outcome,
@@ -22,7 +29,7 @@ from pytest_llmeval.settings import MARGIN_TESTS, GateRules
 from pytest_llmeval.stats.ends import highest_rate
 from pytest_llmeval.stats.exact import fewest_repeats
 from pytest_llmeval.stats.methods import TESTS
-from pytest_llmeval.stats.sample import CaseScores, SignificanceResult, Tails
+from pytest_llmeval.stats.sample import CaseScores, Tails
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 # shares of trials and cases that may be lost before nothing can be said any more
@@ -125,9 +132,7 @@ class Judged:
 
 
 def judge(
-    pairing: Pairing,
-    method: Method,
-    found: SignificanceResult,
+    tested: Examined,
     adjusted: Tails,
     *,
     penalty: int,
@@ -137,27 +142,25 @@ def judge(
     """Go through rows 8 to 11.
 
     Args:
-        pairing: one that passed rows 3 to 7.
-        method: the test that was run.
-        found: its result.
+        tested: a comparison that passed rows 3 to 7.
         adjusted: its p-values among all comparisons.
         penalty: by what a p-value is multiplied where all others show nothing.
         rules: level, margin and target, on the scale of the comparison.
         looks: at the comparison, of which the result is the last; None without early ones.
     """
+    pairing, method, found = tested
     least = least_p(pairing, method)
     beyond, at_end = (looks.beyond, looks.beyond_at_end) if looks else (rules.alpha, rules.alpha)
     # below six units sign-flip lacks independent units, however small its p
     is_blunt = (method, found.interval) == ("sign-flip", None)
     if least is not None:
         is_blunt = is_blunt or penalty * least >= rules.alpha
-    seen = sensitivity(pairing, method, found, alpha=at_end)
-    drop = None if is_blunt else seen.smallest_drop()
+    drop = None if is_blunt else smallest_drop(tested, alpha=at_end)
     row = _moved(pairing, adjusted, rules=rules, is_looked_at=looks is not None)
-    interval = _agreeing(limits_of(pairing, method, found, alpha=beyond), row, rules=rules)
+    interval = _agreeing(limits_of(tested, alpha=beyond), row, rules=rules)
     reason = None
     if row != Row.REGRESSED:
-        reason = _ruled_out_by(pairing, found, interval, drop, rules=rules)
+        reason = _ruled_out_by(tested, interval, drop, rules=rules)
     if row == Row.RULED_OUT and reason is None:
         row = Row.OPEN
     why = None
@@ -191,33 +194,20 @@ def _agreeing(limits: Limits | None, row: Row, *, rules: GateRules) -> Interval 
 
 
 def _ruled_out_by(
-    pairing: Pairing,
-    found: SignificanceResult,
-    interval: Interval | None,
-    smallest_drop: float | None,
-    *,
-    rules: GateRules,
+    tested: Examined, interval: Interval | None, drop: float | None, *, rules: GateRules
 ) -> RuledOutBy | None:
     """Tell what rules out a drop as large as the target, None if nothing does."""
     if interval is not None:  # a target that would show may lie in it
         return "interval" if interval[0] > -rules.target else None
-    if _target_would_show(pairing, found, smallest_drop, rules=rules):
+    pairing = tested.pairing
+    is_unseen = (
+        pairing.difference + rules.target > pairing.zero and tested.found.tails.worse >= rules.alpha
+    )
+    if drop is not None and rules.margin + drop <= rules.target and is_unseen:
         return "smallest_drop"
     if _too_small_to_matter(pairing, rules=rules):
         return "share"
     return "ends" if _cannot_fall_so_far(pairing, rules=rules) else None
-
-
-def _target_would_show(
-    pairing: Pairing, found: SignificanceResult, smallest_drop: float | None, *, rules: GateRules
-) -> bool:
-    """Tell whether the test would have caught a drop as large as the target, and saw none."""
-    return (
-        smallest_drop is not None
-        and rules.margin + smallest_drop <= rules.target
-        and pairing.difference + rules.target > pairing.zero
-        and found.tails.worse >= rules.alpha
-    )
 
 
 def _cannot_fall_so_far(pairing: Pairing, *, rules: GateRules) -> bool:

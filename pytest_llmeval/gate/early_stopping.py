@@ -12,11 +12,9 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from pytest_llmeval.gate.both_runs import BothRuns, Entry
-from pytest_llmeval.gate.family import Name
-from pytest_llmeval.gate.looks import Looked, Pair, is_looked_at, looked, z_of
-from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.results import FunctionComparison
-from pytest_llmeval.gate.significance import Tested, limits_of
+from pytest_llmeval.gate.looks import Looked, is_looked_at, looked, z_of
+from pytest_llmeval.gate.results import Name
+from pytest_llmeval.gate.significance import Examined, limits_of
 from pytest_llmeval.records import Run, only_functions, trials_by_case
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.early_looks import calm_below, planned_looks
@@ -55,38 +53,48 @@ def is_settled(
         family: how many comparisons share the level.
         only_calm: one that fell goes on to its end, as a second look at it takes all its trials.
     """
-    examined: dict[Name, list[Pair]] = {}
+    examined: dict[Name, dict[int, Examined | None]] = {}
     for count in repeats:
         found = examined_after(baseline, run, rules, repeats=count, in_part=run.partial)
         for name, tested in found.items():
-            examined.setdefault(name, []).append(Pair(count, tested))
+            examined.setdefault(name, {})[count] = tested
     planned = planned_looks(max(case.repeats for case in run.cases))
     ends = ["calm"] if only_calm else ["calm", "red"]
     # a second look may be had at what is below twice the level, however the others end
     sharing = 0.5 if only_calm else family
     return bool(examined) and all(
-        settled(pairs, planned=planned, rules=rules, family=sharing) in ends
-        for pairs in examined.values()
+        settled(looks, planned=planned, rules=rules, family=sharing) in ends
+        for looks in examined.values()
     )
 
 
 def settled(
-    pairs: Sequence[Pair], *, planned: Sequence[int], rules: GateRules, family: float
+    examined: Mapping[int, Examined | None],
+    *,
+    planned: Sequence[int],
+    rules: GateRules,
+    family: float,
 ) -> Settled:
     """Tell whether one comparison needs no more trials: it fell, or it did not; else "".
 
     Args:
-        pairs: what each look examined, the first one first.
+        examined: as ``looked`` takes it.
         planned: after how many repeats there is a look; the last are all.
         rules: level, margin and target.
         family: how many comparisons share the level at early looks.
     """
-    found, last = looked(pairs, planned=planned, alpha=rules.alpha), pairs[-1].tested
-    if found is None or last is None:  # what cannot be tested decides nothing
+    looks, last = looked(examined, planned=planned, alpha=rules.alpha), [*examined.values()][-1]
+    if looks is None or last is None:  # what cannot be tested decides nothing
         return ""
-    if _has_fallen(last[0], found.tails.worse, rules=rules, family=family):
+    pairing = last.pairing
+    adapted = pairing.on_scale(rules)
+    is_below = pairing.difference + adapted.margin < -pairing.zero
+    if is_below and looks.tails.worse * family < rules.alpha:  # red, however the others end
         return "red"
-    return "calm" if last[0].identical_repeats or _is_calm(last, found, rules=rules) else ""
+    limits = limits_of(last, alpha=looks.beyond)
+    is_ruled_out = limits is not None and limits.lower > -adapted.target
+    is_calm = is_ruled_out and z_of(last.found.tails.worse) < calm_below(looks.share)
+    return "calm" if is_calm or pairing.identical_repeats else ""
 
 
 def examined_after(
@@ -97,36 +105,19 @@ def examined_after(
     repeats: int,
     in_part: Collection[str] = (),
     main: Run | None = None,
-) -> Mapping[Name, Tested | None]:
+) -> Mapping[Name, Examined | None]:
     """Examine every comparison by the first trials of each case; None where nothing is tested."""
     first = replace(run, trials=tuple(one for one in run.trials if one.index < repeats))
     sides = BothRuns(baseline, first, rules, main=main)
+    examined = sides.collected(in_part=in_part)
     return {
-        name: entry if isinstance(entry, tuple) and is_looked_at(*entry[:2]) else None
-        for entry in sides.collected(in_part=in_part)
-        for name in [_name_of(entry)]
+        _name_of(one): one if isinstance(one, Examined) and is_looked_at(one) else None
+        for one in examined
     }
 
 
 def _name_of(entry: Entry) -> Name:
-    if isinstance(entry, FunctionComparison):
-        return entry.function, entry.metric
-    return entry[0].name
-
-
-def _has_fallen(pairing: Pairing, p: float, *, rules: GateRules, family: float) -> bool:
-    """Tell whether a comparison is red at a look, however the others end."""
-    margin = pairing.on_scale(rules).margin
-    return p * family < rules.alpha and pairing.difference + margin < -pairing.zero
-
-
-def _is_calm(entry: Tested, looks: Looked, *, rules: GateRules) -> bool:
-    """Tell whether the target is ruled out at a look, and nothing points to a fall."""
-    pairing, method, found = entry
-    limits = limits_of(pairing, method, found, alpha=looks.beyond)
-    if limits is None or limits.lower <= -pairing.on_scale(rules).target:
-        return False
-    return z_of(found.tails.worse) < calm_below(looks.share)
+    return entry.name if isinstance(entry, Examined) else (entry.function, entry.metric)
 
 
 class _Course(NamedTuple):
@@ -170,17 +161,17 @@ class LooksAtRun:
         found = {}
         for entry in entries:
             course = self._courses.get(_name_of(entry)[0])
-            if course is None or isinstance(entry, FunctionComparison):
+            if course is None or not isinstance(entry, Examined):
                 continue
             *before, last = course.whole
-            pairs = [Pair(one, earlier.get(one, {}).get(entry[0].name)) for one in before]
-            pairs.append(Pair(last, entry if is_looked_at(*entry[:2]) else None))
-            looks = looked(pairs, planned=course.planned, alpha=self._rules.alpha)
-            if looks is not None:
-                found[entry[0].name] = looks
+            looks = {one: earlier.get(one, {}).get(entry.name) for one in before}
+            looks[last] = entry if is_looked_at(entry) else None
+            over_all = looked(looks, planned=course.planned, alpha=self._rules.alpha)
+            if over_all is not None:
+                found[entry.name] = over_all
         return found
 
-    def _earlier(self, in_part: Collection[str]) -> Mapping[int, Mapping[Name, Tested | None]]:
+    def _earlier(self, in_part: Collection[str]) -> Mapping[int, Mapping[Name, Examined | None]]:
         """Examine every function at its looks before the last one."""
         functions: dict[int, set[str]] = {}
         for name, course in self._courses.items():

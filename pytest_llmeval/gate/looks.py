@@ -8,29 +8,24 @@ again finds the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Look, Method
-from pytest_llmeval.gate.significance import Tested
+from pytest_llmeval.gate.significance import Examined
 from pytest_llmeval.stats.distributions import normal_quantile, normal_tail
-from pytest_llmeval.stats.early_looks import EarlyLooks, information
+from pytest_llmeval.stats.early_looks import information, sequential_p
 from pytest_llmeval.stats.intervals import student_interval
-from pytest_llmeval.stats.sample import SignificanceResult, Tails
+from pytest_llmeval.stats.multiplicity import spending_bounds
+from pytest_llmeval.stats.sample import Tails
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 LOOKED_AT: tuple[Method, ...] = ("paired-t", "log-ratio", "same-shift")
-_NO_LOOK = -8.0  # z of a look at which nothing could be tested: it spends nothing that matters
+_NO_LOOK = (
+    -8.0,
+    -8.0,
+)  # z of a look at which nothing could be tested: it spends nothing that matters
 _FARTHEST = 8.0  # z of a p that is 0 or 1 in floating point
-
-
-class Pair(NamedTuple):
-    """A function and a metric, examined after so many repeats."""
-
-    repeats: int
-    tested: Tested | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,67 +46,58 @@ class Looked:
     beyond: float
     beyond_at_end: float
 
-    def judged(self, pairing: Pairing, found: SignificanceResult) -> SignificanceResult:
+    def judged(self, last: Examined) -> Examined:
         """Return the result of the last look as one of all looks: its p-values, its interval."""
-        ends = None
+        (pairing, _, found), ends = last, None
         if found.interval is not None and found.dof is not None:
             ends = student_interval(
                 pairing.difference, found.standard_error, dof=found.dof, alpha=self.beyond
             )
-        return replace(found, tails=self.tails, interval=ends)
+        return last._replace(found=replace(found, tails=self.tails, interval=ends))
 
 
-def is_looked_at(pairing: Pairing, method: Method) -> bool:
+def is_looked_at(tested: Examined) -> bool:
     """Tell whether a comparison that is tested so has looks before its end."""
-    return method in LOOKED_AT and pairing.whole_units >= FEWEST_UNITS_FOR_T
+    return tested.method in LOOKED_AT and tested.pairing.whole_units >= FEWEST_UNITS_FOR_T
 
 
-def looked(pairs: Sequence[Pair], *, planned: Sequence[int], alpha: float) -> Looked | None:
+def looked(
+    examined: Mapping[int, Examined | None], *, planned: Sequence[int], alpha: float
+) -> Looked | None:
     """Go through the looks at one comparison so far.
 
     Args:
-        pairs: what each look examined, the first one first; None where it could test nothing.
+        examined: what each look found, by the repeats of each case, ascending; None where it could
+            test nothing.
         planned: after how many repeats there is a look; the last are all.
         alpha: one-sided level over all looks, in (0, 0.5).
 
     Returns:
         The looks; None where the comparison could be tested at none of them.
     """
-    tested = [(at, pair.repeats, pair.tested) for at, pair in enumerate(pairs) if pair.tested]
-    if not tested:
+    tested = [(at, *each) for at, each in enumerate(examined.items())]
+    known = [(at, repeats, one.found.tails.worse) for at, repeats, one in tested if one]
+    first = next((one for one in examined.values() if one), None)
+    if first is None:
         return None
-    counts = [len(case.baseline.values) for case in tested[0][2][0].changed]
+    counts = [len(case.baseline.values) for case in first.pairing.changed]
     # by the harmonic mean of the baseline's trials over the changed cases
     shares = information(len(counts) / math.fsum(1 / count for count in counts), planned)
-    looks = EarlyLooks(shares)
-    limits = looks.limits(alpha)
-    tails = {at: found.tails for at, _, (_, _, found) in tested}
-    worse = looks.sequential_p([*_z_values(tails, len(pairs), lambda one: one.worse)])
-    better = looks.sequential_p([*_z_values(tails, len(pairs), lambda one: one.better)])
-    told = tuple(
-        Look(
-            repeats=repeats,
-            p=found.tails.worse,
-            z=z_of(found.tails.worse),
-            limit=limits[at],
-            sequential_p=worse[at],
-        )
-        for at, repeats, (_, _, found) in tested
-    )
-    last = tested[-1][0]
+    limits = spending_bounds(shares, alpha=alpha)
+    tails = [one and one.found.tails for one in examined.values()]
+    z_values = [(z_of(each.worse), z_of(each.better)) if each else _NO_LOOK for each in tails]
+    worse, better = (sequential_p(shares, side) for side in zip(*z_values, strict=True))
+    last = known[-1][0]
     return Looked(
-        looks=told,
+        looks=tuple(
+            Look(repeats=repeats, p=p, z=z_of(p), limit=limits[at], sequential_p=worse[at])
+            for at, repeats, p in known
+        ),
         tails=Tails(worse=worse[-1], better=better[-1]),
         share=shares[last],
         beyond=normal_tail(limits[last]),
         beyond_at_end=normal_tail(limits[-1]),
     )
-
-
-def _z_values(
-    tails: Mapping[int, Tails], looks: int, side: Callable[[Tails], float]
-) -> Iterator[float]:
-    return (z_of(side(tails[at])) if at in tails else _NO_LOOK for at in range(looks))
 
 
 def z_of(p: float) -> float:

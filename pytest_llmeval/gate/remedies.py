@@ -67,10 +67,10 @@ def _settles(imagined: Pairing, *, error: float, penalty: int, rules: GateRules)
         penalty: by what a p-value is multiplied.
         rules: on the scale of the comparison.
     """
-    method, found = significance(imagined, repeats=None, rules=rules)
+    tested = significance(imagined, repeats=None, rules=rules)
+    found = tested.found
     worse, better = (min(1.0, penalty * p) for p in (found.tails.worse, found.tails.better))
-    adjusted = Tails(worse=worse, better=better)
-    judged = judge(imagined, method, found, adjusted, penalty=penalty, rules=rules)
+    judged = judge(tested, Tails(worse=worse, better=better), penalty=penalty, rules=rules)
     if judged.row == Row.OPEN:
         return False
     if not found.standard_error or judged.interval is None:

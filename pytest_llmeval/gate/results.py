@@ -6,10 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import (
-    Literal,
-    NamedTuple,
-)
+from typing import Literal, NamedTuple
 
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.scoring import NO_TRIALS, PassHat, Scale, Scored, TrialCounts, pass_hat
@@ -18,6 +15,7 @@ from pytest_llmeval.records import POOLED, Better, Call, distinct_names
 from pytest_llmeval.settings import AnyTest
 from pytest_llmeval.stats.sample import HITS
 
+Name = tuple[str, str]  # a test function and a metric of it
 Interval = tuple[float, float]
 Method = Literal[AnyTest, "crossed", "same-shift", "whole-repeats", "none"]
 ConfirmationOutcome = Literal["confirmed", "chance", "base_fell", "impossible"]

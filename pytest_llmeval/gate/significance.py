@@ -1,16 +1,27 @@
-"""Tests of a comparison: how far chance explains its difference, and how small a drop shows."""
+"""Tests of a comparison: how far chance explains its difference, and how small a drop shows.
+
+A session has several comparisons: each p-value is worth less beside the others.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.results import Interval, Method
+from pytest_llmeval.gate.results import Interval, Method, Name
 from pytest_llmeval.settings import MARGIN_TESTS, FixedTest, GateRules
 from pytest_llmeval.stats.arrays import FloatArray, np
-from pytest_llmeval.stats.detection import PlannedTest, Sensitivity, dof_of_t, expected_rates
+from pytest_llmeval.stats.detection import (
+    PlannedTest,
+    detectable_shift,
+    expected_rates,
+    smallest_pass_drop,
+    smallest_score_drop,
+    within_case_variance,
+)
 from pytest_llmeval.stats.ends import lower_end, upper_end
 from pytest_llmeval.stats.exact import (
     exact_within_case,
@@ -20,6 +31,7 @@ from pytest_llmeval.stats.exact import (
 )
 from pytest_llmeval.stats.intervals import negligible, unit_sums
 from pytest_llmeval.stats.methods import TESTS
+from pytest_llmeval.stats.multiplicity import benjamini_hochberg, holm
 from pytest_llmeval.stats.sample import CaseScores, SignificanceResult, Tails
 from pytest_llmeval.stats.t_tests import (
     FEWEST_UNITS_FOR_T,
@@ -29,7 +41,9 @@ from pytest_llmeval.stats.t_tests import (
     paired_test,
 )
 
-Tested = tuple[Pairing, Method, SignificanceResult]
+# the comparisons of a session that were tested, and so share the error rate
+Family = Mapping[Name, Tails]
+ADJUST = {"holm": holm, "bh": benjamini_hochberg}
 FEWEST_TOPICS = 2
 # the least p of these tests: so many like signs
 SIGNS_COUNT: tuple[Method, ...] = (
@@ -39,6 +53,39 @@ SIGNS_COUNT: tuple[Method, ...] = (
     "mcnemar-exact",
     "mcnemar-mid-p",
 )
+
+
+class Examined(NamedTuple):
+    """A comparison with at least one changed case, the test that was run, and the result of it.
+
+    The result is on the scale of the suite. Its p for a drop is one for a drop beyond the margin
+    with a t-test, else for any.
+    """
+
+    pairing: Pairing
+    method: Method
+    found: SignificanceResult
+
+    @property
+    def name(self) -> Name:
+        """The function and the metric."""
+        return self.pairing.name
+
+
+def adjusted_together(tests: Family, rules: GateRules) -> Family:
+    """Adjust the p-values of every comparison that was tested.
+
+    Each function on each gated metric is a member.
+
+    Args:
+        tests: the p-values of each member.
+        rules: how they are adjusted.
+    """
+    adjust = ADJUST[rules.multiplicity]
+    worse = adjust([tails.worse for tails in tests.values()])
+    better = adjust([tails.better for tails in tests.values()])
+    columns = zip(tests, worse, better, strict=True)
+    return {name: Tails(worse=low, better=high) for name, low, high in columns}
 
 
 def tied_repeats(pairing: Pairing) -> CaseScores | None:
@@ -63,9 +110,7 @@ def are_enough(repeats: CaseScores | None, *, alpha: float) -> bool:
     return repeats is not None and least_p_of_splits([repeats]) < alpha
 
 
-def significance(
-    pairing: Pairing, *, repeats: CaseScores | None, rules: GateRules
-) -> tuple[Method, SignificanceResult]:
+def significance(pairing: Pairing, *, repeats: CaseScores | None, rules: GateRules) -> Examined:
     """Test whether the changed cases fell.
 
     Args:
@@ -73,40 +118,39 @@ def significance(
             are enough.
         repeats: as ``tied_repeats`` says.
         rules: level and margin.
-
-    Returns:
-        The test that was run and its result, on the scale of the suite. Its p for a drop is
-        one for a drop beyond the margin with a t-test, else for any.
     """
     if repeats is not None and are_enough(repeats, alpha=rules.alpha):
         tails = exact_within_case([repeats], sign=pairing.sign)
-        statistic = repeats.difference(pairing.sign)
-        return "whole-repeats", SignificanceResult(tails=tails, statistic=statistic)
+        found = SignificanceResult(tails=tails, statistic=repeats.difference(pairing.sign))
+        return Examined(pairing, "whole-repeats", found)
     table = wording_table(pairing) if pairing.test in MARGIN_TESTS else None
     if table is not None:
-        return "crossed", _with_consent(pairing, _by_wordings(table, pairing, rules=rules))
+        found = _by_wordings(table, pairing, rules=rules)
+        return Examined(pairing, "crossed", _with_consent(pairing, found))
     if pairing.test not in get_args(FixedTest):
         return _by_permutation(pairing) if _lacks_units(pairing) else _by_units(pairing, rules)
     # beside a test that needs no number of cases: the t-test, if there are enough units
     beside = None if _lacks_units(pairing) else _by_spread(pairing, rules=rules)
-    return pairing.test, _as_chosen(pairing, beside)
+    return Examined(pairing, pairing.test, _as_chosen(pairing, beside))
 
 
 def _lacks_units(pairing: Pairing) -> bool:
     return pairing.whole_units < FEWEST_UNITS_FOR_T
 
 
-def _by_permutation(pairing: Pairing) -> tuple[Method, SignificanceResult]:
+def _by_permutation(pairing: Pairing) -> Examined:
     # below six units no test at the margin is possible: row 8 compares D with the margin
     total = math.fsum(pairing.differences)
     within = None if pairing.test == "sign-flip" else pairing.within_case
     if within:
-        return "exact-within-case", SignificanceResult(tails=within, statistic=total)
+        found = SignificanceResult(tails=within, statistic=total)
+        return Examined(pairing, "exact-within-case", found)
     tails = sign_flip(unit_sums(pairing.differences, pairing.units))
-    return "sign-flip", _with_consent(pairing, SignificanceResult(tails=tails, statistic=total))
+    found = SignificanceResult(tails=tails, statistic=total)
+    return Examined(pairing, "sign-flip", _with_consent(pairing, found))
 
 
-def _by_units(pairing: Pairing, rules: GateRules) -> tuple[Method, SignificanceResult]:
+def _by_units(pairing: Pairing, rules: GateRules) -> Examined:
     """Run the t-test, or the test that was chosen in its place; the interval stays the t-test's.
 
     Where all cases moved alike, the test is one of their signs alone.
@@ -115,7 +159,7 @@ def _by_units(pairing: Pairing, rules: GateRules) -> tuple[Method, SignificanceR
     method: Method = pairing.test if found.interval else "same-shift"
     if found.interval and pairing.test not in MARGIN_TESTS:
         found = _as_chosen(pairing, found)
-    return method, _with_consent(pairing, found)
+    return Examined(pairing, method, _with_consent(pairing, found))
 
 
 def _with_consent(pairing: Pairing, found: SignificanceResult) -> SignificanceResult:
@@ -168,20 +212,12 @@ class Limits:
     upper: float
 
 
-def limits_of(
-    pairing: Pairing, method: Method, found: SignificanceResult, *, alpha: float
-) -> Limits | None:
+def limits_of(tested: Examined, *, alpha: float) -> Limits | None:
     """Return how far the mean of the suite may have moved, at level 1 - 2 alpha.
 
-    Args:
-        pairing: with at least one changed case.
-        method: the test that was run.
-        found: its result.
-        alpha: what may lie beyond each end.
-
-    Returns:
-        The limits; None where units are too few, and where scores never vary.
+    None where units are too few, and where scores never vary.
     """
+    pairing, method, found = tested
     given = pairing.sample, pairing.differences
     if method != "crossed" and _lacks_units(pairing):
         return None
@@ -236,39 +272,50 @@ def _by_wordings(table: FloatArray, pairing: Pairing, *, rules: GateRules) -> Si
     return _of_suite(replace(found, tails=tails, statistic=beyond.statistic), share=share)
 
 
-def sensitivity(
-    pairing: Pairing, method: Method, found: SignificanceResult, *, alpha: float
-) -> Sensitivity:
-    """Gather the figures that decide how small a drop a comparison could have caught.
+def smallest_drop(tested: Examined, *, alpha: float) -> float | None:
+    """Return the drop beyond the margin that the test finds with 80 % power, > 0.
 
     Args:
-        pairing: with at least one changed case.
-        method: the test that was run.
-        found: its result.
+        tested: the comparison.
         alpha: one-sided level.
+
+    Returns:
+        The drop, on the scale of the suite; None where no drop in the range of the scores would be
+        found.
     """
+    pairing = tested.pairing
+    formula = _drop_by_formula(pairing, alpha=alpha)
+    error, dof = _error(tested)
+    if error is None or dof is None:
+        return formula
+    by_spread = error * detectable_shift(dof=dof, alpha=alpha)
+    if not pairing.are_hits:
+        return by_spread
+    if formula is None or by_spread > pairing.share:
+        return None
+    # the spread that was seen is too hopeful near the ceiling, where failures are few
+    return max(by_spread, formula)
+
+
+def _drop_by_formula(pairing: Pairing, *, alpha: float) -> float | None:
     samples = pairing.samples
-    error, dof = _error(pairing, method, found)
-    return Sensitivity(
-        share=pairing.share,
-        whole_units=pairing.whole_units,
-        standard_error=error,
-        dof=dof,
-        plan=PlannedTest(
-            baseline=np.array([float(len(case.baseline)) for case in samples]),
-            current=np.array([float(len(case.current)) for case in samples]),
-            alpha=alpha,
-            dof=dof_of_t(pairing.whole_units),
-        ),
-        rates=_rates(pairing) if pairing.are_hits else None,
-        samples=[scores for case in samples for scores in (case.baseline, case.current)],
+    plan = PlannedTest(
+        baseline=np.array([float(len(case.baseline)) for case in samples]),
+        current=np.array([float(len(case.current)) for case in samples]),
+        alpha=alpha,
+        dof=None if _lacks_units(pairing) else pairing.whole_units - 1,
     )
+    if pairing.are_hits:
+        drop = smallest_pass_drop(_rates(pairing), plan)
+    else:
+        sides = [scores for case in samples for scores in (case.baseline, case.current)]
+        drop = smallest_score_drop(within_case_variance(sides), plan)
+    return None if drop is None else drop * pairing.share
 
 
-def _error(
-    pairing: Pairing, method: Method, found: SignificanceResult
-) -> tuple[float | None, float | None]:
+def _error(tested: Examined) -> tuple[float | None, float | None]:
     """Return the standard error of the suite effect and its degrees of freedom, if known."""
+    pairing, method, found = tested
     totals = pairing.whole_repeats if method == "whole-repeats" else None
     if totals:
         error = error_of_totals(totals)
@@ -292,12 +339,7 @@ def _rates(pairing: Pairing) -> FloatArray:
 
 
 def least_p(pairing: Pairing, method: Method) -> float | None:
-    """Return the p of the worst outcome; None for a test that does not know it.
-
-    Args:
-        pairing: with at least one changed case.
-        method: the test that was run.
-    """
+    """Return the p of the worst outcome of a test; None for a test that does not know it."""
     if method in SIGNS_COUNT:
         return float(0.5 ** len(set(pairing.units)))
     if method == "whole-repeats" and pairing.whole_repeats is not None:

@@ -11,7 +11,6 @@ from itertools import chain
 
 from pytest_llmeval.stats.arrays import ArrayLike, FloatArray, np, special
 from pytest_llmeval.stats.intervals import negligible
-from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 POWER = 0.80
 # shifts beyond, in standard errors, are too large for scipy's series of the noncentral t
@@ -85,12 +84,9 @@ class PlannedTest:
     @property
     def quantiles(self) -> tuple[float, float]:
         """The quantiles that belong to the level and to the power."""
-        if self.dof is None:
-            return float(special.ndtri(1 - self.alpha)), float(special.ndtri(POWER))
-        return (
-            float(special.stdtrit(self.dof, 1 - self.alpha)),
-            float(special.stdtrit(self.dof, POWER)),
-        )
+        chances = np.array([1 - self.alpha, POWER])
+        found = special.ndtri(chances) if self.dof is None else special.stdtrit(self.dof, chances)
+        return float(found[0]), float(found[1])
 
     @property
     def size(self) -> float:
@@ -212,62 +208,3 @@ def fewest(settles: Callable[[int], bool], *, above: int, limit: int) -> int | N
     if settles(above) or not settles(limit):
         return None
     return bisect.bisect_left(range(limit), True, lo=above + 1, key=settles)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sensitivity:
-    """The figures that decide how small a drop of the suite a comparison finds.
-
-    Attributes:
-        share: changed cases of all.
-        whole_units: effective units of the changed cases, rounded down.
-        standard_error: of the suite effect; None without an interval. ``dof`` likewise.
-        plan: trials of each changed case, level and degrees of freedom.
-        rates: expected rate of good trials of each changed case; None for other scores
-            than ``pass``, whose range is unknown.
-        samples: the scores of the changed cases on each side.
-    """
-
-    share: float
-    whole_units: int
-    standard_error: float | None
-    dof: float | None
-    plan: PlannedTest
-    rates: FloatArray | None
-    samples: Sequence[Sequence[float]]
-
-    @property
-    def variance(self) -> float | None:
-        """The variance of the scores within a case; None if no trial was repeated."""
-        return within_case_variance(self.samples)
-
-    def smallest_drop(self) -> float | None:
-        """Return the drop beyond the margin that is found with 80 % power, > 0.
-
-        Returns:
-            The drop, on the scale of the suite; None where no drop in the range of the scores would
-            be
-            found.
-        """
-        formula = self._by_formula()
-        if self.standard_error is None or self.dof is None:
-            return formula
-        by_spread = self.standard_error * detectable_shift(dof=self.dof, alpha=self.plan.alpha)
-        if self.rates is None:
-            return by_spread
-        if formula is None or by_spread > self.share:
-            return None
-        # the spread that was seen is too hopeful near the ceiling, where failures are few
-        return max(by_spread, formula)
-
-    def _by_formula(self) -> float | None:
-        if self.rates is None:
-            drop = smallest_score_drop(self.variance, self.plan)
-        else:
-            drop = smallest_pass_drop(self.rates, self.plan)
-        return None if drop is None else drop * self.share
-
-
-def dof_of_t(whole_units: int) -> int | None:
-    """Return the degrees of freedom of a t-test, None where units are too few for one."""
-    return whole_units - 1 if whole_units >= FEWEST_UNITS_FOR_T else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil
 
 from pytest_llmeval.stats.arrays import np
@@ -88,7 +87,7 @@ def expected_repeats(
     """
     looks = planned_looks(repeats)
     shares = information(baseline, looks)
-    limits = EarlyLooks(shares).limits(alpha)
+    limits = spending_bounds(shares, alpha=alpha)
     random = np.random.default_rng(0)
     total, known, gone_on = np.zeros(_PATHS), 0.0, np.ones(_PATHS, dtype=bool)
     made, before = 0.0, 0
@@ -103,49 +102,33 @@ def expected_repeats(
     return made
 
 
-@dataclass(frozen=True)
-class EarlyLooks:
-    """The planned looks at one comparison.
+def sequential_p(shares: Sequence[float], z_values: Sequence[float]) -> tuple[float, ...]:
+    """Return after each look the least level at which the test would have stopped by then.
 
-    Attributes:
-        shares: of the information at each look, ascending, the last at most 1.
+    Args:
+        shares: of the information at each planned look, ascending, the last at most 1.
+        z_values: of the looks so far, at most as many as are planned.
+
+    Source:
+        Liu and Anderson (2008), JASA 103, 1621-1630: the stagewise p-value of a group-sequential
+        test is valid whenever it is stopped.
     """
+    found = [1.0]
+    for look, z in enumerate(z_values, start=1):
+        found.append(_level(shares[:look], z, most=found[-1]))
+    return tuple(found[1:])
 
-    shares: tuple[float, ...]
 
-    def limits(self, alpha: float) -> tuple[float, ...]:
-        """Return the z above which each look may stop.
+def _level(shares: Sequence[float], z: float, *, most: float) -> float:
+    """Return the level at which the limit of the last look is ``z``, or ``most`` if less."""
+    from scipy import optimize
 
-        Args:
-            alpha: one-sided level over all looks, in (0, 0.5).
-        """
-        return spending_bounds(self.shares, alpha=alpha)
+    def excess(level: float) -> float:
+        return spending_bounds(shares, alpha=math.exp(level))[-1] - z
 
-    def sequential_p(self, z_values: Sequence[float]) -> tuple[float, ...]:
-        """Return after each look the least level at which the test would have stopped by then.
-
-        Args:
-            z_values: of the looks so far, at most as many as are planned.
-
-        Source:
-            Liu and Anderson (2008), JASA 103, 1621-1630: the stagewise p-value of a
-            group-sequential test is valid whenever it is stopped.
-        """
-        found: list[float] = []
-        for look, z in enumerate(z_values):
-            found.append(self._level(look, z, most=found[-1] if found else 1.0))
-        return tuple(found)
-
-    def _level(self, look: int, z: float, *, most: float) -> float:
-        """Return the level at which the limit of a look is ``z``, or ``most`` if that is less."""
-        from scipy import optimize
-
-        def excess(level: float) -> float:
-            return spending_bounds(self.shares[: look + 1], alpha=math.exp(level))[look] - z
-
-        low, high = math.log(_SMALLEST), math.log(min(most, _LARGEST))
-        if excess(high) > 0:
-            return most
-        if excess(low) < 0:
-            return _SMALLEST
-        return math.exp(float(optimize.brentq(excess, low, high, xtol=_TOLERANCE)))
+    low, high = math.log(_SMALLEST), math.log(min(most, _LARGEST))
+    if excess(high) > 0:
+        return most
+    if excess(low) < 0:
+        return _SMALLEST
+    return math.exp(float(optimize.brentq(excess, low, high, xtol=_TOLERANCE)))

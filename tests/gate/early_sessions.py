@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pytest_llmeval.gate.early_stopping import examined_after, family_size, settled
-from pytest_llmeval.gate.family import Name, adjusted_together
-from pytest_llmeval.gate.looks import Pair, looked
+from pytest_llmeval.gate.looks import looked
+from pytest_llmeval.gate.results import Name
+from pytest_llmeval.gate.significance import Examined, adjusted_together
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.early_looks import planned_looks
@@ -52,30 +53,27 @@ def session(baseline: Run, run: Run, *, only_calm: bool = False) -> Session:
     """
     repeats = run.cases[0].repeats
     planned, family = planned_looks(repeats), family_size(baseline, run, RULES)
-    seen: dict[Name, list[Pair]] = {}  # what each look examined
+    seen: dict[Name, dict[int, Examined | None]] = {}  # what each look examined
     stops: dict[str, int] = {}
     for at in planned:
         for name, tested in examined_after(baseline, run, RULES, repeats=at).items():
             if name[0] in stops:
                 continue
-            seen.setdefault(name, []).append(Pair(at, tested))
+            seen.setdefault(name, {})[at] = tested
             decision = settled(seen[name], planned=planned, rules=RULES, family=family)
             if decision == "calm" or (decision and not only_calm) or at == repeats:
                 stops[name[0]] = at
     last = examined_after(baseline, run, RULES, repeats=repeats)
     found = {
-        name: looked(pairs, planned=planned, alpha=RULES.alpha) for name, pairs in seen.items()
+        name: looked(looks, planned=planned, alpha=RULES.alpha) for name, looks in seen.items()
     }
-    fell = {
-        name
-        for name, pairs in seen.items()
-        if pairs[-1].tested and pairs[-1].tested[0].difference < 0
-    }
+    ends = {name: [*looks.values()][-1] for name, looks in seen.items()}
+    fell = {name for name, end in ends.items() if end and end.pairing.difference < 0}
     red = _red({name: one.tails for name, one in found.items() if one})
     return Session(
         stops=stops,
         red=red & {name[0] for name in fell},
-        red_without=_red({name: one[2].tails for name, one in last.items() if one}),
+        red_without=_red({name: one.found.tails for name, one in last.items() if one}),
         repeats=repeats,
     )
 

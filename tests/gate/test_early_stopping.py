@@ -13,10 +13,11 @@ from pytest_llmeval.gate.early_stopping import (
     is_settled,
     settled,
 )
-from pytest_llmeval.gate.looks import Pair, looked
+from pytest_llmeval.gate.looks import looked
+from pytest_llmeval.gate.significance import Examined
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.early_looks import EarlyLooks, information
+from pytest_llmeval.stats.early_looks import information, sequential_p
 from tests.gate.builders import a_case, a_run
 
 # whole suites whose figures were worked out elsewhere
@@ -60,30 +61,30 @@ def test_a_suite_that_was_worked_out_elsewhere_is_decided_alike(given: dict[str,
     """Figures and decisions, but for the exact test, which counts the observed outcome by half."""
     baseline, run = suite_of(given)
     rules = GateRules(alpha=given["alpha"], target=given["target"])
-    shares = EarlyLooks(information(given["baseline_repeats"], LOOKS))
-    elsewhere = shares.sequential_p([step["z"] for step in given["steps"]])
-    pairs: list[Pair] = []
+    shares = information(given["baseline_repeats"], LOOKS)
+    elsewhere = sequential_p(shares, [step["z"] for step in given["steps"]])
+    looks: dict[int, Examined | None] = {}
     for at, step in enumerate(given["steps"]):
         (tested,) = examined_after(baseline, run, rules, repeats=step["repeats"]).values()
         assert tested is not None
-        pairs.append(Pair(step["repeats"], tested))
-        found = looked(pairs, planned=LOOKS, alpha=rules.alpha)
+        looks[step["repeats"]] = tested
+        found = looked(looks, planned=LOOKS, alpha=rules.alpha)
         assert found is not None
-        exact, last = tested[0].exact, found.looks[-1]
+        exact, last = tested.pairing.exact, found.looks[-1]
         assert exact is not None
         assert exact.worse == pytest.approx(step["exact"], rel=1e-4)
         assert last.p == pytest.approx(step["p"], rel=1e-4) or last.p >= exact.mid_p.worse
         assert last.p <= step["p"] * (1 + 1e-4)
         assert last.limit == pytest.approx(step["limit"], abs=1e-4)
         assert elsewhere[at] == pytest.approx(step["sequential_p"], abs=1e-4)
-        decision = settled(pairs, planned=LOOKS, rules=rules, family=given["functions"])
+        decision = settled(looks, planned=LOOKS, rules=rules, family=given["functions"])
         assert decision == DECISIONS[step["decision"]]
 
 
 def test_a_comparison_without_a_look_is_not_settled() -> None:
-    pairs = [Pair(2, None)]
-    assert looked(pairs, planned=LOOKS, alpha=0.05) is None
-    assert settled(pairs, planned=LOOKS, rules=GateRules(), family=1) == ""
+    looks = {2: None}
+    assert looked(looks, planned=LOOKS, alpha=0.05) is None
+    assert settled(looks, planned=LOOKS, rules=GateRules(), family=1) == ""
 
 
 def of_rates(before: str, after: str, *, cases: int = 12, function: str = "test_f") -> list[Any]:
@@ -134,8 +135,8 @@ def test_trials_of_later_rounds_enter_no_figure_of_a_look() -> None:
     ahead = a_run(*of_rates("", "ppmmm"))
     whole = examined_after(baseline, ahead, GateRules(), repeats=2)
     cut = replace(ahead, trials=tuple(one for one in ahead.trials if one.index < 2))
-    assert [one[2] for one in whole.values() if one] == [
-        one[2] for one in examined_after(baseline, cut, GateRules(), repeats=2).values() if one
+    assert [one.found for one in whole.values() if one] == [
+        one.found for one in examined_after(baseline, cut, GateRules(), repeats=2).values() if one
     ]
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from pytest_llmeval.stats.early_looks import (
-    EarlyLooks,
     expected_repeats,
     information,
     load_solver,
     planned_looks,
+    sequential_p,
 )
+from pytest_llmeval.stats.multiplicity import spending_bounds
 
 # limits and p-values that were worked out elsewhere
 VECTORS: dict[str, list[dict[str, Any]]] = json.loads(
@@ -57,14 +58,14 @@ def test_with_a_larger_baseline_early_repeats_are_a_smaller_share_of_the_informa
 def test_the_limits_are_those_of_a_multivariate_normal(
     baseline: float, alpha: float, limits: tuple[float, ...]
 ) -> None:
-    looks = EarlyLooks(information(baseline, (2, 3, 5)))
-    assert looks.limits(alpha) == pytest.approx(limits, abs=1e-4)
+    shares = information(baseline, (2, 3, 5))
+    assert spending_bounds(shares, alpha=alpha) == pytest.approx(limits, abs=1e-4)
 
 
 @pytest.mark.parametrize("given", VECTORS["bounds"], ids=str)
 def test_all_limits_that_were_worked_out_elsewhere(given: dict[str, Any]) -> None:
-    looks = EarlyLooks(information(given["baseline_repeats"], given["looks"]))
-    assert looks.limits(given["alpha"]) == pytest.approx(given["z"], abs=1e-4)
+    shares = information(given["baseline_repeats"], given["looks"])
+    assert spending_bounds(shares, alpha=given["alpha"]) == pytest.approx(given["z"], abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -81,21 +82,21 @@ def test_all_limits_that_were_worked_out_elsewhere(given: dict[str, Any]) -> Non
 def test_the_p_of_several_looks_is_the_least_level_that_would_have_stopped(
     z_values: tuple[float, ...], p_values: tuple[float, ...]
 ) -> None:
-    looks = EarlyLooks(information(10, (2, 3, 5)))
-    assert looks.sequential_p(z_values) == pytest.approx(p_values, abs=1e-4)
+    shares = information(10, (2, 3, 5))
+    assert sequential_p(shares, z_values) == pytest.approx(p_values, abs=1e-4)
 
 
 @pytest.mark.parametrize("given", VECTORS["sequential_p"], ids=str)
 def test_all_p_values_that_were_worked_out_elsewhere(given: dict[str, Any]) -> None:
-    looks = EarlyLooks(information(given["baseline_repeats"], given["looks"]))
-    assert looks.sequential_p(given["z"]) == pytest.approx(given["p"], abs=1e-4)
+    shares = information(given["baseline_repeats"], given["looks"])
+    assert sequential_p(shares, given["z"]) == pytest.approx(given["p"], abs=1e-4)
 
 
 def test_without_an_effect_the_p_of_all_looks_is_small_as_rarely_as_it_says() -> None:
     shares = np.array(information(10, (2, 3, 5)))
     steps = np.sqrt(np.diff(shares, prepend=0.0))
     paths = np.cumsum(np.random.default_rng(3).normal(size=(200_000, 3)) * steps, axis=1)
-    limits = EarlyLooks(tuple(shares)).limits(0.05)
+    limits = spending_bounds(tuple(shares), alpha=0.05)
     stopped = np.any(paths / np.sqrt(shares) > limits, axis=1)
     assert np.mean(stopped) == pytest.approx(0.05, abs=0.003)
 
