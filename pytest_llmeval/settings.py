@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from pytest_llmeval.errors import SettingsError, without_user
 
@@ -91,7 +91,7 @@ def each(check: Callable[[str], T]) -> Callable[[Sequence[str]], tuple[T, ...]]:
     return lambda entries: tuple(map(check_entry, entries))
 
 
-def _number(value: object, otherwise: str = "must be a number, such as 0.05") -> float:
+def _number(value: object, otherwise: str) -> float:
     """Read a finite number."""
     try:
         found = float(str(value))
@@ -102,12 +102,23 @@ def _number(value: object, otherwise: str = "must be a number, such as 0.05") ->
     return found
 
 
-def _within(fits: Callable[[float], bool], wanted: str) -> Callable[[object], float]:
+def _within(
+    fits: Callable[[float], bool], wanted: str, otherwise: str = "must be a number, such as 0.05"
+) -> Callable[[object], float]:
     def check(value: object) -> float:
-        found = _number(value)
+        found = _number(value, otherwise)
         if not fits(found):
             raise ValueError(wanted)
         return found
+
+    return check
+
+
+def _text(fits: Callable[[str], object], wanted: str) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        if not fits(value):
+            raise ValueError(wanted)
+        return value
 
     return check
 
@@ -122,6 +133,7 @@ def _whole(least: int, most: float, wanted: str) -> Callable[[object], int]:
     return check
 
 
+_SECONDS = "must be a number of seconds above 0, such as 600"
 # a one-sided level of one half is a coin; no test can show anything at less than 1e-12
 level = _within(
     lambda level: 1e-12 <= level < 0.5,  # noqa: PLR2004
@@ -132,17 +144,9 @@ share = _within(lambda share: 0 <= share <= 1, "must lie between 0 and 1, such a
 positive = _within(lambda number: number > 0, "must be above 0, such as 0.10")
 not_negative = _within(lambda number: number >= 0, "must be 0 or more, such as 0.02")
 whole = _whole(1, math.inf, "1 or more, such as 5")
+seconds = _within(lambda number: number > 0, _SECONDS, _SECONDS)
 count = _whole(0, math.inf, "0 or more, such as 50")
 mebibytes = _whole(1, LARGEST_REPLY, f"1 to {LARGEST_REPLY}, such as 128")  # more no cache holds
-
-
-def seconds(value: object) -> float:
-    """Read a number of seconds."""
-    wanted = "must be a number of seconds above 0, such as 600"
-    found = _number(value, wanted)
-    if found <= 0:
-        raise ValueError(wanted)
-    return found
 
 
 def amount(value: object) -> Decimal:
@@ -168,18 +172,26 @@ def choice_of(literal: Any) -> Callable[[Any], Any]:
     return check
 
 
-def not_blank(value: str) -> str:
-    """Read a text that is not blank."""
-    if not value.strip():
-        raise ValueError("the value is empty")
-    return value
-
-
-def team_store(value: str) -> str:
-    """Read the name of a team's store."""
-    if not re.fullmatch(r"git\+refs://[^\s-][^\s]*", value) or not value.isprintable():
-        raise ValueError("must be git+refs:// and the name of a remote, such as git+refs://origin")
-    return value
+not_blank = _text(str.strip, "the value is empty")
+team_store = _text(
+    lambda name: re.fullmatch(r"git\+refs://[^\s-][^\s]*", name) and name.isprintable(),
+    "must be git+refs:// and the name of a remote, such as git+refs://origin",
+)
+below_rootdir = _text(
+    lambda name: not Path(name).is_absolute() and ".." not in Path(name).parts,
+    "is not below rootdir; write a path relative to it, as in  data/questions.csv",
+)
+host = _text(
+    lambda name: "/" not in name and "*" not in name,
+    "is no host; write a name, with or without a port, such as gateway.example.com or "
+    "10.0.0.7:8080",
+)
+# what a branch gives up: a function, ``function:metric``, or a pattern; without its metric
+given_up = _text(
+    lambda entry: re.sub(r"(?<!:):[^:]+$", "", entry).strip("*?[]!/.: "),
+    "gives everything up; name what is gone, as in  test_old  or  tests/test_old.py::*  or "
+    " test_a:tone",
+)
 
 
 def is_address(remote: str) -> bool:
@@ -254,22 +266,11 @@ def _price(line: str) -> tuple[str, TokenPrice]:
     return model.strip(), price
 
 
-def given_up(entry: str) -> str:
-    """Read a thing that a branch gives up: a function, ``function:metric``, or a pattern."""
-    function = re.sub(r"(?<!:):[^:]+$", "", entry)  # without its metric
-    if not function.strip("*?[]!/.: "):
-        raise ValueError(
-            "gives everything up; name what is gone, as in  test_old  or  tests/test_old.py::*  or "
-            " test_a:tone"
-        )
-    return entry
-
-
 def accepted(line: str) -> str:
     """Read an accepted drop, with the worst mean that passes."""
     parts = _ACCEPTED.fullmatch(line.strip())
     try:
-        bound = _number(parts["bound"]) if parts else None
+        bound = _number(parts["bound"] if parts else "", "")
     except ValueError:
         bound = None
     if parts is None or bound is None:
@@ -280,15 +281,6 @@ def accepted(line: str) -> str:
             f"accepted, as the section prints it: {example}  (<= where lower is better)"
         )
     return ACCEPTED.format(parts["name"], parts["sign"], bound)
-
-
-def below_rootdir(name: str) -> str:
-    """Read the name of a file or folder relative to rootdir."""
-    if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise ValueError(
-            "is not below rootdir; write a path relative to it, as in  data/questions.csv"
-        )
-    return name
 
 
 def new_names(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -316,32 +308,18 @@ def _new_name(line: str) -> tuple[str, str]:
     return old, new
 
 
-def host(name: str) -> str:
-    """Read the name of a host."""
-    if "/" in name or "*" in name:
-        raise ValueError(
-            "is no host; write a name, with or without a port, such as gateway.example.com or "
-            "10.0.0.7:8080"
-        )
-    return name
-
-
 def gate_test(value: object) -> GateTest:
     """Read the name of a test that is valid for a gate."""
-    known = ", ".join(get_args(GateTest))
-    if value == "exact-within-case":
-        raise ValueError(
-            "holds for these very cases only: the gate takes it by itself below 6 changed cases; "
-            f"must be one of {known}"
-        )
     if value in get_args(FixedTest):
-        raise ValueError(
-            "is not valid for a gate (docs/statistics.md has its false alarms and its power), "
-            f"llmeval compare --test={value} has it; must be one of {known}"
+        why = (
+            "holds for these very cases only: the gate takes it by itself below 6 changed cases"
+            if value == "exact-within-case"
+            else "is not valid for a gate (docs/statistics.md has its false alarms and its power), "
+            f"llmeval compare --test={value} has it"
         )
-    if value not in get_args(GateTest):
-        raise ValueError(f"must be one of {known}")
-    return cast("GateTest", value)
+        raise ValueError(f"{why}; must be one of {', '.join(get_args(GateTest))}")
+    found: GateTest = choice_of(GateTest)(value)
+    return found
 
 
 IniType = Literal["string", "bool", "int", "float", "linelist", "args"]
@@ -386,10 +364,12 @@ class Option(NamedTuple):
         return self.usage.partition("=")[0].removeprefix("--").replace("-", "_")
 
     def says(self, text: str) -> Any:
-        """Make the field of this option; in its help ``{default}`` stands for the default."""
+        """Make the field of this option; its help ends with a default that is a text."""
+        has_default = self.default and isinstance(self.default, str)
+        told = self._replace(help=f"{text} (default: {self.default})" if has_default else text)
         return field(
             default_factory=lambda: None if self.default is None else self.check(self.default),
-            metadata={"option": self._replace(help=text.format(default=self.default))},
+            metadata={"option": told},
         )
 
 
@@ -417,32 +397,30 @@ class GateRules:
     """
 
     alpha: float = Option("--llm-alpha=P", level, "0.05", ini="float").says(
-        "how often a build may fail by bad luck: 0.05 is 1 in 20; above 0 and below 0.5 (default: "
-        "{default})"
+        "how often a build may fail by bad luck: 0.05 is 1 in 20; above 0 and below 0.5"
     )
     margin: float = Option("--llm-margin=D", not_negative, "0", ini="float").says(
-        "ignore drops up to D (default: {default})"
+        "ignore drops up to D"
     )
     target: float = Option("--llm-target=D", positive, "0.10", ini="float").says(
         "the smallest drop that you care about: the verdict is inconclusive if a drop of D may be "
-        "there unseen (default: {default})"
+        "there unseen"
     )
     max_gone: float = Option("--llm-max-gone=SHARE", share, "0.10", ini="float").says(
-        "which share of a function's baseline cases may be gone (default: {default})"
+        "which share of a function's baseline cases may be gone"
     )
     strict: bool = Option("--llm-strict", boolean, default=False, ini="bool").says(
-        "fail also if a comparison is inconclusive, if a function of the baseline was left out "
-        "as a whole or in part, or if only another commit's run could be used as the baseline"
+        "fail also if a comparison is inconclusive, if a function of the baseline was left out as "
+        "a whole or in part, or if only another commit's run could be used as the baseline"
     )
     test: AnyTest = Option("--llm-test=NAME", gate_test, "paired-t", ini="string").says(
-        f"the test for 6 changed cases or more: {', '.join(get_args(GateTest))} (default: "
-        "{default})"
+        f"the test for 6 changed cases or more: {', '.join(get_args(GateTest))}"
     )
     multiplicity: Multiplicity = Option(
         "--llm-multiplicity=holm|bh", choice_of(Multiplicity), "holm", ini="string"
     ).says(
         "with several functions: holm keeps false alarms at 1 in 20 builds; bh finds more drops, "
-        "of which a small share is false (default: {default})"
+        "of which a small share is false"
     )
     accept_gone: tuple[str, ...] = Option(
         "llm_accept_gone", each(given_up), (), ini="linelist"
@@ -454,16 +432,14 @@ class GateRules:
     edited: EditedCases = Option(
         "llm_edited", choice_of(EditedCases), "leave_out", ini="string"
     ).says(
-        "cases whose parameters differ from the baseline's: leave_out shows them, does not "
-        "compare them, and counts those with another request as gone; compare compares them "
-        "(default: {default})"
+        "cases whose parameters differ from the baseline's: leave_out shows them, does not compare "
+        "them, and counts those with another request as gone; compare compares them"
     )
     keyless: KeylessCases = Option(
         "llm_keyless", choice_of(KeylessCases), "fail", ini="string"
     ).says(
         "what happens to cases with a new request if no key is set: fail ends the session red; "
-        "defer leaves them to the merge queue, only in a pull request from a fork (default: "
-        "{default})"
+        "defer leaves them to the merge queue, only in a pull request from a fork"
     )
     sequential: bool = Option("--llm-sequential", boolean, default=False, ini="bool").says(
         "look at each function after 2/5 and 3/5 of its repeats, and stop it if its verdict is "
@@ -506,8 +482,8 @@ class Settings:
     asked_by: str | None = None
     toml: bool = False
     baseline: str | None = Option("--llm-baseline=REF", not_blank).says(
-        "compare with the run of REF, and fail if a function got worse: a branch, tag or commit, "
-        "a run id, a run file (./FILE), 'last', or 'auto' for the branch that you will merge into, "
+        "compare with the run of REF, and fail if a function got worse: a branch, tag or commit, a "
+        "run id, a run file (./FILE), 'last', or 'auto' for the branch that you will merge into, "
         "else origin's default branch"
     )
     confirm: bool = Option("--llm-confirm", boolean, default=False, ini="bool").says(
@@ -523,7 +499,7 @@ class Settings:
     ).says(
         "if no run of REF is stored: error stops before anything runs; warn runs without a "
         "comparison; rerun runs the evals of REF's commit first, in a worktree; rerun-always does "
-        "that even if there is a run (default: {default})"
+        "that even if there is a run"
     )
     base_files: tuple[str, ...] = Option(
         "llm_base_files", each(below_rootdir), (), ini="linelist"
@@ -532,19 +508,19 @@ class Settings:
         "worktree in which the evals of REF's commit run"
     )
     base_setup: str = Option("llm_base_setup", str, "", ini="string").says(
-        "a shell command that runs in that worktree first, such as 'make gen'; it is read from "
-        "the ini file of REF's commit"
+        "a shell command that runs in that worktree first, such as 'make gen'; it is read from the "
+        "ini file of REF's commit"
     )
     baseline_reach: int = Option("llm_baseline_reach", count, "50", ini="int").says(
         "how many commits before REF's to search for a run if it has none; commits that change "
-        "nothing below rootdir are not counted (default: {default})"
+        "nothing below rootdir are not counted"
     )
     baseline_age: int = Option("llm_baseline_age", count, "7", ini="int").says(
-        "after how many days a line says how old the baseline is (default: {default})"
+        "after how many days a line says how old the baseline is"
     )
     baseline_repeats: int = Option("llm_baseline_repeats", count, "20", ini="int").says(
         "how many trials of a case the baseline may have: earlier runs of main count, too, if they "
-        "sent the same requests; 0 for the newest run alone (default: {default})"
+        "sent the same requests; 0 for the newest run alone"
     )
     fetch: bool | None = Option("--llm-fetch", boolean, ini="bool").says(
         "fetch commits before REF that this clone lacks, into the folder of the cache; the clone "
@@ -570,11 +546,10 @@ class Settings:
         "from the baseline's; if there is none, run all"
     )
     concurrency: int = Option("--llm-concurrency=N", whole, "32", ini="int").says(
-        "how many trials may run at the same time, over all workers (default: {default})"
+        "how many trials may run at the same time, over all workers"
     )
     timeout: float = Option("--llm-timeout=SECONDS", seconds, "600", ini="float").says(
-        "how long one call may take, with its retries; then its trial is errored (default: "
-        "{default})"
+        "how long one call may take, with its retries; then its trial is errored"
     )
     serial_fixtures: tuple[str, ...] = Option("llm_serial_fixtures", tuple, (), ini="args").says(
         "names of fixtures: a case that uses one of them runs alone, one trial after the other"
@@ -582,8 +557,7 @@ class Settings:
     gate: GateRules = field(default_factory=GateRules)
     cache: CacheMode = Option("--llm-cache=MODE", choice_of(CacheMode), "auto", ini="string").says(
         "auto takes known replies from the cache and pays for the rest; replay pays for nothing; "
-        "refresh pays for all replies again and keeps the old ones; off uses no cache (default: "
-        "{default})"
+        "refresh pays for all replies again and keeps the old ones; off uses no cache"
     )
     max_calls: int | None = Option("--llm-max-calls=N", count, ini="int").says(
         "pay for at most N calls, over all workers; trials that need more are errored (default: "
@@ -597,7 +571,7 @@ class Settings:
         "write the result to a file, PATH.json, PATH.md or PATH.html; may be repeated"
     )
     html_mb: float = Option("llm_html_mb", not_negative, "1.5", ini="float").says(
-        "how many megabytes of replies PATH.html holds, worst cases first (default: {default})"
+        "how many megabytes of replies PATH.html holds, worst cases first"
     )
     show_texts: bool = Option("llm_show_texts", boolean, default=True, ini="bool").says(
         "whether reports quote replies and messages of failed assertions (default: true)"
@@ -623,7 +597,7 @@ class Settings:
         "prices in lines of 'openai/model = INPUT, OUTPUT', in dollars per million tokens"
     )
     max_reply_mb: int = Option("llm_max_reply_mb", mebibytes, "128", ini="int").says(
-        "how large one reply may be, in MiB (default: {default})"
+        "how large one reply may be, in MiB"
     )
     intercept: bool | None = Option("llm_intercept", boolean, ini="bool").says(
         "cache the calls that your application makes with its own client: with true also "

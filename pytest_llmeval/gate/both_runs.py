@@ -10,9 +10,9 @@ from pytest_llmeval.gate.conclusion import conclude_new, describe_ungated, exami
 from pytest_llmeval.gate.edited import find_edits
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, FunctionComparison, Name, Why
-from pytest_llmeval.gate.scoring import Side, gated_metrics, records, sides_of, ungated_metrics
+from pytest_llmeval.gate.scoring import gated_metrics, records, sides_of, ungated_metrics
 from pytest_llmeval.gate.significance import Examined
-from pytest_llmeval.records import MEASURED_METRICS, Better, Run
+from pytest_llmeval.records import MEASURED_METRICS, Better, Case, Run
 from pytest_llmeval.settings import AnyTest, GateRules
 from pytest_llmeval.vendors import MODEL_FIXTURES
 
@@ -33,8 +33,6 @@ class BothRuns:
         self.sides, self.current = sides_of(baseline), sides_of(run)
         self.of_main = None if main is None else sides_of(main)
         self.baseline, self.run, self.rules = baseline, run, rules
-        self._tests = baseline.tests, run.tests
-        self._fixtures = baseline.fixtures, run.fixtures
         self._calls = {
             name: CallsOfBoth(self.sides[name].trials, side.trials)
             for name, side in self.current.items()
@@ -112,8 +110,8 @@ class BothRuns:
         name = one.function
         if name not in self._calls:
             return one
-        digests = {tests.get(name) for tests in self._tests}
-        old, new = (fixtures.get(name, {}) for fixtures in self._fixtures)
+        digests = {side.tests.get(name) for side in (self.baseline, self.run)}
+        old, new = (side.fixtures.get(name, {}) for side in (self.baseline, self.run))
         return replace(
             one,
             test_changed=len(digests - {None}) > 1,
@@ -124,7 +122,7 @@ class BothRuns:
 
     def _replaced(self, function: str) -> Collection[str]:
         """Name the fixtures of ours that the project replaces here, and not in the baseline."""
-        old, new = (fixtures.get(function, {}) for fixtures in self._fixtures)
+        old, new = (side.fixtures.get(function, {}) for side in (self.baseline, self.run))
         return MODEL_FIXTURES & (new.keys() - old.keys())
 
     def notes_on_fixtures(self) -> Iterator[Fact]:
@@ -143,14 +141,12 @@ class BothRuns:
                 if better != wanted:
                     yield Fact(Why.OTHER_DIRECTION, (f"{side.function}:{metric}", better, wanted))
         for side, other in both:
-            if _tied_otherwise(side, other):
+            common = [
+                (one, other.cases[name]) for name, one in side.cases.items() if name in other.cases
+            ]
+            if any(_ties(one) != _ties(another) for one, another in common):
                 yield Fact(Why.TIED_OTHERWISE, (side.function,))
 
 
-def _tied_otherwise(baseline: Side, current: Side) -> bool:
-    """Tell whether the markers of the two runs put common cases into unlike units."""
-    return any(
-        (one.cluster, one.wording, one.topic) != (other.cluster, other.wording, other.topic)
-        for name, one in baseline.cases.items()
-        if (other := current.cases.get(name)) is not None
-    )
+def _ties(case: Case) -> tuple[str | None, str | None, str | None]:
+    return case.cluster, case.wording, case.topic

@@ -16,7 +16,7 @@ from pytest_llmeval.gate.decision_table import (
     too_much_lost,
     turns_red,
 )
-from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases, never_recorded
+from pytest_llmeval.gate.describe import interval_of_side, mean_of_cases, never_recorded
 from pytest_llmeval.gate.looks import Looked
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.remedies import remedies
@@ -99,22 +99,22 @@ def examine(pairing: Pairing, rules: GateRules) -> Examined | FunctionComparison
     adapted = pairing.on_scale(rules)
     decision = nothing_to_compare(pairing)
     if decision:
-        return _written(pairing, decision, _sizes(pairing), Evidence(), rules)
+        return _written(pairing, decision, rules)
     repeats = tied_repeats(pairing)
     decision = too_much_lost(pairing, rules=adapted)
     decision = decision or cannot_test(pairing, repeats=repeats, rules=adapted)
     if decision is None:
         return significance(pairing, repeats=repeats, rules=adapted)
     if not pairing.pairs:
-        return _written(pairing, decision, _sizes(pairing), Evidence(), rules)
-    row, _ = decision
+        return _written(pairing, decision, rules)
+    verdict = VERDICTS[decision[0]]
     evidence = Evidence(
-        interval=(0.0, 0.0) if VERDICTS[row] is Verdict.UNCHANGED else None,
+        interval=(0.0, 0.0) if verdict is Verdict.UNCHANGED else None,
         # without a test the share of the changed cases is all that can rule a drop out
-        ruled_out_by="share" if VERDICTS[row] is Verdict.NO_SIGNIFICANT_CHANGE else None,
+        ruled_out_by="share" if verdict is Verdict.NO_SIGNIFICANT_CHANGE else None,
     )
-    evidence = _with_ratios(pairing, evidence)
-    return _written(pairing, decision, effect_of(pairing, rules), evidence, rules)
+    effect = effect_of(pairing, rules)
+    return _written(pairing, decision, rules, effect, _with_ratios(pairing, evidence))
 
 
 def conclude(
@@ -153,8 +153,8 @@ def conclude(
         cases, repeats = remedies(pairing, penalty=penalty, rules=adapted)
         evidence = replace(evidence, settle_cases=cases, settle_repeats=repeats)
     effect = replace(effect_of(pairing, rules), method=method)
-    decision = judged.row, judged.why
-    one = _written(pairing, decision, effect, _with_ratios(pairing, evidence), rules)
+    decision, evidence = (judged.row, judged.why), _with_ratios(pairing, evidence)
+    one = _written(pairing, decision, rules, effect, evidence)
     return replace(one, looks=looks.looks) if looks else one
 
 
@@ -183,7 +183,11 @@ def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:
 
 
 def _written(
-    pairing: Pairing, decision: Decision, effect: Effect, evidence: Evidence, rules: GateRules
+    pairing: Pairing,
+    decision: Decision,
+    rules: GateRules,
+    effect: Effect | None = None,
+    evidence: Evidence | None = None,
 ) -> FunctionComparison:
     row, why = decision
     baseline, collected, scale = pairing.baseline, pairing.collected.cases, pairing.scale
@@ -204,8 +208,8 @@ def _written(
         why=why,
         fails=turns_red(VERDICTS[row], rules),
         partial=pairing.partial,
-        effect=effect,
-        evidence=evidence,
+        effect=effect or _sizes(pairing),
+        evidence=evidence or Evidence(),
         baseline_trials=pairing.baseline_counts(),
         trials=pairing.current.counts(),
         only_here=only_here,
@@ -254,11 +258,15 @@ def effect_of(pairing: Pairing, rules: GateRules | None = None) -> Effect:
         rules: of the gate.
     """
     spread, pairs = pairing.spread, pairing.pairs
-    # the mean to which a case's difference adds; a case without a difference counts all its trials
+    # the mean to which a case's difference adds; a replayed case counts all trials of the baseline
     before = [pair.baseline if pair.kind else pair.every_baseline for pair in pairs]
+    after = [pair.current if pair.kind else pair.every_baseline for pair in pairs]
     mean = math.fsum(scored.mean for scored in before) / len(pairs)
     current_mean = mean + pairing.sign * pairing.difference
-    sides = intervals_of_sides(pairing, alpha=rules.alpha) if rules else (None, None)
+    sides = [
+        interval_of_side(pairing, side, alpha=rules.alpha) if rules else None
+        for side in (before, after)
+    ]
     return replace(
         _sizes(pairing),
         units=spread.units if spread else 0,

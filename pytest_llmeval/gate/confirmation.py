@@ -12,7 +12,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from pytest_llmeval.gate.accepted import accept
 from pytest_llmeval.gate.both_runs import BothRuns
@@ -43,6 +42,7 @@ _BASE_FELL = 0.05  # p of the base, below which it is seen to have fallen
 _EARLY_RED, _EARLY_BASE = 0.02, 0.20  # p, and p of the base, of a fall that three repeats confirm
 _EARLY_NOT = 0.5  # p above which three repeats show that there is none
 
+Suspects = Mapping[Name, Sequence[str]]  # the cases of each that are asked again
 # Fresh trials of the base and of this run, for these cases, so many repeats of each.
 Draw = Callable[[Sequence[str], int], tuple[Sequence[Trial], Sequence[Trial]]]
 
@@ -108,25 +108,29 @@ def confirmed_at_last(looks: Mapping[Name, SecondLook], *, family: int) -> froze
     return frozenset(name for (name, look), p in pairs if p < 1 and look.is_beyond_margin)
 
 
-class Suspect(NamedTuple):
-    """A function and a metric that may have fallen, and the cases that are asked again."""
-
-    name: Name
-    cases: tuple[str, ...]
-
-
-def suspects(comparison: Comparison, rules: GateRules, *, baseline: Run) -> tuple[Suspect, ...]:
+def suspects(
+    comparison: Comparison, rules: GateRules, *, baseline: Run
+) -> dict[Name, tuple[str, ...]]:
     """Find what may have fallen, at twice the level, unless the branch accepts the drop.
 
     Args:
         comparison: of this run with the baseline, by these rules.
         rules: of the gate.
         baseline: the lines of ``llm_accept`` that its session had are void.
+
+    Returns:
+        The changed cases of each function and metric: they are asked again. Where only a score
+        differs no reply was asked for.
     """
     may_fall = [_regressed(one, rules) for one in comparison.functions if _is_below(one, rules)]
     found = (one for one in accept(may_fall, rules.accept, baseline=baseline) if not one.accepted)
-    named = (((one.function, one.metric), _asked_again(one)) for one in found)
-    return tuple(Suspect(name, cases) for name, cases in named if cases)
+    asked = {
+        (one.function, one.metric): tuple(
+            case.case for case in one.compared if case.kind not in (None, "score")
+        )
+        for one in found
+    }
+    return {name: cases for name, cases in asked.items() if cases}
 
 
 def _is_below(one: FunctionComparison, rules: GateRules) -> bool:
@@ -134,11 +138,6 @@ def _is_below(one: FunctionComparison, rules: GateRules) -> bool:
     if p is None or difference is None:
         return False
     return p < _WIDER * rules.alpha and difference + _margin(one, rules) < 0
-
-
-def _asked_again(one: FunctionComparison) -> tuple[str, ...]:
-    """Name the changed cases; where only a score differs no reply was asked for."""
-    return tuple(case.case for case in one.compared if case.kind not in (None, "score"))
 
 
 def confirm(
@@ -206,40 +205,40 @@ class _Looking:
         self.looks: dict[Name, SecondLook] = {}
         self.impossible: dict[Name, Confirmation] = {}
 
-    def outcomes(self, chosen: Sequence[Suspect], draw: Draw) -> Mapping[Name, Confirmation]:
+    def outcomes(self, chosen: Suspects, draw: Draw) -> Mapping[Name, Confirmation]:
         """Ask again, once or twice, and tell what came of each suspect."""
         found = {}
         still = self._after(FIRST, chosen, draw)
-        for one in still:
-            is_red = self.looks[one.name].early(len(chosen))
+        for name in still:
+            is_red = self.looks[name].early(len(chosen))
             if is_red is not None:
-                found[one.name] = self._told(one.name, is_red=is_red)
-        still = self._after(MORE, [one for one in still if one.name not in found], draw)
+                found[name] = self._told(name, is_red=is_red)
+        rest = {name: cases for name, cases in still.items() if name not in found}
+        still = self._after(MORE, rest, draw)
         red = confirmed_at_last(self.looks, family=len(chosen))
-        found |= {one.name: self._told(one.name, is_red=one.name in red) for one in still}
+        found |= {name: self._told(name, is_red=name in red) for name in still}
         return found | self.impossible
 
-    def _after(self, count: int, chosen: Sequence[Suspect], draw: Draw) -> list[Suspect]:
+    def _after(self, count: int, chosen: Suspects, draw: Draw) -> Suspects:
         """Ask so many repeats more and look; return whom it was possible to look at."""
         if not chosen:
-            return []
-        cases = dict.fromkeys(case for one in chosen for case in one.cases)
+            return {}
+        cases = dict.fromkeys(case for cases in chosen.values() for case in cases)
         try:
             for trials, more in zip(self._fresh, draw([*cases], count), strict=True):
                 trials.extend(more)
         except CannotConfirm as exc:
-            self.impossible |= {one.name: _impossible(exc.why) for one in chosen}
-            return []
+            self.impossible |= dict.fromkeys(chosen, _impossible(exc.why))
+            return {}
         self._repeats += count
-        for one in chosen:
-            why = self._lacking(one.cases)
-            look = None if why else self._look(one.name)
+        for name, asked in chosen.items():
+            why = self._lacking(asked)
+            look = None if why else self._look(name)
             if look is None:
-                why = why or Fact(Why.NOT_COMPARED_AGAIN)
-                self.impossible[one.name] = _impossible(why)
+                self.impossible[name] = _impossible(why or Fact(Why.NOT_COMPARED_AGAIN))
             else:
-                self.looks[one.name] = look
-        return [one for one in chosen if one.name not in self.impossible]
+                self.looks[name] = look
+        return {name: asked for name, asked in chosen.items() if name not in self.impossible}
 
     def _lacking(self, cases: Sequence[str]) -> Fact | None:
         """Tell whether too many fresh trials of some cases have no score."""

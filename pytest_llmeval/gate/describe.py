@@ -125,11 +125,8 @@ def missed_throughout(run: Run) -> tuple[Fact, ...]:
         and all(trial.outcome is Outcome.MISSED for trial in trials)
         and any(trial.calls for trial in trials)
     ]
-    return (
-        (Fact(Why.MISSED_THROUGHOUT, (len(names), listed_names(names, MOST_NAMED))),)
-        if names
-        else ()
-    )
+    figures = len(names), listed_names(names, MOST_NAMED)
+    return (Fact(Why.MISSED_THROUGHOUT, figures),) if names else ()
 
 
 def never_recorded(sides: Sequence[Side], metric: str) -> Fact | None:
@@ -202,28 +199,21 @@ def mean_of_cases(
     return _interval_of_mean(values, units, scores=scores, hits=hits, alpha=alpha)
 
 
-def intervals_of_sides(
-    pairing: Pairing, *, alpha: float
-) -> tuple[Interval | None, Interval | None]:
-    """Estimate the mean of the baseline and the mean of this run, each by itself.
+def interval_of_side(
+    pairing: Pairing, scored: Sequence[Scored], *, alpha: float
+) -> Interval | None:
+    """Estimate the mean of the baseline, or of this run, by itself.
 
-    Both intervals say nothing of the difference: cases are paired, so its spread is another one.
+    It says nothing of the difference: cases are paired, so its spread is another one.
 
     Args:
         pairing: with at least one common case.
+        scored: the trials of each common case on this side.
         alpha: what may lie beyond each end, in (0, 0.5).
 
     Returns:
         The ends, two-sided; None where nothing can be said about chance.
     """
-    pairs = pairing.pairs
-    # a replayed case has all trials of the baseline, so that the means add up
-    before = [one.baseline if one.kind else one.every_baseline for one in pairs]
-    after = [one.current if one.kind else one.every_baseline for one in pairs]
-    return _ends(pairing, before, alpha=alpha), _ends(pairing, after, alpha=alpha)
-
-
-def _ends(pairing: Pairing, scored: Sequence[Scored], *, alpha: float) -> Interval | None:
     # within one side every shared draw ties cases, as no other side cancels it
     draws = [draws_of(one.trials) if pairing.calls.shared else () for one in scored]
     cases = map(pairing.case, pairing.pairs)

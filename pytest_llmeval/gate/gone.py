@@ -42,7 +42,13 @@ class Missing:
         self.not_judged = tuple(self._left_out(typed, lost))
         unknown = {one.figures[0] for one in self.not_judged}
         self._functions = [name for name in both.sides if name not in {*both.current, *unknown}]
-        self._metrics = _metrics_gone(both.sides, both.current)
+        self._metrics = [
+            (name, metric)
+            for name in both.sides
+            if name in both.current
+            for metric in gated_metrics(both.sides[name])
+            if metric not in gated_metrics(both.current[name])
+        ]
         gone = {*self._metrics, *((name, "") for name in self._functions)}
         settled = set() if both.of_main is None else gone - _gated(both.of_main)
         recorded = both.baseline.rules.get("accept_gone")
@@ -117,17 +123,6 @@ class Missing:
         end = f":{metric}" if metric else ""
         forms = [f"{spelling}{end}" for spelling in _spellings(function)[1:]]
         return next((one for one in forms if one not in self._known), forms[0])
-
-
-def _metrics_gone(sides: Sides, current: Sides) -> list[tuple[str, str]]:
-    """Return the gated metrics of common functions that this run does not gate."""
-    return [
-        (name, metric)
-        for name in sides
-        if name in current
-        for metric in gated_metrics(sides[name])
-        if metric not in gated_metrics(current[name])
-    ]
 
 
 def _gated(sides: Sides) -> set[tuple[str, str]]:

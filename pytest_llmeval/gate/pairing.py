@@ -81,14 +81,50 @@ class Pairing:
         ended = {name: {one.outcome for one in after.side.trials[name]} for name in present}
         skipped = {name for name in present if ended[name] == {Outcome.SKIPPED}}
         common = [name for name in after.scored_cases if name in present]
-        in_step = _sharing_replayed_draws(common, before, after) if calls.shared else frozenset()
-        self.pairs = tuple(
-            _pair(name, before, after, calls=calls, in_step=name in in_step) for name in common
-        )
+        in_step = self._sharing_replayed_draws(common) if calls.shared else frozenset()
+        self.pairs = tuple(self._pair(name, in_step=name in in_step) for name in common)
         replays = {pair.case for pair in self.pairs if pair.kind is None}
         self.touched = frozenset(present - skipped - replays)
         expected = set(before.scored_cases) - self.edits.not_lost
         self.lost = frozenset(expected - known | skipped)
+
+    def _pair(self, case: str, *, in_step: bool) -> CaseComparison:
+        """Compare a case by the trials that enter its difference.
+
+        Where both sides have the same draws, only common trials enter: a trial that one side alone
+        has would add the chance of its draw again.
+        """
+        before, after = self.baseline.of_case[case], self.current.of_case[case]
+        kind = kind_of_change(before, after, self.calls)
+        entering = before, after
+        if in_step or kind in (None, "score"):
+            common = common_trials(before, after)
+            entering = common if common[0] else entering
+        mean, current_mean = entering[0].mean, entering[1].mean
+        gain = current_mean - mean if self.sign > 0 else mean - current_mean
+        return CaseComparison(
+            case=case,
+            kind=kind,
+            difference=0.0 if kind is None else gain,
+            scale=self.scale,
+            every_baseline=before,
+            every_current=after,
+            baseline=entering[0],
+            current=entering[1],
+        )
+
+    def _sharing_replayed_draws(self, cases: Collection[str]) -> frozenset[str]:
+        """Return the cases with a draw that another case has too and that is in both runs."""
+        before, after = (
+            {case: draws_of(side.of_case[case].trials) for case in cases}
+            for side in (self.baseline, self.current)
+        )
+        in_both_runs = frozenset().union(*before.values()) & frozenset().union(*after.values())
+        owners: dict[str, set[str]] = {}
+        for case in cases:
+            for draw in (before[case] | after[case]) & in_both_runs:
+                owners.setdefault(draw, set()).add(case)
+        return frozenset().union(*(names for names in owners.values() if len(names) > 1))
 
     def imagined(self, pairs: Sequence[CaseComparison], units: Sequence[int]) -> Pairing:
         """Return a comparison of these cases; the changed ones form these units."""
@@ -307,52 +343,3 @@ def _table(side: Sequence[Scored]) -> list[list[float]]:
     indices = sorted({index for scored in side for index in scored.indices})
     values = [dict(zip(scored.indices, scored.values, strict=True)) for scored in side]
     return [[of_case.get(index, math.nan) for index in indices] for of_case in values]
-
-
-def _pair(
-    case: str,
-    baseline: FunctionScores,
-    current: FunctionScores,
-    *,
-    calls: CallsOfBoth,
-    in_step: bool,
-) -> CaseComparison:
-    """Compare a case by the trials that enter its difference.
-
-    Where both sides have the same draws, only common trials enter: a trial that one side alone has
-    would add the chance of its draw again.
-    """
-    before, after = baseline.of_case[case], current.of_case[case]
-    kind = kind_of_change(before, after, calls)
-    entering = before, after
-    if in_step or kind in (None, "score"):
-        common = common_trials(before, after)
-        entering = common if common[0] else entering
-    mean, current_mean = entering[0].mean, entering[1].mean
-    gain = current_mean - mean if baseline.better == "higher" else mean - current_mean
-    return CaseComparison(
-        case=case,
-        kind=kind,
-        difference=0.0 if kind is None else gain,
-        scale=baseline.scale,
-        every_baseline=before,
-        every_current=after,
-        baseline=entering[0],
-        current=entering[1],
-    )
-
-
-def _sharing_replayed_draws(
-    cases: Collection[str], baseline: FunctionScores, current: FunctionScores
-) -> frozenset[str]:
-    """Return the cases with a draw that another case has too and that is in both runs."""
-    before, after = (
-        {case: draws_of(side.of_case[case].trials) for case in cases}
-        for side in (baseline, current)
-    )
-    in_both_runs = frozenset().union(*before.values()) & frozenset().union(*after.values())
-    owners: dict[str, set[str]] = {}
-    for case in cases:
-        for draw in (before[case] | after[case]) & in_both_runs:
-            owners.setdefault(draw, set()).add(case)
-    return frozenset().union(*(names for names in owners.values() if len(names) > 1))

@@ -105,10 +105,6 @@ class Scored:
         """The mean value of the trials, of which there must be one."""
         return math.fsum(self.values) / len(self.values)
 
-    def first(self, count: int) -> Scored:
-        """Return so many trials, or all where there are fewer."""
-        return Scored(self.trials[:count], self.values[:count])
-
     def only(self, indices: Collection[int]) -> Scored:
         """Return the trials of these indices."""
         kept = [trial.index in indices for trial in self.trials]
@@ -154,22 +150,36 @@ class FunctionScores:
         self.side, self.metric, self.scale = side, metric, scale
         self.better = better or side.better(metric)
         worth = self._worth(beside)
+        recording = () if metric == PASS_METRIC else RECORDING
         self.of_case: dict[str, Scored] = {}
         for case, of_this in side.trials.items():
-            values = _values(of_this, metric, worth)
+            values = [
+                trial.scores[metric]
+                if trial.outcome in recording and metric in trial.scores
+                else worth.get(trial.outcome)
+                for trial in of_this
+            ]
             if scale == "log" or self.compares_ratios:
                 values = [value if value and value > 0 else None for value in values]
             if scale == "log":
                 values = [value and math.log(value) for value in values]
-            self.of_case[case] = _with_value(of_this, values)
+            known = [
+                (trial, value)
+                for trial, value in zip(of_this, values, strict=True)
+                if value is not None and math.isfinite(value)
+            ]
+            self.of_case[case] = Scored(
+                tuple(trial for trial, _ in known), tuple(value for _, value in known)
+            )
 
     def _worth(self, beside: Side | None) -> Mapping[Outcome, float | None]:
         """Tell what a trial is worth that recorded no value, by its outcome."""
         if self.metric == PASS_METRIC:
             return {Outcome.PASSED: 1.0, Outcome.MISSED: 0.0, Outcome.CRASHED: 0.0}
-        is_low = self.better == "lower" or _falls_below_zero(self.metric, self.side, beside)
-        worthless = None if is_low else 0.0
         trials = self.side.every_trial()
+        every = [*trials, *(beside.every_trial() if beside else ())]
+        falls_below_zero = any(trial.scores.get(self.metric, 0.0) < 0 for trial in every)
+        worthless = None if self.better == "lower" or falls_below_zero else 0.0
         passed = any(trial.outcome is Outcome.PASSED for trial in trials)
         unrecorded = worthless if records(trials, self.metric) or not passed else None
         return {Outcome.MISSED: unrecorded, Outcome.CRASHED: worthless}
@@ -362,33 +372,6 @@ def cases_not_run(run: Run) -> dict[str, int]:
     """Count the collected cases of each function that have no trial, where there are any."""
     counts = {name: list(side.trials.values()).count(()) for name, side in sides_of(run).items()}
     return {function: count for function, count in counts.items() if count}
-
-
-def _falls_below_zero(metric: str, *sides: Side | None) -> bool:
-    """Tell whether some trial recorded a value below 0, however the trial ended."""
-    trials = (trial for side in sides if side is not None for trial in side.every_trial())
-    return any(trial.scores.get(metric, 0.0) < 0 for trial in trials)
-
-
-def _values(
-    trials: Iterable[Trial], metric: str, worth: Mapping[Outcome, float | None]
-) -> list[float | None]:
-    """Look the values of some trials up; without one a trial has the value of its outcome."""
-    recording = () if metric == PASS_METRIC else RECORDING
-    return [
-        trial.scores[metric]
-        if trial.outcome in recording and metric in trial.scores
-        else worth.get(trial.outcome)
-        for trial in trials
-    ]
-
-
-def _with_value(trials: tuple[Trial, ...], values: Sequence[float | None]) -> Scored:
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    if len(known) == len(trials):
-        return Scored(trials, tuple(known))
-    having = [value is not None and math.isfinite(value) for value in values]
-    return Scored(tuple(itertools.compress(trials, having)), tuple(known))
 
 
 def measured(run: Run, *, cost_of: CostOf | None) -> Run:

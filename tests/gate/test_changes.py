@@ -125,7 +125,7 @@ def test_trials_that_one_metric_lacks_do_not_count_for_it_though_they_do_for_ano
     calls = CallsOfBoth({}, {})
     baseline, current = of([scored(0, A), scored(1, A)]), of([scored(0, A), scored(1, NEW_A)])
     assert changes.kind_of_change(baseline, current, calls) == "redrawn"
-    assert changes.kind_of_change(baseline.first(1), current.first(1), calls) is None
+    assert changes.kind_of_change(baseline.only([0]), current.only([0]), calls) is None
 
 
 def test_an_equal_reply_of_another_draw_is_redrawn_all_the_same() -> None:

@@ -158,7 +158,7 @@ def test_the_first_look_is_at_twice_the_level() -> None:
     assert one.verdict is Verdict.INCONCLUSIVE
     assert one.evidence.p is not None
     assert 0.15 < one.evidence.p < 0.30
-    assert [suspect.cases for suspect in suspects(comparison, rules, baseline=baseline)]
+    assert [*suspects(comparison, rules, baseline=baseline).values()]
     one, found = only(judged(baseline, run, Asked(test_f=("p", "m")), rules))
     assert (one.verdict, one.fails, found.outcome) == (Verdict.REGRESSED, True, "confirmed")
 
