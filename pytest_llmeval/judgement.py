@@ -109,8 +109,7 @@ class Judgement:
     @property
     def found_worse(self) -> bool:
         """Whether a comparison fails."""
-        judged = [one for one in (self.comparison, self.anchored) if one is not None]
-        return any(one.fails for one in judged)
+        return any(one.fails for one in (self.comparison, self.anchored) if one is not None)
 
     @property
     def against_anchor(self) -> Judgement | None:

@@ -111,11 +111,10 @@ class EarlyJudge:
         """
         judging = _Judging(self._planned, replace(self._opening, trials=run.trials))
         settings, function = self._planned.settings, {run.cases[0].function}
-        cost_of = pricing(settings.prices)
         found = []
         for other in judging.others:
             sides = (only_functions(side, function) for side in judging.sides(other))
-            before, answered = (measured(side, cost_of=cost_of) for side in sides)
+            before, answered = (measured(side, cost_of=judging.cost_of) for side in sides)
             if not before.cases:  # it has no such function, so it has no say
                 continue
             is_decided = is_settled(
@@ -140,26 +139,33 @@ def early_judge(settings: Settings, opening: Run, paths: Iterable[Path]) -> Earl
         opening: the run that begins.
         paths: of the runs that this one is compared with, one or two.
     """
-    found = [
+    baseline, *anchors = (
         Baseline(run=read_run(path), path=path, reference=str(path), how="file") for path in paths
-    ]
-    baseline, anchor = (*found, None)[:2]
-    assert baseline is not None  # noqa: S101 - there is a path
-    rules, _ = stricter_rules(settings.gate, baseline.run.rules, typed=settings.typed)
-    settings = replace(settings, gate=rules)
-    recorded = baseline, anchor
-    return EarlyJudge(
-        Judgement(settings=settings, baseline=baseline, anchor=anchor, recorded=recorded), opening
     )
+    anchor = anchors[0] if anchors else None
+    rules, _ = stricter_rules(settings.gate, baseline.run.rules, typed=settings.typed)
+    planned = Judgement(
+        settings=replace(settings, gate=rules),
+        baseline=baseline,
+        anchor=anchor,
+        recorded=(baseline, anchor),
+    )
+    return EarlyJudge(planned, opening)
 
 
 class _Judging:
-    """The judgement on a run, as far as it is found, step by step."""
+    """The judgement on a run, as far as it is found, step by step.
+
+    Attributes:
+        found: the judgement.
+        cost_of: dollars of a call.
+    """
 
     def __init__(self, planned: Judgement, run: Run, confirm: Confirm | None = None) -> None:
         self._confirm = confirm
         self.found = replace(planned, run=run)
         self._run, self._settings = run, planned.settings
+        self.cost_of = pricing(self._settings.prices)
         if self._settings.renamed and any(planned.recorded):
             self._rename(planned.recorded)
         if is_to_be_gated(self._settings):  # else each keyless case is an error of its own
@@ -202,18 +208,15 @@ class _Judging:
             # The anchor is another question, so a family of its own: both answers must hold.
             self._take(anchored=self._compared(self.found.anchor.run, main=main))
         if main is None:
-            return self._describe()
+            answered = without_keyless(self._run, self._run, keyless)
+            alpha = self._settings.gate.alpha
+            found = describe(answered, alpha=alpha, cost_of=self.cost_of)
+            self._take(*missed_throughout(self._run), descriptions=found)
+            return next((one.why for one in found if one.why), None)
         self._take(*self._note_on_pooled())
         self._take(comparison=self._compared(main))
         self._look_up_texts(main)
         return None
-
-    def _describe(self) -> Fact | None:
-        answered = without_keyless(self._run, self._run, self.found.keyless)
-        cost_of, alpha = pricing(self._settings.prices), self._settings.gate.alpha
-        found = describe(answered, alpha=alpha, cost_of=cost_of)
-        self._take(*missed_throughout(self._run), descriptions=found)
-        return next((one.why for one in found if one.why), None)
 
     def _compared(self, baseline: Run, *, main: Run | None = None) -> Comparison | None:
         """Compare the run with another one; None if every case of both lacks a key.
@@ -229,7 +232,7 @@ class _Judging:
             before,
             answered,
             self._settings.gate,
-            cost_of=pricing(self._settings.prices),
+            cost_of=self.cost_of,
             typed=self.found.typed,
             lost=self.found.lost,
             main=main,
@@ -242,9 +245,8 @@ class _Judging:
 
     def sides(self, other: Run) -> tuple[Run, Run]:
         """Return another run and this one without the cases that lack a key."""
-        both = (other, self._run)
-        before, answered = (without_keyless(one, self._run, self.found.keyless) for one in both)
-        return before, answered
+        run, keyless = self._run, self.found.keyless
+        return without_keyless(other, run, keyless), without_keyless(run, run, keyless)
 
     @property
     def _functions(self) -> tuple[FunctionComparison, ...]:
@@ -292,25 +294,21 @@ class _Judging:
 
     def _absent(self, stored: StoredTexts) -> Iterator[str]:
         """Look for the replies that were replaced by others."""
-        both = self.found.comparison, self.found.anchored
-        sides = [one for one in both if one is not None]
+        sides = filter(None, (self.found.comparison, self.found.anchored))
         for function in (function for side in sides for function in side.functions):
             calls = (call for case in function.compared for call in case.replaced_calls)
-            for call in islice(calls, _LOOKED_FOR):
-                if not stored.has(call):
-                    yield str(call.draw)
+            missing = (call for call in islice(calls, _LOOKED_FOR) if not stored.has(call))
+            yield from (str(call.draw) for call in missing)
 
     def _edited(
         self, main: Run, stored: StoredTexts
     ) -> dict[str, tuple[Parameters | None, Parameters | None]]:
         """Look up the parameters of the edited cases, in the baseline and here."""
-        cases = [case for one in self._functions for case in one.edited]
-        if not cases:
-            return {}
         old, new = ({case.id: case.parameters for case in run.cases} for run in (main, self._run))
         return {
             one.case: (stored.parameters(old[one.was]), stored.parameters(new[one.case]))
-            for one in cases
+            for function in self._functions
+            for one in function.edited
         }
 
     def _varying(self, stored: StoredTexts) -> Iterator[Fact]:
@@ -345,10 +343,7 @@ class _Judging:
         both = (found.baseline, found.comparison), (found.anchor, found.anchored)
         compared = [(side.run, one) for side, one in both if side and one]
         if found.comparison is not None:
-            missing = {
-                one.function
-                for one in self._functions
-                if one.row is Row.ONLY_IN_BASELINE and one.fails
-            }
-            yield from renames_to_nothing(sorted(missing), self._settings.renamed)
+            gone = [one for one in self._functions if one.row is Row.ONLY_IN_BASELINE and one.fails]
+            missing = sorted({one.function for one in gone})
+            yield from renames_to_nothing(missing, self._settings.renamed)
             yield from notes_on_accepted(self._settings.gate.accept, compared)

@@ -59,7 +59,7 @@ def prose(sentence: str) -> str:
         sentence: becomes one line, whatever it holds.
     """
     shown = _LINKED.sub(lambda found: found[0] + _BREAK, printable(sentence.strip()))
-    shown = _SYNTAX.sub(_with_backslash, shown)
+    shown = _SYNTAX.sub(lambda at: f"{at[0]}{_BREAK}" if at[0].isdecimal() else f"\\{at[0]}", shown)
     return re.sub("[&<>]", lambda found: _HTML[found[0]], shown)
 
 
@@ -81,15 +81,8 @@ def html_code(text: str) -> str:
     Args:
         text: becomes one line, whatever it holds.
     """
-    return f"<code>{_as_entities(printable(text))}</code>"
-
-
-def _as_entities(text: str) -> str:
-    return _MARKUP.sub(lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", text)
-
-
-def _with_backslash(found: re.Match[str]) -> str:
-    return f"{found[0]}{_BREAK}" if found[0].isdecimal() else f"\\{found[0]}"
+    entities = _MARKUP.sub(lambda at: f"{at[0][:-1]}&#{ord(at[0][-1])};", printable(text))
+    return f"<code>{entities}</code>"
 
 
 def _escaped(char: str) -> str:

@@ -125,16 +125,14 @@ class BothRuns:
         old, new = (side.fixtures.get(function, {}) for side in (self.baseline, self.run))
         return MODEL_FIXTURES & (new.keys() - old.keys())
 
-    def notes_on_fixtures(self) -> Iterator[Fact]:
-        """Tell where a fixture that asks a model was replaced by one of the project."""
+    def notes(self) -> Iterator[Fact]:
+        """Tell where a fixture of ours was replaced, and where the markers of the runs disagree."""
         for function in self._calls:
             if replaced := self._replaced(function):
                 yield Fact(Why.FIXTURE_REPLACED, (function, ", ".join(sorted(replaced))))
-
-    def notes_on_markers(self) -> Iterator[Fact]:
-        """Tell where the markers of the two runs disagree."""
-        names = [name for name in self.sides if name in self.current]
-        both = [(self.sides[name], self.current[name]) for name in names]
+        both = [
+            (side, self.current[name]) for name, side in self.sides.items() if name in self.current
+        ]
         for side, other in both:
             for metric in gated_metrics(side):
                 better, wanted = side.better(metric), other.better(metric)

@@ -52,20 +52,17 @@ def compare(
     both = BothRuns(before, looks.run, rules, main=main)
     missing = Missing(both, typed=typed, lost=lost)
     in_part, stops = _in_part(baseline, run, typed=typed), stops_of(run)
+    names = distinct_names([*both.sides, *both.current])
     entries = [*both.collected(missing.given_up, in_part), *missing.concluded()]
     concluded = [
-        replace(one, stopped_at=stops.get(one.function))
+        replace(
+            both.with_changes_of_test(one),
+            name=names[one.function],
+            stopped_at=stops.get(one.function),
+        )
         for one in _concluded(entries, looks.at(entries, in_part=in_part), rules)
     ]
-    return _overall(both, missing, concluded, rules)
-
-
-def _overall(
-    both: BothRuns, missing: Missing, concluded: Sequence[FunctionComparison], rules: GateRules
-) -> Comparison:
-    names = distinct_names([*both.sides, *both.current])
-    noted = [replace(both.with_changes_of_test(one), name=names[one.function]) for one in concluded]
-    functions = accept(noted, rules.accept, baseline=both.baseline)
+    functions = accept(concluded, rules.accept, baseline=before)
     found = Comparison(
         verdict=Verdict.NOT_COMPARABLE,
         fails=False,
@@ -74,8 +71,7 @@ def _overall(
         not_judged=missing.not_judged,
         notes=(
             *missing.notes_on_metrics(),
-            *both.notes_on_fixtures(),
-            *both.notes_on_markers(),
+            *both.notes(),
             *missing.notes_on_entries(),
         ),
     )

@@ -36,7 +36,7 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.gate.scoring import FunctionScores, Side
 from pytest_llmeval.gate.significance import Examined, Family, shrunk, significance, tied_repeats
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T, paired_test
+from pytest_llmeval.stats.t_tests import paired_test
 
 # independent units, repeats or wordings are lacking, and neither remedy adds them
 WITHOUT_REMEDY: tuple[Method, ...] = ("sign-flip", "crossed", "whole-repeats")
@@ -166,7 +166,7 @@ def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:
         alpha: what may lie beyond each end of the interval, in (0, 0.5).
     """
     interval = None
-    if pairing.whole_units >= FEWEST_UNITS_FOR_T:
+    if not pairing.lacks_units:
         found = paired_test(pairing.differences, pairing.units, alpha=alpha)
         interval = shrunk(found.interval, pairing.share)
     evidence = Evidence(interval=interval, interval_level=1 - 2 * alpha if interval else None)

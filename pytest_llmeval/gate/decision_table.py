@@ -30,7 +30,6 @@ from pytest_llmeval.stats.ends import highest_rate
 from pytest_llmeval.stats.exact import fewest_repeats
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.sample import CaseScores, Tails
-from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 # shares of trials and cases that may be lost before nothing can be said any more
 MOST_SKIPPED = 0.05
@@ -174,7 +173,7 @@ def _moved(pairing: Pairing, adjusted: Tails, *, rules: GateRules, is_looked_at:
     if adjusted.worse < rules.alpha and (
         pairing.difference + rules.margin < -pairing.zero
         # the test was at the margin itself; but after an early look the difference may turn
-        or (pairing.whole_units >= FEWEST_UNITS_FOR_T and not is_looked_at)
+        or not (pairing.lacks_units or is_looked_at)
     ):
         return Row.REGRESSED
     rose = pairing.difference > pairing.zero or not is_looked_at

@@ -32,7 +32,7 @@ from pytest_llmeval.gate.units import chained, draws_of
 from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, SECONDS_METRIC, Outcome, Run
 from pytest_llmeval.stats.expected import DRIFT_LEVEL, expect_mean
 from pytest_llmeval.stats.intervals import (
-    MeanInterval,
+    UnitMean,
     mean_interval,
     pass_rate_interval,
     wilson_interval,
@@ -181,9 +181,7 @@ def _worst(scores: FunctionScores, *, alpha: float) -> tuple[CaseDescription, ..
     return tuple(found)
 
 
-def mean_of_cases(
-    scores: FunctionScores, cases: Iterable[str], *, alpha: float
-) -> MeanInterval | None:
+def mean_of_cases(scores: FunctionScores, cases: Iterable[str], *, alpha: float) -> UnitMean | None:
     """Estimate the mean over some cases of one run, None if none of them has a value.
 
     Args:
@@ -230,7 +228,7 @@ def _interval_of_mean(
     scores: FunctionScores,
     hits: bool,
     alpha: float,
-) -> MeanInterval:
+) -> UnitMean:
     """Estimate the mean over some cases of one run, on the scale of their values."""
     means = [each.mean for each in scored]
     if hits:

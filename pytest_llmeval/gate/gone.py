@@ -38,8 +38,8 @@ class Missing:
     def __init__(
         self, both: BothRuns, *, typed: Sequence[str] | None, lost: Collection[str]
     ) -> None:
-        self._both, self._sides, self._current = both, both.sides, both.current
-        self.not_judged = tuple(self._left_out(typed, lost))
+        self._sides, self._current = both.sides, both.current
+        self.not_judged = tuple(_left_out(both, typed, lost))
         unknown = {one.figures[0] for one in self.not_judged}
         self._functions = [name for name in both.sides if name not in {*both.current, *unknown}]
         self._metrics = [
@@ -62,38 +62,24 @@ class Missing:
         # a function that did not run may be gone or not
         self._maybe = gone | {one for one in _gated(both.sides) if one[0] in unknown}
 
-    def _left_out(self, typed: Sequence[str] | None, lost: Collection[str]) -> Iterator[Fact]:
-        for function, side in self._sides.items():
-            if function not in self._current:
-                is_lost = function.partition("::")[0] in lost
-                if not is_lost and _was_meant(function, self._both, typed):
-                    yield Fact(Why.DESELECTED, (function, len(side.cases)))
-            elif not self._current[function].every_trial():
-                yield Fact(Why.NOT_RUN, (function, len(side.cases)))
-
     def concluded(self) -> Iterator[FunctionComparison]:
         """Write down the functions that were not collected, in the order of the baseline."""
         for function in self._functions:
-            side = self._sides[function]
+            side, why = self._sides[function], None
+            if (function, "") not in self.given_up:  # say both ways to accept that it is gone
+                renaming = _renaming(function, baseline=self._sides, current=self._current)
+                why = Fact(Why.GONE, (len(side.cases), *renaming, self._form(function)))
             for metric in gated_metrics(side):
-                yield conclude_gone(side, metric, why=self._why(function))
-
-    def _why(self, function: str) -> Fact | None:
-        """Say that a function is gone, and both ways to accept that."""
-        if (function, "") in self.given_up:
-            return None
-        old, new = _renaming(function, baseline=self._sides, current=self._current)
-        cases = len(self._sides[function].cases)
-        return Fact(Why.GONE, (cases, old, new, self._form(function)))
+                yield conclude_gone(side, metric, why=why)
 
     def notes_on_metrics(self) -> Iterator[Fact]:
         """Tell which metrics are gated in the baseline alone."""
         for function, metric in self._metrics:
-            name = f"{function}:{metric}"
             if (function, metric) in self.given_up:
-                yield Fact(Why.METRIC_GIVEN_UP, (name,))
+                yield Fact(Why.METRIC_GIVEN_UP, (f"{function}:{metric}",))
             else:
-                yield Fact(Why.METRIC_STILL_GATED, (name, self._form(function, metric)))
+                form = self._form(function, metric)
+                yield Fact(Why.METRIC_STILL_GATED, (f"{function}:{metric}", form))
 
     def notes_on_entries(self) -> Iterator[Fact]:
         """Tell which entries of ``llm_accept_gone`` give nothing up, and why."""
@@ -123,6 +109,16 @@ class Missing:
         end = f":{metric}" if metric else ""
         forms = [f"{spelling}{end}" for spelling in _spellings(function)[1:]]
         return next((one for one in forms if one not in self._known), forms[0])
+
+
+def _left_out(both: BothRuns, typed: Sequence[str] | None, lost: Collection[str]) -> Iterator[Fact]:
+    for function, side in both.sides.items():
+        if function not in both.current:
+            is_lost = function.partition("::")[0] in lost
+            if not is_lost and _was_meant(function, both, typed):
+                yield Fact(Why.DESELECTED, (function, len(side.cases)))
+        elif not both.current[function].every_trial():
+            yield Fact(Why.NOT_RUN, (function, len(side.cases)))
 
 
 def _gated(sides: Sides) -> set[tuple[str, str]]:

@@ -18,7 +18,6 @@ from pytest_llmeval.stats.early_looks import information, sequential_p
 from pytest_llmeval.stats.intervals import student_interval
 from pytest_llmeval.stats.multiplicity import spending_bounds
 from pytest_llmeval.stats.sample import Tails
-from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 LOOKED_AT: tuple[Method, ...] = ("paired-t", "log-ratio", "same-shift")
 _NO_LOOK = (
@@ -58,7 +57,7 @@ class Looked:
 
 def is_looked_at(tested: Examined) -> bool:
     """Tell whether a comparison that is tested so has looks before its end."""
-    return tested.method in LOOKED_AT and tested.pairing.whole_units >= FEWEST_UNITS_FOR_T
+    return tested.method in LOOKED_AT and not tested.pairing.lacks_units
 
 
 def looked(

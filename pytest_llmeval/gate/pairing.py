@@ -28,6 +28,7 @@ from pytest_llmeval.stats.sample import (
     are_binary,
     totals_of_repeats,
 )
+from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 # the most cases for a p that is only shown, of scores other than 0 and 1: 9999 shuffles of a case
 # take .2 ms
@@ -200,6 +201,11 @@ class Pairing:
     def whole_units(self) -> int:
         """The effective number of units that hold changed cases, rounded down."""
         return self.spread.dof + 1 if self.spread else 0
+
+    @property
+    def lacks_units(self) -> bool:
+        """Whether the effective units are too few for a t-test."""
+        return self.whole_units < FEWEST_UNITS_FOR_T
 
     @property
     def is_one_unit(self) -> bool:

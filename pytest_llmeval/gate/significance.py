@@ -98,7 +98,7 @@ def tied_repeats(pairing: Pairing) -> CaseScores | None:
         The totals of whole repeats, enough of them or not; None where units can be tested,
         where repeats cannot, and where a test was chosen that takes two units.
     """
-    if pairing.are_units or pairing.whole_units >= FEWEST_UNITS_FOR_T:
+    if pairing.are_units or not pairing.lacks_units:
         return None
     if pairing.test not in MARGIN_TESTS and not pairing.is_one_unit:
         return None
@@ -128,14 +128,10 @@ def significance(pairing: Pairing, *, repeats: CaseScores | None, rules: GateRul
         found = _by_wordings(table, pairing, rules=rules)
         return Examined(pairing, "crossed", _with_consent(pairing, found))
     if pairing.test not in get_args(FixedTest):
-        return _by_permutation(pairing) if _lacks_units(pairing) else _by_units(pairing, rules)
+        return _by_permutation(pairing) if pairing.lacks_units else _by_units(pairing, rules)
     # beside a test that needs no number of cases: the t-test, if there are enough units
-    beside = None if _lacks_units(pairing) else _by_spread(pairing, rules=rules)
+    beside = None if pairing.lacks_units else _by_spread(pairing, rules=rules)
     return Examined(pairing, pairing.test, _as_chosen(pairing, beside))
-
-
-def _lacks_units(pairing: Pairing) -> bool:
-    return pairing.whole_units < FEWEST_UNITS_FOR_T
 
 
 def _by_permutation(pairing: Pairing) -> Examined:
@@ -219,7 +215,7 @@ def limits_of(tested: Examined, *, alpha: float) -> Limits | None:
     """
     pairing, method, found = tested
     given = pairing.sample, pairing.differences
-    if method != "crossed" and _lacks_units(pairing):
+    if method != "crossed" and pairing.lacks_units:
         return None
     lower = lower_end(*given, hits=pairing.are_hits, alpha=alpha)
     if found.interval is None:
@@ -303,7 +299,7 @@ def _drop_by_formula(pairing: Pairing, *, alpha: float) -> float | None:
         baseline=np.array([float(len(case.baseline)) for case in samples]),
         current=np.array([float(len(case.current)) for case in samples]),
         alpha=alpha,
-        dof=None if _lacks_units(pairing) else pairing.whole_units - 1,
+        dof=None if pairing.lacks_units else pairing.whole_units - 1,
     )
     if pairing.are_hits:
         drop = smallest_pass_drop(_rates(pairing), plan)

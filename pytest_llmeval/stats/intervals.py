@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_llmeval.stats.distributions import normal_quantile, student_quantile
 
@@ -26,6 +26,9 @@ class UnitMean:
         units: how many units the cases form.
         effective_units: squared number of cases over the summed squared sizes of the units.
         dof: whole effective units less one, >= 0.
+        interval: the t interval or Wilson's, where one was asked for. None where nothing can be
+            said about chance: fewer than two effective units, or no spread at all. A point is never
+            shown as certainty.
     """
 
     mean: float
@@ -33,6 +36,7 @@ class UnitMean:
     units: int
     effective_units: float
     dof: int
+    interval: tuple[float, float] | None = None
 
 
 def unit_mean(values: Sequence[float], units: Sequence[int] | None = None) -> UnitMean:
@@ -103,21 +107,6 @@ def student_interval(mean: float, error: float, *, dof: float, alpha: float) -> 
     return mean - half, mean + half
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeanInterval:
-    """A mean over cases with its t interval.
-
-    Attributes:
-        interval: None where nothing can be said about chance: fewer than two effective
-            units, or no spread at all. A point is never shown as certainty.
-        units: how many independent units the cases form.
-    """
-
-    mean: float
-    interval: tuple[float, float] | None
-    units: int
-
-
 def within_share(
     ends: tuple[float, float], scores: Sequence[Sequence[float]]
 ) -> tuple[float, float]:
@@ -138,7 +127,7 @@ def within_share(
 
 def mean_interval(
     values: Sequence[float], units: Sequence[int] | None = None, *, alpha: float
-) -> MeanInterval:
+) -> UnitMean:
     """Estimate a mean over cases and its two-sided interval of level 1 - 2 alpha.
 
     Args:
@@ -147,10 +136,11 @@ def mean_interval(
         units: the unit of each case; a case each if not given.
         alpha: what may lie beyond each end, in (0, 0.5).
     """
-    found, interval = unit_mean(values, units), None
-    if found.standard_error and found.dof >= 1:
-        interval = student_interval(found.mean, found.standard_error, dof=found.dof, alpha=alpha)
-    return MeanInterval(mean=found.mean, interval=interval, units=found.units)
+    found = unit_mean(values, units)
+    if not (found.standard_error and found.dof >= 1):
+        return found
+    ends = student_interval(found.mean, found.standard_error, dof=found.dof, alpha=alpha)
+    return replace(found, interval=ends)
 
 
 def wilson_interval(
@@ -187,7 +177,7 @@ def wilson_interval(
 
 def pass_rate_interval(
     rates: Sequence[float], units: Sequence[int] | None = None, *, trials: int, alpha: float
-) -> MeanInterval:
+) -> UnitMean:
     """Estimate the mean of pass rates: Wilson's interval with an effective number of trials.
 
     The repeats of a case count as one trial at least, and as so many independent trials at most.
@@ -210,7 +200,7 @@ def pass_rate_interval(
     """
     found = unit_mean(rates, units)
     if found.dof < 1:
-        return MeanInterval(mean=found.mean, interval=None, units=found.units)
+        return found
     worth = found.effective_units
     if found.standard_error:
         worth = max(worth, found.mean * (1 - found.mean) / found.standard_error**2)
@@ -218,5 +208,4 @@ def pass_rate_interval(
     quantile = student_quantile(found.dof, alpha)
     # rounding may put a mean of ones above 1
     hits = min(max(found.mean, 0.0), 1.0) * worth
-    interval = wilson_interval(hits, worth, alpha=alpha, quantile=quantile)
-    return MeanInterval(mean=found.mean, interval=interval, units=found.units)
+    return replace(found, interval=wilson_interval(hits, worth, alpha=alpha, quantile=quantile))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from pytest_llmeval.stats.arrays import ArrayLike, FloatArray, np, special
-from pytest_llmeval.stats.intervals import UnitMean, negligible, student_interval, unit_mean
+from pytest_llmeval.stats.intervals import negligible, student_interval, unit_mean
 from pytest_llmeval.stats.sample import CaseScores, SignificanceResult, Tails
 
 # a t-test over fewer effective units is valid but nearly powerless
@@ -84,25 +84,21 @@ def paired_test(
     found = unit_mean(differences, units)
     mean, error = found.mean, found.standard_error
     if not error:
-        return _same_shift(found, margin=margin, zero=negligible(differences))
+        zero, least = negligible(differences), 0.5**found.units
+        below = tails_without_spread(mean + margin, negligible=zero, least=least)
+        above = tails_without_spread(mean, negligible=zero, least=least)
+        return SignificanceResult(tails=Tails(worse=below.worse, better=above.better))
     t = (mean + margin) / error
     return SignificanceResult(
         tails=Tails(
-            worse=float(special.stdtr(found.dof, t)),
-            better=float(special.stdtr(found.dof, -mean / error)),
+            worse=student_tails(t, found.dof).worse,
+            better=student_tails(mean / error, found.dof).better,
         ),
         statistic=t,
         dof=found.dof,
         standard_error=error,
         interval=student_interval(mean, error, dof=found.dof, alpha=alpha),
     )
-
-
-def _same_shift(found: UnitMean, *, margin: float, zero: float) -> SignificanceResult:
-    least = 0.5**found.units
-    below = tails_without_spread(found.mean + margin, negligible=zero, least=least)
-    above = tails_without_spread(found.mean, negligible=zero, least=least)
-    return SignificanceResult(tails=Tails(worse=below.worse, better=above.better))
 
 
 def mean_squares(differences: ArrayLike) -> tuple[float, float, float]:
@@ -156,7 +152,10 @@ def crossed_test(differences: ArrayLike, *, alpha: float = 0.05) -> Significance
     if error <= zero:
         least = 0.5 ** min(data.shape)
         return SignificanceResult(tails=tails_without_spread(mean, negligible=zero, least=least))
-    dof = max(_satterthwaite(spread, squares, data.shape), min(data.shape) - 1.0)
+    cases, wordings = data.shape
+    dofs = cases - 1, wordings - 1, (cases - 1) * (wordings - 1)
+    parts = (square**2 / of_square for square, of_square in zip(squares, dofs, strict=True))
+    dof = max(spread**2 / sum(parts), min(data.shape) - 1.0)
     return SignificanceResult(
         tails=student_tails(mean / error, dof),
         statistic=mean / error,
@@ -164,14 +163,6 @@ def crossed_test(differences: ArrayLike, *, alpha: float = 0.05) -> Significance
         standard_error=error,
         interval=student_interval(mean, error, dof=dof, alpha=alpha),
     )
-
-
-def _satterthwaite(
-    spread: float, squares: tuple[float, float, float], shape: tuple[int, ...]
-) -> float:
-    cases, wordings = shape
-    dofs = cases - 1, wordings - 1, (cases - 1) * (wordings - 1)
-    return spread**2 / sum(square**2 / dof for square, dof in zip(squares, dofs, strict=True))
 
 
 def welch(baseline: ArrayLike, current: ArrayLike) -> SignificanceResult:
