@@ -67,7 +67,7 @@ def why(nodeid: str, reference: str, home: Home) -> None:
     found = home.find_run(reference)
     run, scanned = found.run, scan_run(found.path)
     nodeid = case_named(nodeid, [case.id for case in run.cases], partial(lowest, scanned))
-    warn(found.notes)
+    warn(*found.notes)
     calls = [call for trial in scanned.trials_of(nodeid)[nodeid] for call in trial.calls]
     echo([f"run {run.id}  {nodeid}", *([] if calls else ["it made no call"])])
     with _opened(home) as store:
@@ -138,13 +138,13 @@ def import_file(path: Path, home: Home) -> None:
     that is here already is changed.
     """
     is_folder = path.is_dir()
-    foreign = read_folder(path, warn=_warn) if is_folder else read_export(path)
+    foreign = read_folder(path, warn=warn) if is_folder else read_export(path)
     if is_folder and not foreign:
         echo([f"no replies are kept in {path}: nothing was imported"])
         return
     if not is_folder:  # a job joins folders where it may have none of its own yet
         _check(home, must_exist=False)
-    with closing(Store(home.path, warn=_warn)) as store:
+    with closing(Store(home.path, warn=warn)) as store:
         done = store.rewrite(partial(merge, foreign=foreign))
     echo([listing.merged_file(done, path)])
 
@@ -202,7 +202,7 @@ def prune_command(
     refuse_tracked(home.path, git=home.refs.git)
     now, whole = datetime.now(UTC), _days(age, "--older-than")
     every = home.store.every()
-    warn(every.notes)
+    warn(*every.notes)
     planned = runs_to_prune(
         every.runs,
         before=now - whole,
@@ -246,11 +246,7 @@ def _check(home: Home, *, must_exist: bool = True) -> None:
 def _opened(home: Home) -> closing[Store]:
     """Open the replies of a folder that has some."""
     _check(home)
-    return closing(Store(home.path, warn=_warn))
-
-
-def _warn(text: str) -> None:
-    warn([text])
+    return closing(Store(home.path, warn=warn))
 
 
 def _days(age: str, option: str) -> timedelta:

@@ -121,7 +121,7 @@ def _checks(
 ) -> tuple[Baseline, list[Checked]]:
     """Find a run, and compare each function of it with itself."""
     found = home.find_run(reference, **typed)
-    warn(found.notes)
+    warn(*found.notes)
     compared = compare_halves(found.run, alpha=alpha, cost_of=pricing({}))
     halves = {(half.function, half.metric): half for half in compared}
     return found, [

@@ -32,7 +32,7 @@ def echo(lines: Iterable[str]) -> None:
         click.echo(printable(line))
 
 
-def warn(notes: Iterable[str]) -> None:
+def warn(*notes: str) -> None:
     """Write notes to standard error, likewise."""
     for note in notes:
         click.echo(f"warning: {printable(note)}", err=True)

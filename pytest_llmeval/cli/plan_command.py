@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from pytest_llmeval.cli import arguments
 from pytest_llmeval.cli.pages import echo, warn
@@ -53,7 +52,7 @@ class _Wanted:
     cases: int | None
     repeats: int | None
     baseline_repeats: int | None
-    is_typed: bool = True
+    is_typed: bool
 
     def plan(
         self, components: suite_size.Components, *, drop: float, cases: int, repeats: int
@@ -92,10 +91,7 @@ class _Wanted:
 @arguments.function_option
 @arguments.metric_options
 @arguments.home_option
-@click.pass_context
 def plan_command(
-    context: click.Context,
-    /,
     reference: str | None,
     home: arguments.Home,
     *,
@@ -115,11 +111,10 @@ def plan_command(
     cannot show whether a change helps some cases and hurts others: the plan takes all to change
     alike. With --like BRANCH, RUN and BRANCH are the A and B of compare.
     """
-    is_typed = context.get_parameter_source("drop") is ParameterSource.COMMANDLINE
-    wanted = _Wanted(
-        is_typed=is_typed,
-        **(typed if is_typed else typed | {"drop": arguments.ini_value("target")}),
-    )
+    is_typed = typed["drop"] is not None
+    if not is_typed:
+        typed["drop"] = arguments.ini_value("target")
+    wanted = _Wanted(is_typed=is_typed, **typed)
     if rates is not None:
         if any((reference, name, like, metric, better)):
             raise click.UsageError(
@@ -176,19 +171,15 @@ def _runs(
             "one, from assumed pass rates: llmeval plan --rates 0.5,0.9"
         )
     if like is None:
-        found = home.find_run(reference or _baseline_or_last(home), **typed)
-        warn(found.notes)
+        if reference is None:  # a plan is made for a change to what the last run was compared with
+            last = find_candidate("last", home.refs_of(HeaderStore(home.path))).run.compared_with
+            reference = last if last and home.store.by_id(last) else "last"
+        found = home.find_run(reference, **typed)
+        warn(*found.notes)
         return found, None
     old, new = home.find_pair(reference or "last", like, **typed)
     echo(f"note: {note}" for note in (*old.notes, *new.notes))
     return old, new.run
-
-
-def _baseline_or_last(home: arguments.Home) -> str:
-    """Name the run that the last one was compared with, as a plan is made for a change to it."""
-    last = find_candidate("last", home.refs_of(HeaderStore(home.path))).run
-    known = last.compared_with
-    return known if known and home.store.by_id(known) else "last"
 
 
 def _assumed(rates: list[float], wanted: _Wanted) -> PlannedFunction:

@@ -95,7 +95,7 @@ def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
     scanned = scan_run(found.path)
     ids = [each.id for each in scanned.header.run.cases]
     chosen = case_named(case, ids, partial(lowest, scanned))
-    warn(found.notes)
+    warn(*found.notes)
     with transcript.StoredTexts(home.path) as stored:
         (side,) = _sides(stored, ("", scanned, chosen))
     if not side.trials:
@@ -123,7 +123,7 @@ def _found(home: Home, headers: HeaderStore, names: Sequence[str]) -> tuple[Base
     current = find_candidate(names[1] if names else "last", refs)
     if names:
         against = find_reference(names[0], refs, candidate=current.run)
-        warn(dict.fromkeys((*against.notes, *current.notes)))
+        warn(*dict.fromkeys((*against.notes, *current.notes)))
         return against, current
     known = _file_of(current.run.compared_with, headers)
     if known is not None:

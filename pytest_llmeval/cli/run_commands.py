@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import click
-from click.core import ParameterSource
 
 from pytest_llmeval import settings
 from pytest_llmeval.cli import arguments, pages
@@ -53,7 +52,7 @@ def list_command(
 ) -> None:
     """List the recorded runs, newest first."""
     listing = home.store.every()
-    pages.warn(listing.notes)
+    pages.warn(*listing.notes)
     if not listing.runs and not as_json:
         raise click.UsageError(f"no run is recorded in {home.store.folder}. Record one: pytest")
     headers = [stored.header for stored in listing.runs]
@@ -102,7 +101,7 @@ def show_command(
         raise click.UsageError("a score table alone makes no report: compare it with another one")
     odd = peculiarities(found.run, trials=len(found.run.trials))
     below = {f"{reference} is {one}" for one in odd}  # the run's own notes say it
-    pages.warn(note for note in found.notes if note not in below)
+    pages.warn(*(note for note in found.notes if note not in below))
     asked = settings.Settings(directory=home.path, session="", **arguments.ini_settings(*SHOWN))
     planned = Judgement(settings=asked, not_gated="to compare it, type  llmeval compare A B")
     judgement, page = judged(planned, found.run), pages.page_of_output(verbose=verbose)
@@ -163,7 +162,7 @@ def _history(
 ) -> History:
     own = None if branch is None else without_prefix(branch)
     runs, notes = newest_runs(home.store, branch=own, most=limit)
-    pages.warn(notes)
+    pages.warn(*notes)
     if not runs:
         of = "" if branch is None else f" of {branch}"
         raise click.UsageError(
@@ -204,10 +203,7 @@ def _history(
 )
 @pages.verbose_option
 @arguments.home_option
-@click.pass_context
 def compare_command(
-    context: click.Context,
-    /,
     baseline: str,
     candidate: str,
     home: arguments.Home,
@@ -227,11 +223,11 @@ def compare_command(
     score tables (.csv or .jsonl, also .gz, with case_id, repeat and score; FILE::CONDITION picks
     rows by the column condition).
     """
-    source = context.get_parameter_source("target")
     if typed["test"] == "auto":
         typed["test"] = settings.GateRules().test
     rules = settings.GateRules(**typed)
-    settings.check_rules(rules, is_typed=source is ParameterSource.COMMANDLINE, prefix="--")
+    is_typed = rules.target != settings.GateRules().target
+    settings.check_rules(rules, is_typed=is_typed, prefix="--")
     old, new = home.find_pair(
         baseline, candidate, metric=metric, better=better, max_errored=max_errored
     )

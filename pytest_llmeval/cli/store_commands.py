@@ -68,12 +68,12 @@ def _send(path: Path, refs: RefStore, *, git: GitState, ci: CiFacts, named: str)
             return None
         why = refusal(header, git=git, ci=ci)
         if why:
-            warn([f"run {header.run.id} is not sent: {why}. It stays in {path}"])
+            warn(f"run {header.run.id} is not sent: {why}. It stays in {path}")
             return False
         read_run(path)  # to its last byte
         is_new = refs.put(name_of_run(header, git), path.read_bytes())
     except (BaselineUnreadable, GitFailed) as exc:
-        warn([f"not sent to {named}: {exc}. It stays in {path}"])
+        warn(f"not sent to {named}: {exc}. It stays in {path}")
         return False
     done = "sent" if is_new else "there already:"
     echo([f"{done} run {header.run.id} of {short_hash(git.commit or '')}, {named}"])
@@ -102,7 +102,7 @@ def fetch_command(references: tuple[str, ...], home: Home, *, store: str | None)
     missing = [name for name in wanted if name.run_id not in known]
     refs.fetch(missing)
     fetched = sum(map(both.adopt, missing))
-    warn(both.complaints)
+    warn(*both.complaints)
     here = len(wanted) - len(missing)
     echo([f"fetched {fetched} run(s) into {home.store.folder}, {here} were there already"])
 

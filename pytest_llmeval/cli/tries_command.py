@@ -47,7 +47,7 @@ def tries_command(reference: str | None, home: Home, *, alpha: float, as_json: b
     renamed = under_new_names(
         found, ini_value("renamed"), here={c.id for t in tries for c in t.cases}
     )
-    warn(renamed.notes)
+    warn(*renamed.notes)
     rules, page = GateRules(alpha=alpha), page_of_output()
     rows = list(_rows(renamed.run, tries, rules, home))
     if not rows:

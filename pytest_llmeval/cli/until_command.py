@@ -85,8 +85,11 @@ def until_command(
         repeats = _next(repeats, wider, width=width, most=most)
     click.echo(f"\n{output}")
     echo(ending(repeats, found, width=width, most=most))
+    hint = f"Lines are where the mean of a later run is expected, {percent(confidence)}."
+    charts = [look_chart(name, [*each.items()]) for name, each in looks.items()]
     for path in (*pages, *reports):
-        text = _data(looks) if path.suffix == JSON else _page(looks, confidence)
+        is_data = path.suffix == JSON
+        text = _data(looks) if is_data else render_charts("Means by repeats", hint, charts)
         path.write_text(text, encoding="utf-8")
     if wider:
         raise SystemExit(1)
@@ -101,12 +104,6 @@ def _data(looks: Looks) -> str:
         for name, each in looks.items()
     ]
     return json.dumps(entries, indent=2) + "\n"
-
-
-def _page(looks: Looks, confidence: float) -> str:
-    hint = f"Lines are where the mean of a later run is expected, {percent(confidence)}."
-    charts = [look_chart(name, [*each.items()]) for name, each in looks.items()]
-    return render_charts("Means by repeats", hint, charts)
 
 
 def _refuse(words: Sequence[str]) -> None:

@@ -22,20 +22,13 @@ from pytest_llmeval.gate.changes import (
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import SECONDS_METRIC, Trial, too_many_errored
 from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats import suite_size
 from pytest_llmeval.stats.arrays import np
 from pytest_llmeval.stats.detection import POWER
 from pytest_llmeval.stats.expected import DRIFT_LEVEL, pooled_prediction
 from pytest_llmeval.stats.multiplicity import holm
 from pytest_llmeval.stats.sample import FEWEST_REPEATS, HITS
 from pytest_llmeval.stats.selfcheck import SelfCheck
-from pytest_llmeval.stats.suite_size import (
-    Components,
-    Design,
-    cases_needed,
-    power_of,
-    recorded_components,
-    repeats_needed,
-)
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 # so many trials of a case that end alike are no chance; two of them would tell as much
@@ -201,7 +194,7 @@ def _identical(scores: FunctionScores) -> Finding | None:
     return waste, {"repeats": scores.repeats, "waste": waste}
 
 
-def components_at(scores: FunctionScores, drop: float) -> Components | None:
+def components_at(scores: FunctionScores, drop: float) -> suite_size.Components | None:
     """Estimate the variances of a function that would fall by a drop, all cases alike.
 
     Args:
@@ -211,7 +204,7 @@ def components_at(scores: FunctionScores, drop: float) -> Components | None:
     Returns:
         The variances; None without repeats of two cases.
     """
-    found = recorded_components(scores.gains, drop=drop, pass_scores=scores.are_hits)
+    found = suite_size.recorded_components(scores.gains, drop=drop, pass_scores=scores.are_hits)
     # a ratio is one factor for all cases
     return replace(found, between=0.0) if found and scores.compares_ratios else found
 
@@ -225,15 +218,15 @@ def _blind(scores: FunctionScores, rules: GateRules) -> dict[Trouble, Finding]:
     found = components_at(scores, drop)
     if found is None:
         return {Trouble.UNREPEATED: (POWER, {"target": target})}
-    design = Design(
+    design = suite_size.Design(
         cases=cases, baseline=repeats, current=repeats, components=found, alpha=rules.alpha
     )
-    power = power_of(design, drop=drop)
+    power = suite_size.power_of(design, drop=drop)
     if power >= POWER:
         return {}
-    needed, would = cases_needed(design, drop=drop), None
+    needed, would = suite_size.cases_needed(design, drop=drop), None
     if not _identical(scores):  # else repeats add nothing
-        would = repeats_needed(design, drop=drop, baseline_too=True)
+        would = suite_size.repeats_needed(design, drop=drop, baseline_too=True)
     more = None if needed is None else needed - cases
     figures = {"target": target, "power": power, "cases": more, "repeats": would}
     return {Trouble.BLIND: (POWER - power, figures)}

@@ -12,8 +12,8 @@ from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, FunctionComparison, Name, Why
 from pytest_llmeval.gate.scoring import gated_metrics, records, sides_of, ungated_metrics
 from pytest_llmeval.gate.significance import Examined
-from pytest_llmeval.records import MEASURED_METRICS, Better, Case, Run
-from pytest_llmeval.settings import AnyTest, GateRules
+from pytest_llmeval.records import Better, Case, Run
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.vendors import MODEL_FIXTURES
 
 Entry = FunctionComparison | Examined
@@ -76,11 +76,10 @@ class BothRuns:
                     yield conclude_new(side, metric, partial=partial, rules=self.rules)
                     continue
                 better = (baseline if kept else side).better(metric)
-                pairing = self._pairing(function, metric, better, self.rules.test, in_full=in_full)
-                yield examine(pairing, self.rules)
+                yield examine(self._pairing(function, metric, better, self.rules, in_full=in_full))
 
     def _pairing(
-        self, function: str, metric: str, better: Better, test: AnyTest, *, in_full: bool = True
+        self, function: str, metric: str, better: Better, rules: GateRules, *, in_full: bool = True
     ) -> Pairing:
         return Pairing(
             self.sides[function],
@@ -88,7 +87,7 @@ class BothRuns:
             metric,
             calls=self._calls[function],
             better=better,
-            test="log-ratio" if metric in MEASURED_METRICS else test,
+            rules=rules,
             in_full=in_full,
             edits=self._edits[function],
             replaced=self._replaced(function),
@@ -96,14 +95,15 @@ class BothRuns:
 
     def ungated(self, functions: Sequence[FunctionComparison]) -> Iterator[FunctionComparison]:
         """Describe whatever else the functions of both runs have."""
+        plain = replace(self.rules, test="paired-t")
         for function in self._calls:
             side = self.current[function]
             gated = [one.metric for one in functions if one.function == function]
             trials = [*self.sides[function].every_trial(), *side.every_trial()]
             for metric in ungated_metrics(trials, gated):
-                pairing = self._pairing(function, metric, side.better(metric), "paired-t")
+                pairing = self._pairing(function, metric, side.better(metric), plain)
                 if pairing.pairs:
-                    yield describe_ungated(pairing, alpha=self.rules.alpha)
+                    yield describe_ungated(pairing)
 
     def with_changes_of_test(self, one: FunctionComparison) -> FunctionComparison:
         """Note whether the code of the test, or of one of its fixtures, has changed."""

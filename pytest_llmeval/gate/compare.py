@@ -114,7 +114,7 @@ def _concluded(
     family = adjusted_together(tests, rules)
     for one in judged:
         if isinstance(one, Examined):
-            yield conclude(one, family, rules, looks=looks.get(one.name))
+            yield conclude(one, family, looks=looks.get(one.name))
         else:
             yield one
 

@@ -6,16 +6,8 @@ import math
 from collections import Counter
 from dataclasses import replace
 
+from pytest_llmeval.gate import decision_table
 from pytest_llmeval.gate.changes import ChangeKind, common_trials
-from pytest_llmeval.gate.decision_table import (
-    VERDICTS,
-    Decision,
-    cannot_test,
-    judge,
-    nothing_to_compare,
-    too_much_lost,
-    turns_red,
-)
 from pytest_llmeval.gate.describe import interval_of_side, mean_of_cases, never_recorded
 from pytest_llmeval.gate.looks import Looked
 from pytest_llmeval.gate.pairing import Pairing
@@ -89,48 +81,39 @@ def conclude_gone(side: Side, metric: str, *, why: Fact | None) -> FunctionCompa
     )
 
 
-def examine(pairing: Pairing, rules: GateRules) -> Examined | FunctionComparison:
-    """Test whether the changed cases fell; where nothing can be tested, conclude.
-
-    Args:
-        pairing: one function and metric.
-        rules: level, margin and target.
-    """
-    adapted = pairing.on_scale(rules)
-    decision = nothing_to_compare(pairing)
+def examine(pairing: Pairing) -> Examined | FunctionComparison:
+    """Test whether the changed cases fell; where nothing can be tested, conclude."""
+    decision = decision_table.nothing_to_compare(pairing)
     if decision:
-        return _written(pairing, decision, rules)
+        return _written(pairing, decision)
     repeats = tied_repeats(pairing)
-    decision = too_much_lost(pairing, rules=adapted)
-    decision = decision or cannot_test(pairing, repeats=repeats, rules=adapted)
+    decision = decision_table.too_much_lost(pairing)
+    decision = decision or decision_table.cannot_test(pairing, repeats=repeats)
     if decision is None:
-        return significance(pairing, repeats=repeats, rules=adapted)
+        return significance(pairing, repeats=repeats)
     if not pairing.pairs:
-        return _written(pairing, decision, rules)
-    verdict = VERDICTS[decision[0]]
+        return _written(pairing, decision)
+    verdict = decision_table.VERDICTS[decision[0]]
     evidence = Evidence(
         interval=(0.0, 0.0) if verdict is Verdict.UNCHANGED else None,
         # without a test the share of the changed cases is all that can rule a drop out
         ruled_out_by="share" if verdict is Verdict.NO_SIGNIFICANT_CHANGE else None,
     )
-    effect = effect_of(pairing, rules)
-    return _written(pairing, decision, rules, effect, _with_ratios(pairing, evidence))
+    effect = effect_of(pairing, has_sides=True)
+    return _written(pairing, decision, effect, _with_ratios(pairing, evidence))
 
 
-def conclude(
-    tested: Examined, family: Family, rules: GateRules, *, looks: Looked | None
-) -> FunctionComparison:
+def conclude(tested: Examined, family: Family, *, looks: Looked | None) -> FunctionComparison:
     """Make the record of a tested comparison, with its verdict.
 
     Args:
         tested: one function and metric.
         family: the adjusted p-values of all comparisons that were tested.
-        rules: level, margin and target.
         looks: at the comparison, of which the result is the last; None without early ones.
     """
     pairing, method, found = tested
-    adapted, adjusted, penalty = pairing.on_scale(rules), family[tested.name], len(family)
-    judged = judge(tested, adjusted, penalty=penalty, rules=adapted, looks=looks)
+    adjusted, penalty = family[tested.name], len(family)
+    judged = decision_table.judge(tested, adjusted, penalty=penalty, looks=looks)
     # below six units sign-flip is run where the exact test does not fit, or was not wanted
     within = None if (method, found.interval) == ("sign-flip", None) else pairing.within_case
     evidence = Evidence(
@@ -143,29 +126,28 @@ def conclude(
         p_improved_adjusted=adjusted.better,
         family_size=penalty,
         interval=judged.interval,
-        interval_level=1 - 2 * rules.alpha if judged.interval else None,
+        interval_level=1 - 2 * pairing.rules.alpha if judged.interval else None,
         smallest_detectable_drop=judged.smallest_drop,
         ruled_out_by=judged.ruled_out_by,
         p_within_case=within.worse if within else None,
         identical_repeats=pairing.identical_repeats,
     )
     if judged.row == Row.OPEN and method not in WITHOUT_REMEDY:
-        cases, repeats = remedies(pairing, penalty=penalty, rules=adapted)
+        cases, repeats = remedies(pairing, penalty=penalty)
         evidence = replace(evidence, settle_cases=cases, settle_repeats=repeats)
-    effect = replace(effect_of(pairing, rules), method=method)
+    effect = replace(effect_of(pairing, has_sides=True), method=method)
     decision, evidence = (judged.row, judged.why), _with_ratios(pairing, evidence)
-    one = _written(pairing, decision, rules, effect, evidence)
+    one = _written(pairing, decision, effect, evidence)
     return replace(one, looks=looks.looks) if looks else one
 
 
-def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:
+def describe_ungated(pairing: Pairing) -> FunctionComparison:
     """Make the record of a metric that is described and decides nothing.
 
     Args:
         pairing: with at least one common case.
-        alpha: what may lie beyond each end of the interval, in (0, 0.5).
     """
-    interval = None
+    interval, alpha = None, pairing.rules.alpha
     if not pairing.lacks_units:
         found = paired_test(pairing.differences, pairing.units, alpha=alpha)
         interval = shrunk(found.interval, pairing.share)
@@ -184,8 +166,7 @@ def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:
 
 def _written(
     pairing: Pairing,
-    decision: Decision,
-    rules: GateRules,
+    decision: decision_table.Decision,
     effect: Effect | None = None,
     evidence: Evidence | None = None,
 ) -> FunctionComparison:
@@ -195,7 +176,7 @@ def _written(
     only_here = tuple(c for c in collected if c not in baseline.side.cases and c not in edited)
     known = {*collected, *edited.values()}
     ran = [case for case in only_here if case in pairing.current.side.cases]
-    new = mean_of_cases(pairing.current, ran, alpha=rules.alpha)
+    new = mean_of_cases(pairing.current, ran, alpha=pairing.rules.alpha)
     pairs = {pair.case: pair for pair in pairing.pairs}
     missing = tuple(case for case in baseline.side.cases if case not in known)
     return FunctionComparison(
@@ -203,10 +184,10 @@ def _written(
         metric=pairing.metric,
         better=baseline.better,
         scale=scale,
-        verdict=VERDICTS[row],
+        verdict=decision_table.VERDICTS[row],
         row=row,
         why=why,
-        fails=turns_red(VERDICTS[row], rules),
+        fails=decision_table.turns_red(decision_table.VERDICTS[row], pairing.rules),
         partial=pairing.partial,
         effect=effect or _sizes(pairing),
         evidence=evidence or Evidence(),
@@ -250,12 +231,12 @@ def _sizes(pairing: Pairing) -> Effect:
     )
 
 
-def effect_of(pairing: Pairing, rules: GateRules | None = None) -> Effect:
-    """Measure both sides and their difference; with rules, each side by itself too.
+def effect_of(pairing: Pairing, *, has_sides: bool = False) -> Effect:
+    """Measure both sides and their difference.
 
     Args:
         pairing: with at least one common case.
-        rules: of the gate.
+        has_sides: estimate the mean of each side by itself, too.
     """
     spread, pairs = pairing.spread, pairing.pairs
     # the mean to which a case's difference adds; a replayed case counts all trials of the baseline
@@ -263,10 +244,7 @@ def effect_of(pairing: Pairing, rules: GateRules | None = None) -> Effect:
     after = [pair.current if pair.kind else pair.every_baseline for pair in pairs]
     mean = math.fsum(scored.mean for scored in before) / len(pairs)
     current_mean = mean + pairing.sign * pairing.difference
-    sides = [
-        interval_of_side(pairing, side, alpha=rules.alpha) if rules else None
-        for side in (before, after)
-    ]
+    sides = [interval_of_side(pairing, side) if has_sides else None for side in (before, after)]
     return replace(
         _sizes(pairing),
         units=spread.units if spread else 0,

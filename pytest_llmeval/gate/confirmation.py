@@ -261,7 +261,7 @@ class _Looking:
         if tested is None:
             return None
         pairing, _, found = tested
-        effect, margin = effect_of(pairing), pairing.on_scale(self._rules).margin
+        effect, margin = effect_of(pairing), pairing.rules.margin
         return SecondLook(
             p=found.tails.worse,
             p_base=None if of_base is None else of_base.found.tails.worse,

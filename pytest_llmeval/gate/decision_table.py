@@ -74,12 +74,11 @@ def nothing_to_compare(pairing: Pairing) -> Decision | None:
     return None if is_known else (Row.NOTHING_IN_COMMON, _why_nothing_in_common(pairing))
 
 
-def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
+def too_much_lost(pairing: Pairing) -> Decision | None:
     """Go through rows 4 and 5: are enough trials and cases left to be compared?
 
     Args:
         pairing: with at least one common case, or one that was edited.
-        rules: how many cases may be gone.
     """
     trials_lost = (
         _why_baseline_crashed(pairing)
@@ -89,27 +88,24 @@ def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
     )
     if trials_lost:
         return Row.TRIALS_LOST, trials_lost
-    cases_lost = _why_cases_lost(pairing, rules=rules)
+    cases_lost = _why_cases_lost(pairing)
     return (Row.CASES_LOST, cases_lost) if cases_lost else None
 
 
-def cannot_test(
-    pairing: Pairing, *, repeats: CaseScores | None, rules: GateRules
-) -> Decision | None:
+def cannot_test(pairing: Pairing, *, repeats: CaseScores | None) -> Decision | None:
     """Go through rows 6 and 7, and through row 10 for a single unit of several cases.
 
     Args:
         pairing: one that passed rows 3 to 5. (A case that was asked again in vain is not a changed
             one, but row 5 takes a comparison that has no other touched cases.)
         repeats: whole repeats that can be tested in the place of units.
-        rules: the target.
     """
     if not pairing.changed:
         return Row.UNTOUCHED, None
-    if pairing.is_one_unit and not are_enough(repeats, alpha=rules.alpha):
-        if _too_small_to_matter(pairing, rules=rules):
+    if pairing.is_one_unit and not are_enough(repeats, alpha=pairing.rules.alpha):
+        if _too_small_to_matter(pairing):
             return Row.RULED_OUT, None
-        cases, fewest = len(pairing.changed), fewest_repeats(rules.alpha)
+        cases, fewest = len(pairing.changed), fewest_repeats(pairing.rules.alpha)
         if repeats is None:
             return Row.ONE_UNIT, Fact(Why.ONE_UNIT, (cases,))
         return Row.ONE_UNIT, Fact(Why.ONE_UNIT_FEW_REPEATS, (cases, fewest))
@@ -131,12 +127,7 @@ class Judged:
 
 
 def judge(
-    tested: Examined,
-    adjusted: Tails,
-    *,
-    penalty: int,
-    rules: GateRules,
-    looks: Looked | None = None,
+    tested: Examined, adjusted: Tails, *, penalty: int, looks: Looked | None = None
 ) -> Judged:
     """Go through rows 8 to 11.
 
@@ -144,22 +135,21 @@ def judge(
         tested: a comparison that passed rows 3 to 7.
         adjusted: its p-values among all comparisons.
         penalty: by what a p-value is multiplied where all others show nothing.
-        rules: level, margin and target, on the scale of the comparison.
         looks: at the comparison, of which the result is the last; None without early ones.
     """
     pairing, method, found = tested
-    least = least_p(pairing, method)
-    beyond, at_end = (looks.beyond, looks.beyond_at_end) if looks else (rules.alpha, rules.alpha)
+    least, alpha = least_p(pairing, method), pairing.rules.alpha
+    beyond, at_end = (looks.beyond, looks.beyond_at_end) if looks else (alpha, alpha)
     # below six units sign-flip lacks independent units, however small its p
     is_blunt = (method, found.interval) == ("sign-flip", None)
     if least is not None:
-        is_blunt = is_blunt or penalty * least >= rules.alpha
+        is_blunt = is_blunt or penalty * least >= alpha
     drop = None if is_blunt else smallest_drop(tested, alpha=at_end)
-    row = _moved(pairing, adjusted, rules=rules, is_looked_at=looks is not None)
-    interval = _agreeing(limits_of(tested, alpha=beyond), row, rules=rules)
+    row = _moved(pairing, adjusted, is_looked_at=looks is not None)
+    interval = _agreeing(limits_of(tested, alpha=beyond), row, margin=pairing.rules.margin)
     reason = None
     if row != Row.REGRESSED:
-        reason = _ruled_out_by(tested, interval, drop, rules=rules)
+        reason = _ruled_out_by(tested, interval, drop)
     if row == Row.RULED_OUT and reason is None:
         row = Row.OPEN
     why = None
@@ -169,7 +159,8 @@ def judge(
     return Judged(row=row, why=why, interval=interval, ruled_out_by=reason, smallest_drop=drop)
 
 
-def _moved(pairing: Pairing, adjusted: Tails, *, rules: GateRules, is_looked_at: bool) -> Row:
+def _moved(pairing: Pairing, adjusted: Tails, *, is_looked_at: bool) -> Row:
+    rules = pairing.rules
     if adjusted.worse < rules.alpha and (
         pairing.difference + rules.margin < -pairing.zero
         # the test was at the margin itself; but after an early look the difference may turn
@@ -180,36 +171,36 @@ def _moved(pairing: Pairing, adjusted: Tails, *, rules: GateRules, is_looked_at:
     return Row.IMPROVED if adjusted.better < rules.alpha and rose else Row.RULED_OUT
 
 
-def _agreeing(limits: Limits | None, row: Row, *, rules: GateRules) -> Interval | None:
+def _agreeing(limits: Limits | None, row: Row, *, margin: float) -> Interval | None:
     """Let the interval end where the verdict says so: no fall found means the margin is in it."""
     if limits is None:
         return None
-    lower, upper = min(limits.lower, 0.0), max(limits.upper, 0.0 - rules.margin)
+    lower, upper = min(limits.lower, 0.0), max(limits.upper, 0.0 - margin)
     if row == Row.REGRESSED:
-        upper = min(limits.upper, 0.0 - rules.margin)
+        upper = min(limits.upper, 0.0 - margin)
     elif row == Row.IMPROVED:
         lower = max(limits.lower_by_spread, 0.0)
     return lower, upper
 
 
 def _ruled_out_by(
-    tested: Examined, interval: Interval | None, drop: float | None, *, rules: GateRules
+    tested: Examined, interval: Interval | None, drop: float | None
 ) -> RuledOutBy | None:
     """Tell what rules out a drop as large as the target, None if nothing does."""
+    pairing, rules = tested.pairing, tested.pairing.rules
     if interval is not None:  # a target that would show may lie in it
         return "interval" if interval[0] > -rules.target else None
-    pairing = tested.pairing
     is_unseen = (
         pairing.difference + rules.target > pairing.zero and tested.found.tails.worse >= rules.alpha
     )
     if drop is not None and rules.margin + drop <= rules.target and is_unseen:
         return "smallest_drop"
-    if _too_small_to_matter(pairing, rules=rules):
+    if _too_small_to_matter(pairing):
         return "share"
-    return "ends" if _cannot_fall_so_far(pairing, rules=rules) else None
+    return "ends" if _cannot_fall_so_far(pairing) else None
 
 
-def _cannot_fall_so_far(pairing: Pairing, *, rules: GateRules) -> bool:
+def _cannot_fall_so_far(pairing: Pairing) -> bool:
     """Tell whether so few trials passed in the baseline, or miss here, that no drop is the target.
 
     A mean cannot fall by more than its value in the baseline, nor by more than the misses here.
@@ -221,15 +212,15 @@ def _cannot_fall_so_far(pairing: Pairing, *, rules: GateRules) -> bool:
     misses = [1 - abs(pair.current.mean - worst) for pair in pairing.changed]
     trials = (sum(map(len, side)) for side in pairing.sample.sides)
     highest = (
-        highest_rate(rates, pairing.units, trials=number, alpha=rules.alpha)
+        highest_rate(rates, pairing.units, trials=number, alpha=pairing.rules.alpha)
         for rates, number in zip((hits, misses), trials, strict=True)
     )
-    return pairing.share * min(highest) < rules.target
+    return pairing.share * min(highest) < pairing.rules.target
 
 
-def _too_small_to_matter(pairing: Pairing, *, rules: GateRules) -> bool:
+def _too_small_to_matter(pairing: Pairing) -> bool:
     """Tell whether even a total failure of the changed cases would stay below the target."""
-    return pairing.are_hits and pairing.share < rules.target
+    return pairing.are_hits and pairing.share < pairing.rules.target
 
 
 def _without_logarithm(pairing: Pairing) -> int:
@@ -328,13 +319,13 @@ def _why_trials_skipped(pairing: Pairing) -> Fact | None:
     return Fact(Why.TRIALS_SKIPPED, (skipped, len(common), skipped_before))
 
 
-def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> Fact | None:
-    scored, edits = len(pairing.baseline.scored_cases), pairing.edits
+def _why_cases_lost(pairing: Pairing) -> Fact | None:
+    scored, edits, most = len(pairing.baseline.scored_cases), pairing.edits, pairing.rules.max_gone
     # nobody leaves edited cases out by hand
     lost = pairing.lost if pairing.in_full else pairing.lost & {*edits.asked, *edits.mismatched}
-    if len(lost) > rules.max_gone * scored + ROUNDING:
+    if len(lost) > most * scored + ROUNDING:
         share = math.ceil(100 * len(lost) / scored) / 100  # the share that would let these cases go
-        figures, edited = (len(lost), scored, 100 * rules.max_gone), len(lost & {*edits.asked})
+        figures, edited = (len(lost), scored, 100 * most), len(lost & {*edits.asked})
         if edited:
             return Fact(Why.CASES_EDITED, (*figures, edited, share))
         return Fact(Why.CASES_GONE, (*figures, share))

@@ -197,9 +197,7 @@ def mean_of_cases(scores: FunctionScores, cases: Iterable[str], *, alpha: float)
     return _interval_of_mean(values, units, scores=scores, hits=hits, alpha=alpha)
 
 
-def interval_of_side(
-    pairing: Pairing, scored: Sequence[Scored], *, alpha: float
-) -> Interval | None:
+def interval_of_side(pairing: Pairing, scored: Sequence[Scored]) -> Interval | None:
     """Estimate the mean of the baseline, or of this run, by itself.
 
     It says nothing of the difference: cases are paired, so its spread is another one.
@@ -207,7 +205,6 @@ def interval_of_side(
     Args:
         pairing: with at least one common case.
         scored: the trials of each common case on this side.
-        alpha: what may lie beyond each end, in (0, 0.5).
 
     Returns:
         The ends, two-sided; None where nothing can be said about chance.
@@ -216,7 +213,7 @@ def interval_of_side(
     draws = [draws_of(one.trials) if pairing.calls.shared else () for one in scored]
     cases = map(pairing.case, pairing.pairs)
     units = chained([(c.cluster, c.topic, own) for c, own in zip(cases, draws, strict=True)])
-    scores, hits = pairing.baseline, pairing.are_hits
+    scores, hits, alpha = pairing.baseline, pairing.are_hits, pairing.rules.alpha
     found = _interval_of_mean(scored, units, scores=scores, hits=hits, alpha=alpha)
     return ends_off_scale(found.interval, pairing.scale)
 

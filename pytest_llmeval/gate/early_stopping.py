@@ -87,12 +87,11 @@ def settled(
     if looks is None or last is None:  # what cannot be tested decides nothing
         return ""
     pairing = last.pairing
-    adapted = pairing.on_scale(rules)
-    is_below = pairing.difference + adapted.margin < -pairing.zero
+    is_below = pairing.difference + pairing.rules.margin < -pairing.zero
     if is_below and looks.tails.worse * family < rules.alpha:  # red, however the others end
         return "red"
     limits = limits_of(last, alpha=looks.beyond)
-    is_ruled_out = limits is not None and limits.lower > -adapted.target
+    is_ruled_out = limits is not None and limits.lower > -pairing.rules.target
     is_calm = is_ruled_out and z_of(last.found.tails.worse) < calm_below(looks.share)
     return "calm" if is_calm or pairing.identical_repeats else ""
 

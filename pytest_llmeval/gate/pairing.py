@@ -18,7 +18,7 @@ from pytest_llmeval.gate.edited import Edits
 from pytest_llmeval.gate.results import CaseComparison
 from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts
 from pytest_llmeval.gate.units import chained, draws_of
-from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome
+from pytest_llmeval.records import MEASURED_METRICS, SECONDS_METRIC, Better, Case, Outcome
 from pytest_llmeval.settings import AnyTest, GateRules
 from pytest_llmeval.stats.exact import ExactTails, exact_within_case
 from pytest_llmeval.stats.intervals import UnitMean, negligible, unit_mean
@@ -44,6 +44,7 @@ class Pairing:
         in_full: nothing of the function was left out of this run on purpose.
         calls: of both sides, which all metrics of the function share.
         test: the one for the metric with 6 independent changed cases or more.
+        rules: of the gate, with margin and target on the scale of comparison.
         pairs: the common cases, ordered by id.
         touched: ids of the cases that were asked again, with or without a score.
         lost: ids scored in the baseline of cases that this run lacks, or skipped in all trials, or
@@ -60,7 +61,7 @@ class Pairing:
         *,
         calls: CallsOfBoth,
         better: Better,
-        test: AnyTest = "paired-t",
+        rules: GateRules,
         in_full: bool = True,
         edits: Edits | None = None,
         replaced: Collection[str] = (),
@@ -69,13 +70,17 @@ class Pairing:
 
         ``current`` has every case that was collected; the class describes the other arguments.
         """
+        test: AnyTest = "log-ratio" if metric in MEASURED_METRICS else rules.test
         scale: Scale = "log" if test == "log-ratio" else "linear"
         before = FunctionScores(baseline, metric, better=better, scale=scale, beside=current)
         ran = current.as_far_as_run()
         after = FunctionScores(ran, metric, better=better, scale=scale, beside=baseline)
         self.baseline, self.current, self.collected = before, after, current
         self.metric, self.calls, self.test, self.in_full = metric, calls, test, in_full
-        self.edits, self.replaced = edits or Edits(), replaced
+        self.edits, self.replaced, self.rules = edits or Edits(), replaced, rules
+        if scale == "log":
+            margin, target = math.log1p(rules.margin), math.log1p(rules.target)
+            self.rules = replace(rules, margin=margin, target=target)
         known = {name for name in before.scored_cases if name in current.cases}
         known -= self.edits.left_out
         present = known.intersection(after.side.cases)
@@ -158,12 +163,6 @@ class Pairing:
     def partial(self) -> bool:
         """Whether this run does not hold the whole function, by choice or by a stop."""
         return not (self.in_full and self.collected.ran_in_full)
-
-    def on_scale(self, rules: GateRules) -> GateRules:
-        """Return the rules with margin and target on the scale of comparison."""
-        if self.scale == "linear":
-            return rules
-        return replace(rules, margin=math.log1p(rules.margin), target=math.log1p(rules.target))
 
     def baseline_counts(self) -> TrialCounts:
         """Count how the baseline's trials ended, of the cases that may be compared."""

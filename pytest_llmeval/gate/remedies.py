@@ -14,7 +14,6 @@ from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Row
 from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.gate.significance import significance
-from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.detection import POWER, fewest, within_case_variance
 from pytest_llmeval.stats.distributions import normal_quantile, student_quantile
 from pytest_llmeval.stats.sample import Tails
@@ -27,7 +26,7 @@ ROOM_FOR_RATES = 0.9
 Chosen = TypeVar("Chosen")
 
 
-def remedies(pairing: Pairing, *, penalty: int, rules: GateRules) -> tuple[int | None, int | None]:
+def remedies(pairing: Pairing, *, penalty: int) -> tuple[int | None, int | None]:
     """Say about how many more cases, or repeats of each instead, would settle a comparison.
 
     The gate judges more cases like these, or more trials of them, with the difference that was
@@ -38,12 +37,11 @@ def remedies(pairing: Pairing, *, penalty: int, rules: GateRules) -> tuple[int |
     Args:
         pairing: the comparison, which no test could settle.
         penalty: by what a p-value is multiplied for the other comparisons.
-        rules: level, margin and target, on the scale of the comparison.
     """
     cases, repeats = len(pairing.pairs), None
     error = _error_within_cases(pairing)
 
-    settles = partial(_settles, error=error, penalty=penalty, rules=rules)
+    settles = partial(_settles, error=error, penalty=penalty)
     wanted = fewest(
         lambda number: settles(_of_cases(pairing, number)),
         above=cases,
@@ -58,19 +56,18 @@ def remedies(pairing: Pairing, *, penalty: int, rules: GateRules) -> tuple[int |
     return None if wanted is None else wanted - cases, repeats
 
 
-def _settles(imagined: Pairing, *, error: float, penalty: int, rules: GateRules) -> bool:
+def _settles(imagined: Pairing, *, error: float, penalty: int) -> bool:
     """Tell whether the gate would judge, also where chance takes from the difference.
 
     Args:
         imagined: the comparison with more of the same.
         error: of the difference that was seen, by chance within its cases.
         penalty: by what a p-value is multiplied.
-        rules: on the scale of the comparison.
     """
-    tested = significance(imagined, repeats=None, rules=rules)
+    tested, rules = significance(imagined, repeats=None), imagined.rules
     found = tested.found
     worse, better = (min(1.0, penalty * p) for p in (found.tails.worse, found.tails.better))
-    judged = judge(tested, Tails(worse=worse, better=better), penalty=penalty, rules=rules)
+    judged = judge(tested, Tails(worse=worse, better=better), penalty=penalty)
     if judged.row == Row.OPEN:
         return False
     if not found.standard_error or judged.interval is None:

@@ -110,27 +110,25 @@ def are_enough(repeats: CaseScores | None, *, alpha: float) -> bool:
     return repeats is not None and least_p_of_splits([repeats]) < alpha
 
 
-def significance(pairing: Pairing, *, repeats: CaseScores | None, rules: GateRules) -> Examined:
+def significance(pairing: Pairing, *, repeats: CaseScores | None) -> Examined:
     """Test whether the changed cases fell.
 
     Args:
         pairing: with at least one changed case; several in one unit only if ``repeats``
             are enough.
         repeats: as ``tied_repeats`` says.
-        rules: level and margin.
     """
-    if repeats is not None and are_enough(repeats, alpha=rules.alpha):
+    if repeats is not None and are_enough(repeats, alpha=pairing.rules.alpha):
         tails = exact_within_case([repeats], sign=pairing.sign)
         found = SignificanceResult(tails=tails, statistic=repeats.difference(pairing.sign))
         return Examined(pairing, "whole-repeats", found)
     table = wording_table(pairing) if pairing.test in MARGIN_TESTS else None
     if table is not None:
-        found = _by_wordings(table, pairing, rules=rules)
-        return Examined(pairing, "crossed", _with_consent(pairing, found))
+        return Examined(pairing, "crossed", _with_consent(pairing, _by_wordings(table, pairing)))
     if pairing.test not in get_args(FixedTest):
-        return _by_permutation(pairing) if pairing.lacks_units else _by_units(pairing, rules)
+        return _by_permutation(pairing) if pairing.lacks_units else _by_units(pairing)
     # beside a test that needs no number of cases: the t-test, if there are enough units
-    beside = None if pairing.lacks_units else _by_spread(pairing, rules=rules)
+    beside = None if pairing.lacks_units else _by_spread(pairing)
     return Examined(pairing, pairing.test, _as_chosen(pairing, beside))
 
 
@@ -146,12 +144,12 @@ def _by_permutation(pairing: Pairing) -> Examined:
     return Examined(pairing, "sign-flip", _with_consent(pairing, found))
 
 
-def _by_units(pairing: Pairing, rules: GateRules) -> Examined:
+def _by_units(pairing: Pairing) -> Examined:
     """Run the t-test, or the test that was chosen in its place; the interval stays the t-test's.
 
     Where all cases moved alike, the test is one of their signs alone.
     """
-    found = _by_spread(pairing, rules=rules)
+    found = _by_spread(pairing)
     method: Method = pairing.test if found.interval else "same-shift"
     if found.interval and pairing.test not in MARGIN_TESTS:
         found = _as_chosen(pairing, found)
@@ -180,9 +178,9 @@ def _as_chosen(pairing: Pairing, beside: SignificanceResult | None) -> Significa
     return replace(found, standard_error=beside.standard_error, interval=beside.interval)
 
 
-def _by_spread(pairing: Pairing, *, rules: GateRules) -> SignificanceResult:
-    margin = rules.margin / pairing.share
-    found = paired_test(pairing.differences, pairing.units, margin=margin, alpha=rules.alpha)
+def _by_spread(pairing: Pairing) -> SignificanceResult:
+    margin, alpha = pairing.rules.margin / pairing.share, pairing.rules.alpha
+    found = paired_test(pairing.differences, pairing.units, margin=margin, alpha=alpha)
     return _of_suite(found, share=pairing.share)
 
 
@@ -259,11 +257,11 @@ def wording_table(pairing: Pairing) -> FloatArray | None:
     return np.array([[cells[topic, wording] for wording in wordings] for topic in topics])
 
 
-def _by_wordings(table: FloatArray, pairing: Pairing, *, rules: GateRules) -> SignificanceResult:
+def _by_wordings(table: FloatArray, pairing: Pairing) -> SignificanceResult:
     """Test for cases and wordings in general: the table holds every changed case."""
-    share = table.size / len(pairing.pairs)
-    beyond = crossed_test(table + rules.margin / share, alpha=rules.alpha)
-    found = crossed_test(table, alpha=rules.alpha)
+    share, alpha = table.size / len(pairing.pairs), pairing.rules.alpha
+    beyond = crossed_test(table + pairing.rules.margin / share, alpha=alpha)
+    found = crossed_test(table, alpha=alpha)
     tails = Tails(worse=beyond.tails.worse, better=found.tails.better)
     return _of_suite(replace(found, tails=tails, statistic=beyond.statistic), share=share)
 

@@ -7,25 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 # Both bring a linear algebra library. Once loaded, its threads, one a core, wait for work in a busy
 # loop: 0.1 s of CPU each, before there is any work.
 _BUSY_LOOP = "OPENBLAS_THREAD_TIMEOUT"  # power of two of cycles, 26 if it is not set
-
-
-@contextmanager
-def _without_busy_loops() -> Iterator[None]:
-    is_unset = _BUSY_LOOP not in os.environ
-    if is_unset:
-        os.environ[_BUSY_LOOP] = "4"
-    try:
-        yield
-    finally:
-        if is_unset:
-            os.environ.pop(_BUSY_LOOP, None)  # of two threads the first has taken it away
 
 
 class _Library:
@@ -47,9 +33,15 @@ class _Library:
 
 def load() -> None:
     """Load both libraries, such as while a session waits for replies."""
-    with _without_busy_loops():
+    is_unset = _BUSY_LOOP not in os.environ
+    if is_unset:
+        os.environ[_BUSY_LOOP] = "4"
+    try:
         import numpy  # noqa: F401
         import scipy.special  # noqa: F401
+    finally:
+        if is_unset:
+            os.environ.pop(_BUSY_LOOP, None)  # of two threads the first has taken it away
 
 
 if TYPE_CHECKING:

@@ -76,7 +76,9 @@ def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> ExactTai
     if are_binary(cases):
         return _binary_tails(cases, sign)
     total = math.fsum(case.difference(sign) for case in cases)
-    cases = sorted(filter(_has_spread, cases), key=_regardless_of_order)
+    # it must matter which of the scores of a case the current run gets
+    cases = [case for case in cases if len({*case.baseline, *case.current}) > 1]
+    cases = sorted(cases, key=_regardless_of_order)
     scores = (abs(score) for case in cases for score in case.baseline + case.current)
     scale = max(scores, default=1.0)
     split = _all_totals(cases, sign, scale=max(1.0, scale))
@@ -289,11 +291,6 @@ def _without_ends(chances: FloatArray) -> Counts:
     """Leave out numbers of negligible chance at both ends: how many at the start, and the rest."""
     reached = np.flatnonzero(chances > NEVER)
     return int(reached[0]), chances[reached[0] : reached[-1] + 1]
-
-
-def _has_spread(case: CaseScores) -> bool:
-    """Return whether it matters which of the scores of a case the current run gets."""
-    return len({*case.baseline, *case.current}) > 1
 
 
 def _all_totals(

@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 
 from pytest_llmeval.stats.arrays import np, special
 from pytest_llmeval.stats.exact import exact_within_case, sign_flip
@@ -281,19 +280,17 @@ def _pooled(cases: Sequence[CaseScores]) -> Table:
 _PAIRS = (_lacks_binary_scores, _lacks_single_draws, _lacks_independent_cases)
 _COUNTS = (_lacks_binary_scores, _lacks_independent_cases)
 
-TESTS: Mapping[str, Method] = MappingProxyType(
-    {
-        "sign-flip": Method(run=_sign_flip),
-        "exact-within-case": Method(checks=(_lacks_independent_cases,), run=_exact_within_case),
-        "mcnemar": Method(checks=_PAIRS, run=_mcnemar),
-        "mcnemar-exact": Method(checks=_PAIRS, run=_mcnemar_exact),
-        "mcnemar-mid-p": Method(checks=_PAIRS, run=partial(_mcnemar_exact, mid=True)),
-        "welch": Method(checks=(_lacks_whole_repeats,), run=_welch),
-        "cmh": Method(checks=_COUNTS, run=_cmh),
-        "chi-square": Method(checks=_COUNTS, run=partial(_chi_square, corrected=True)),
-        "chi-square-plain": Method(checks=_COUNTS, run=partial(_chi_square, corrected=False)),
-        "two-proportion-z": Method(
-            checks=_COUNTS, run=partial(_chi_square, corrected=False, squared=False)
-        ),
-    }
-)
+TESTS: Mapping[str, Method] = {
+    "sign-flip": Method(run=_sign_flip),
+    "exact-within-case": Method(checks=(_lacks_independent_cases,), run=_exact_within_case),
+    "mcnemar": Method(checks=_PAIRS, run=_mcnemar),
+    "mcnemar-exact": Method(checks=_PAIRS, run=_mcnemar_exact),
+    "mcnemar-mid-p": Method(checks=_PAIRS, run=partial(_mcnemar_exact, mid=True)),
+    "welch": Method(checks=(_lacks_whole_repeats,), run=_welch),
+    "cmh": Method(checks=_COUNTS, run=_cmh),
+    "chi-square": Method(checks=_COUNTS, run=partial(_chi_square, corrected=True)),
+    "chi-square-plain": Method(checks=_COUNTS, run=partial(_chi_square, corrected=False)),
+    "two-proportion-z": Method(
+        checks=_COUNTS, run=partial(_chi_square, corrected=False, squared=False)
+    ),
+}

@@ -156,23 +156,18 @@ def _alarms(
     units: Sequence[Unit], test: Test, random: np.random.Generator, *, alpha: float, deals: int
 ) -> int:
     """Count the deals whose first run the test calls worse, a bounded number at a time."""
-    most = _affordable(units, test)
-    parts = [min(most, deals - done) for done in range(0, deals, most)]
-    return sum(_alarms_of(units, test, random, alpha=alpha, deals=part) for part in parts)
-
-
-def _alarms_of(
-    units: Sequence[Unit], test: Test, random: np.random.Generator, *, alpha: float, deals: int
-) -> int:
     if test == "exact-within-case":
         samples = [unit[0] for unit in units]
         return sum(_exact_alarm(samples, random, alpha=alpha) for _ in range(deals))
-    sizes = [len(unit) for unit in units]
-    differences = _differences(units, random, deals=deals)
-    if test == "paired-t":
-        return _t_alarms(differences, sizes, alpha=alpha)
-    sums = np.add.reduceat(differences, _starts(sizes), axis=1)
-    return sum(sign_flip(row).worse < alpha for row in sums)
+    sizes, most, alarms = [len(unit) for unit in units], _affordable(units, test), 0
+    for done in range(0, deals, most):
+        differences = _differences(units, random, deals=min(most, deals - done))
+        if test == "paired-t":
+            alarms += _t_alarms(differences, sizes, alpha=alpha)
+        else:
+            sums = np.add.reduceat(differences, _starts(sizes), axis=1)
+            alarms += sum(sign_flip(row).worse < alpha for row in sums)
+    return alarms
 
 
 def _exact_alarm(

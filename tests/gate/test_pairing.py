@@ -12,6 +12,7 @@ from pytest_llmeval.gate.edited import find_edits
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.scoring import sides_of
 from pytest_llmeval.records import Call, Run
+from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared, one_call
 
 
@@ -19,7 +20,15 @@ def paired(baseline: Run, run: Run, *, metric: str = "pass") -> Pairing:
     (before,), (after,) = sides_of(baseline).values(), sides_of(run).values()
     calls = CallsOfBoth(before.trials, after.trials)
     edits = find_edits(before, after, rule="leave_out")
-    return Pairing(before, after, metric, calls=calls, better=after.better(metric), edits=edits)
+    return Pairing(
+        before,
+        after,
+        metric,
+        calls=calls,
+        better=after.better(metric),
+        rules=GateRules(),
+        edits=edits,
+    )
 
 
 def difference(baseline: Run, run: Run, **given: str) -> float:
