@@ -107,7 +107,7 @@ def test_prune_deletes_what_is_old_and_asks_first(
 ) -> None:
     from datetime import timedelta
 
-    monkeypatch.setattr("pytest_llmeval.cli.cache_commands._days", lambda *_: timedelta(days=-1))
+    monkeypatch.setattr("pytest_llmeval.cli.prune_command.days", lambda *_: timedelta(days=-1))
     assert_stopped = llmeval("prune", "--replies", answers="n\n")
     assert assert_stopped.exit_code == 4
     assert "nothing was changed" in assert_stopped.stderr
@@ -139,7 +139,7 @@ def test_prune_of_the_cache_keeps_what_runs_need_unless_told_whose_are_enough(
 ) -> None:
     from datetime import timedelta
 
-    monkeypatch.setattr("pytest_llmeval.cli.cache_commands._days", lambda *_: timedelta(days=-1))
+    monkeypatch.setattr("pytest_llmeval.cli.cache_commands.days", lambda *_: timedelta(days=-1))
     monkeypatch.chdir(project.path)
     run_on_main_and_side(project)
 
@@ -172,7 +172,7 @@ def test_prune_keeps_the_replies_of_runs_that_stay(
 ) -> None:
     from datetime import timedelta
 
-    monkeypatch.setattr("pytest_llmeval.cli.cache_commands._days", lambda *_: timedelta(days=-1))
+    monkeypatch.setattr("pytest_llmeval.cli.prune_command.days", lambda *_: timedelta(days=-1))
     monkeypatch.chdir(project.path)
     run_on_main_and_side(project)
     project.git("switch", "-q", "main")

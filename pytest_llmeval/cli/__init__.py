@@ -40,7 +40,7 @@ _GROUPS = {
     },
     "What is kept": {
         "cache": "cache_commands",
-        "prune": "cache_commands",
+        "prune": "prune_command",
     },
 }
 _MODULES = {name: module for group in _GROUPS.values() for name, module in group.items()}

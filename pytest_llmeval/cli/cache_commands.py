@@ -1,10 +1,10 @@
-"""``llmeval cache`` and ``llmeval prune``: count, explain, carry and delete what is kept."""
+"""``llmeval cache``: look into the replies that were paid for, carry and prune them."""
 
 from __future__ import annotations
 
 import re
 import shutil
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -24,13 +24,7 @@ from pytest_llmeval.cli.case_names import case_named, lowest
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.reports.terminal import listing
-from pytest_llmeval.runs.lookup.standing import (
-    draws_of_baselines,
-    draws_of_every_run,
-    needed_runs,
-    runs_to_prune,
-)
-from pytest_llmeval.runs.store import refuse_tracked
+from pytest_llmeval.runs.lookup.standing import draws_of_baselines, draws_of_every_run
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.scan import scan_run
 
@@ -49,7 +43,7 @@ def cache_command() -> None:
 @home_option
 def stats(home: Home) -> None:
     """Count requests, replies and bytes, by model and host."""
-    with _opened(home) as store:
+    with opened(home) as store:
         echo(listing.contents(count_contents(store), home.path / "cache"))
 
 
@@ -70,7 +64,7 @@ def why(nodeid: str, reference: str, home: Home) -> None:
     warn(*found.notes)
     calls = [call for trial in scanned.trials_of(nodeid)[nodeid] for call in trial.calls]
     echo([f"run {run.id}  {nodeid}", *([] if calls else ["it made no call"])])
-    with _opened(home) as store:
+    with opened(home) as store:
         echo(listing.explanation(explain_calls(store, calls)))
 
 
@@ -87,20 +81,20 @@ def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> No
 
     With --keep-baseline, those go that no named run needs.
     """
-    before = datetime.now(UTC) - _days(age, "--older-than")
+    before = datetime.now(UTC) - days(age, "--older-than")
     _check(home)
     kept = (
         draws_of_baselines(references, home.refs) if references else draws_of_every_run(home.store)
     )
-    plan = _replies_to_go(home, before, kept)
+    plan = replies_to_go(home, before, kept)
     if plan is not None:
         if not yes:
             click.confirm("Delete them for good?", abort=True)
-        with _opened(home) as store:
+        with opened(home) as store:
             store.rewrite(plan)
 
 
-def _replies_to_go(home: Home, before: datetime, kept: frozenset[str]) -> Plan[Pruning] | None:
+def replies_to_go(home: Home, before: datetime, kept: frozenset[str]) -> Plan[Pruning] | None:
     """Say which older replies would go, and how to delete them; None if none does.
 
     Args:
@@ -110,7 +104,7 @@ def _replies_to_go(home: Home, before: datetime, kept: frozenset[str]) -> Plan[P
     """
     limit = before.strftime(TIME)
     plan = partial(plan_pruning, before=limit, kept=kept)
-    with _opened(home) as store:
+    with opened(home) as store:
         planned = plan(store.rows())
     echo(listing.pruning(planned, before=limit))
     return plan if planned.replies else None
@@ -124,7 +118,7 @@ def export_file(path: Path, home: Home) -> None:
 
     FILE is new and ends in .jsonl or .jsonl.gz. It has all requests and replies in plain text.
     """
-    with _opened(home) as store:
+    with opened(home) as store:
         echo([listing.exported(export(store, path), path)])
 
 
@@ -164,70 +158,15 @@ def clear(home: Home, *, yes: bool) -> None:
     if not yes:
         click.confirm(printable(f"Delete every reply in {folder} ({size}) for good?"), abort=True)
     try:
-        with _opened(home) as store:
+        with opened(home) as store:
             store.clear()
     except CacheError:  # on a full disk, say, where no session can store anything either
         shutil.rmtree(folder)
     echo([f"every reply in {folder} was deleted"])
 
 
-@click.command("prune")
-@click.option("--older-than", "age", default="90d", metavar="DAYS", show_default=True,
-              help="Delete runs that are older.")  # fmt: skip
-@click.option("--dirty-older-than", "dirty", default="7d", metavar="DAYS", show_default=True,
-              help="Runs that can be no baseline: dirty or incomplete.")  # fmt: skip
-@click.option("--keep", "reference", metavar="REF",
-              help="Keep what REF needs (default: origin's default branch, or main).")  # fmt: skip
-@click.option("--replies", is_flag=True,
-              help="Delete replies, too, if as old and no kept run needs them.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Say what would be deleted, and stop.")
-@yes_option
-@home_option
-def prune_command(
-    home: Home,
-    *,
-    age: str,
-    dirty: str,
-    reference: str | None,
-    replies: bool,
-    dry_run: bool,
-    yes: bool,
-) -> None:
-    """Delete old runs; runs that can be no baseline go first.
-
-    The newest run stays, and so does each run that a comparison with main may need, however old.
-    Replies stay, too, unless you type --replies. Then those go that are as old as the deleted runs
-    and that no kept run needs, whoever recorded it.
-    """
-    refuse_tracked(home.path, git=home.refs.git)
-    now, whole = datetime.now(UTC), _days(age, "--older-than")
-    every = home.store.every()
-    warn(*every.notes)
-    planned = runs_to_prune(
-        every.runs,
-        before=now - whole,
-        dirty_before=now - min(whole, _days(dirty, "--dirty-older-than")),
-        needed=needed_runs(reference, home.refs),
-    )
-    echo(listing.pruned_runs(planned))
-    plan = None
-    if replies and _has_replies(home):
-        kept = draws_of_every_run(home.store, besides={run.path for run in planned.going})
-        plan = _replies_to_go(home, now - whole, kept)
-    if dry_run or not (planned.going or plan):
-        return
-    if not yes:
-        click.confirm("Delete them for good?", abort=True)
-    for run in planned.going:
-        run.path.unlink(missing_ok=True)
-        with suppress(OSError):  # others lie in it
-            run.path.parent.rmdir()
-    if plan is not None:
-        with _opened(home) as cache:
-            cache.rewrite(plan)
-
-
-def _has_replies(home: Home) -> bool:
+def has_replies(home: Home) -> bool:
+    """Tell whether a folder has a cache of replies."""
     return bool((home.path / "cache" / DBNAME).is_file())
 
 
@@ -238,18 +177,18 @@ def _check(home: Home, *, must_exist: bool = True) -> None:
         raise click.UsageError(
             f"no {path.name} in {path.parent}. Name it with --dir, or run pytest"
         )
-    if must_exist and not _has_replies(home):
+    if must_exist and not has_replies(home):
         shown = home.named or path
         raise click.UsageError(f"no replies are kept in {shown}. Name another one with --dir")
 
 
-def _opened(home: Home) -> closing[Store]:
+def opened(home: Home) -> closing[Store]:
     """Open the replies of a folder that has some."""
     _check(home)
     return closing(Store(home.path, warn=warn))
 
 
-def _days(age: str, option: str) -> timedelta:
+def days(age: str, option: str) -> timedelta:
     """Read a number of days.
 
     Raises:

@@ -9,11 +9,12 @@ from pytest_llmeval.gate.accepted import accept
 from pytest_llmeval.gate.both_runs import BothRuns, Entry
 from pytest_llmeval.gate.conclusion import conclude
 from pytest_llmeval.gate.early_stopping import LooksAtRun
+from pytest_llmeval.gate.family import adjusted_together
 from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.looks import Looked
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Name, Verdict
 from pytest_llmeval.gate.scoring import CostOf, measured
-from pytest_llmeval.gate.significance import Examined, adjusted_together
+from pytest_llmeval.gate.significance import Examined
 from pytest_llmeval.records import Run, as_stopped, distinct_names, filters_of, stops_of
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.sample import CaseScores

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pytest_llmeval.gate import decision_table
 from pytest_llmeval.gate.changes import ChangeKind, common_trials
 from pytest_llmeval.gate.describe import interval_of_side, mean_of_cases, never_recorded
+from pytest_llmeval.gate.family import Family
 from pytest_llmeval.gate.looks import Looked
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.remedies import remedies
@@ -26,7 +27,7 @@ from pytest_llmeval.gate.results import (
     ratio_of,
 )
 from pytest_llmeval.gate.scoring import FunctionScores, Side
-from pytest_llmeval.gate.significance import Examined, Family, shrunk, significance, tied_repeats
+from pytest_llmeval.gate.significance import Examined, shrunk, significance, tied_repeats
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.t_tests import paired_test
 

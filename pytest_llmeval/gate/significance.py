@@ -1,18 +1,14 @@
-"""Tests of a comparison: how far chance explains its difference, and how small a drop shows.
-
-A session has several comparisons: each p-value is worth less beside the others.
-"""
+"""Tests of a comparison: how far chance explains its difference, and how small a drop shows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, get_args
 
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Interval, Method, Name
-from pytest_llmeval.settings import MARGIN_TESTS, FixedTest, GateRules
+from pytest_llmeval.settings import MARGIN_TESTS, FixedTest
 from pytest_llmeval.stats.arrays import FloatArray, np
 from pytest_llmeval.stats.detection import (
     PlannedTest,
@@ -31,7 +27,6 @@ from pytest_llmeval.stats.exact import (
 )
 from pytest_llmeval.stats.intervals import negligible, unit_sums
 from pytest_llmeval.stats.methods import TESTS
-from pytest_llmeval.stats.multiplicity import benjamini_hochberg, holm
 from pytest_llmeval.stats.sample import CaseScores, SignificanceResult, Tails
 from pytest_llmeval.stats.t_tests import (
     FEWEST_UNITS_FOR_T,
@@ -41,9 +36,6 @@ from pytest_llmeval.stats.t_tests import (
     paired_test,
 )
 
-# the comparisons of a session that were tested, and so share the error rate
-Family = Mapping[Name, Tails]
-ADJUST = {"holm": holm, "bh": benjamini_hochberg}
 FEWEST_TOPICS = 2
 # the least p of these tests: so many like signs
 SIGNS_COUNT: tuple[Method, ...] = (
@@ -70,22 +62,6 @@ class Examined(NamedTuple):
     def name(self) -> Name:
         """The function and the metric."""
         return self.pairing.name
-
-
-def adjusted_together(tests: Family, rules: GateRules) -> Family:
-    """Adjust the p-values of every comparison that was tested.
-
-    Each function on each gated metric is a member.
-
-    Args:
-        tests: the p-values of each member.
-        rules: how they are adjusted.
-    """
-    adjust = ADJUST[rules.multiplicity]
-    worse = adjust([tails.worse for tails in tests.values()])
-    better = adjust([tails.better for tails in tests.values()])
-    columns = zip(tests, worse, better, strict=True)
-    return {name: Tails(worse=low, better=high) for name, low, high in columns}
 
 
 def tied_repeats(pairing: Pairing) -> CaseScores | None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pytest_llmeval.gate.early_stopping import examined_after, family_size, settled
+from pytest_llmeval.gate.family import adjusted_together
 from pytest_llmeval.gate.looks import looked
 from pytest_llmeval.gate.results import Name
-from pytest_llmeval.gate.significance import Examined, adjusted_together
+from pytest_llmeval.gate.significance import Examined
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.early_looks import planned_looks
