@@ -11,7 +11,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from json import dumps
 from operator import attrgetter
@@ -22,10 +22,9 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, 
 import msgspec
 
 from pytest_llmeval.cache.key import Canonical, parse_json
-from pytest_llmeval.cache.reply_facts import Facts, sensible, usage_of
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.originals import Clock
-from pytest_llmeval.records import Slot, Usage
+from pytest_llmeval.records import Parameter, Slot, Usage
 
 SCHEMA = 1
 HEADER = ("draw", "sha256", "status", "headers", "facts", "created", "session")
@@ -44,6 +43,18 @@ Scalar = Union[str, int, Finite, bool, None]  # noqa: UP007 - a type with bounds
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
+LARGEST_NUMBER = 2**53 - 1  # beyond it readers of JSON round
+LONGEST_NAME = 500  # characters of a model, a fingerprint or a tier
+_NAMES = ("model", "fingerprint", "tier")
+_NUMBERS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("input_tokens", "output_tokens", "cached_input_tokens"), (int,)),
+    **dict.fromkeys(("first_chunk_seconds", "seconds"), (int, float)),
+}
+_USAGE = tuple(field.name for field in fields(Usage))
+USUAL_TIERS = (None, "auto", "default", "on_demand", "standard")
+
+Told = Mapping[str, Any]  # by name, as a reply has them
+Facts = Mapping[str, Parameter]  # by name, those that make sense
 NewRow = tuple[str, bytes]  # name and value
 Value = bytes | RowRefused  # why it is not read, if we did not write it
 
@@ -331,3 +342,29 @@ def fitting(text: bytes, kind: Any, name: str) -> Any:
         raise RowRefused(f"{name} does not fit the format: {exc}") from exc
     except (ValueError, OverflowError) as exc:
         raise RowRefused(f"{name} is no JSON ({exc})") from exc
+
+
+def sensible(facts: Told) -> dict[str, Any]:
+    """Keep the facts that make sense: names, counts of tokens, and seconds.
+
+    Args:
+        facts: by name, as the reply has them.
+    """
+    kept: dict[str, Any] = {}
+    for name in _NAMES:
+        text = facts.get(name)
+        if isinstance(text, str) and len(text) <= LONGEST_NAME:
+            kept[name] = text
+    for name, kinds in _NUMBERS.items():
+        number: Any = facts.get(name)
+        if type(number) in kinds and 0 <= number <= LARGEST_NUMBER:  # True is no number
+            kept[name] = number
+    if kept.get("tier") in USUAL_TIERS:
+        kept.pop("tier", None)
+    return kept
+
+
+def usage_of(facts: Facts) -> Usage:
+    """Pick from sensible facts what the reply took."""
+    told: Any = facts.get
+    return Usage(**dict(zip(_USAGE, map(told, _USAGE), strict=True)))

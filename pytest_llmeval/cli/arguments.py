@@ -28,7 +28,6 @@ from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.store import ENDING, RunStore
-from pytest_llmeval.runs.table_gaps import without_gaps
 
 # As pytest looks for its ini file in a folder, with the keys of its table where one is needed.
 INI_FILES: dict[str, tuple[str, ...]] = {
@@ -211,7 +210,7 @@ def _pair_of_tables(
             f"of {' and '.join(unsaid)}, is a higher or a lower value better? Say so in a column "
             f"'better', or type it, as in  {_lower(unsaid[0])}"
         )
-    (first, second), notes = without_gaps((first, second), max_errored=max_errored)
+    (first, second), notes = score_table.without_gaps((first, second), max_errored=max_errored)
     if not any(cases for table in (first, second) for cases in table.scores.values()):
         names = f"{first.reference} and {second.reference}"
         raise TableError(f"{names}: no trial has a score on both sides")

@@ -7,7 +7,9 @@ is asked in several wordings is a case in each of them.
 
 from __future__ import annotations
 
+import math
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,6 +24,8 @@ from pytest_llmeval.runs.readers.choice import results_of
 
 NO_SCORE = "the score is empty"
 LIKE_TABLES = (".tsv", ".txt")
+
+_ONE_SIDED = "a score on one side alone, as --max-errored allows"
 
 # by case, by repeat; None for an errored trial
 Scores = Mapping[str, Mapping[int, float | None]]
@@ -56,6 +60,9 @@ class ScoreTable:
         trials = self.scores.get(None, {}).values()
         values = {score for of_case in trials for score in of_case.values()}
         return None in self.scores and values <= {None, *rows.PASSES}
+
+
+Pair = tuple[ScoreTable, ScoreTable]
 
 
 def table_named(reference: str) -> tuple[Path, str | None] | None:
@@ -327,3 +334,58 @@ def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Directio
                 )
     run = records.bare_run(table.reference, created=table.created)
     return replace(run, cases=tuple(cases), trials=tuple(trials))
+
+
+def without_gaps(pair: Pair, *, max_errored: float | None) -> tuple[Pair, tuple[str, ...]]:
+    """Leave out trials without a score that both tables lack, or that somebody allows to lack.
+
+    A trial that neither side scored favours no side. A case is left out of both tables if one side
+    has no trial of it left.
+
+    Args:
+        pair: the baseline and what is judged.
+        max_errored: the share of trials without a score that is allowed on a side, in [0, 1];
+            None for what the gate allows, which then counts those of one side.
+
+    Returns:
+        The tables, and a sentence for each kind of trial that was left out.
+    """
+    first, second = (
+        {
+            metric: {case: dict(trials) for case, trials in cases.items()}
+            for metric, cases in table.scores.items()
+        }
+        for table in pair
+    )
+    left_out = Counter[tuple[str, str]]()
+    for metric in first.keys() & second.keys():
+        sides = first[metric], second[metric]
+        is_ratio = (
+            metric in records.MEASURED_METRICS
+        )  # of which a value that is not above 0 is none
+        least, score = (0.0, f"{metric} above 0") if is_ratio else (-math.inf, "score")
+        lacks = [
+            {
+                case: {at for at, one in trials.items() if one is None or one <= least}
+                for case, trials in side.items()
+            }
+            for side in sides
+        ]
+        allowed = max_errored is not None and all(
+            sum(map(len, own.values())) <= max_errored * sum(map(len, side.values()))
+            for own, side in zip(lacks, sides, strict=True)
+        )
+        for case in sides[0].keys() & sides[1].keys():
+            gaps = [own[case] for own in lacks]
+            shared = gaps[0] & gaps[1]
+            left_out["trial", f"no {score} on either side"] += len(shared)
+            left_out["trial", _ONE_SIDED] += len(gaps[0] ^ gaps[1]) if allowed else 0
+            for side, own in zip(sides, gaps, strict=True):
+                for at in own if allowed else shared:
+                    del side[case][at]
+            if not all(side[case] for side in sides):
+                left = [side.pop(case) for side in sides]
+                left_out["case", "no score on one side"] += any(left)
+    tables = replace(pair[0], scores=first), replace(pair[1], scores=second)
+    told = ((f"{noun}{'s' * (n > 1)} with {what}", n) for (noun, what), n in left_out.items() if n)
+    return tables, tuple(f"left out: {count} {words}" for words, count in told)

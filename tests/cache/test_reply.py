@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_llmeval.cache import reply as module
-from pytest_llmeval.cache.reply import StoredReply, decode, deflate, encode, paid_reply
-from pytest_llmeval.cache.reply_facts import sensible, usage_of
+from pytest_llmeval.cache.reply import (
+    StoredReply,
+    decode,
+    deflate,
+    encode,
+    paid_reply,
+    sensible,
+    usage_of,
+)
 from pytest_llmeval.errors import RowRefused
 
 BODY = b'{"text": "Lima"}'

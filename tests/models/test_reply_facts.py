@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.reply import paid_reply
-from pytest_llmeval.cache.reply_facts import sensible
+from pytest_llmeval.cache.reply import paid_reply, sensible
 from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.vendors import anthropic, gemini, ollama, openai
 from tests.models.conftest import CountingTrial, Session

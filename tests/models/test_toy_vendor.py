@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner
 
-from pytest_llmeval.cache.reply_facts import Facts
+from pytest_llmeval.cache.reply import Facts
 from pytest_llmeval.cli import main
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.limits.prices import Prices

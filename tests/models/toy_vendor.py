@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_llmeval.cache.reply_facts import Facts, sensible
+from pytest_llmeval.cache.reply import Facts, sensible
 from pytest_llmeval.models.message import USER
 from pytest_llmeval.models.vendors.vendor import Vendor, from_environment
 from pytest_llmeval.vendors import VendorLine

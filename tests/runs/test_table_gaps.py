@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_llmeval.runs.table_gaps import without_gaps
+from pytest_llmeval.runs.score_table import without_gaps
 from tests.runs.test_table_runs import table
 
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 
-from pytest_llmeval.cache.reply import SUCCESS
-from pytest_llmeval.cache.reply_facts import sensible, usage_of
+from pytest_llmeval.cache.reply import SUCCESS, sensible, usage_of
 from pytest_llmeval.errors import CallAbandoned, Lost, ProviderFailed
 from pytest_llmeval.models.calls import Services
 from pytest_llmeval.models.http import http_reply

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
-from pytest_llmeval.cache.reply_facts import Told
+from pytest_llmeval.cache.reply import Told
 from pytest_llmeval.models.http.stream import JsonObject, joined
 from pytest_llmeval.models.limits.budget import OwnLimit
 from pytest_llmeval.models.message import ASKING, as_it_is, said_in

@@ -16,7 +16,7 @@ from functools import cached_property
 from http import HTTPStatus
 from json import dumps, loads
 
-from pytest_llmeval.cache.reply_facts import Told
+from pytest_llmeval.cache.reply import Told
 from pytest_llmeval.errors import Failure
 from pytest_llmeval.originals import Clock
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.cache.reply_facts import Told
+from pytest_llmeval.cache.reply import Told
 from pytest_llmeval.models.http.dialect import ANSWER_FIELDS, RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.vendors import vendor

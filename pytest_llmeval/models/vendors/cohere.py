@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_llmeval.cache.reply_facts import Told
+from pytest_llmeval.cache.reply import Told
 from pytest_llmeval.models.http.dialect import RequestFacts, read_body
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import ASKING, USER, fields_of

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.cache.reply_facts import Told
+from pytest_llmeval.cache.reply import Told
 from pytest_llmeval.models.http.dialect import RequestFacts
 from pytest_llmeval.models.http.stream import JsonObject
 from pytest_llmeval.models.message import SYSTEM, USER, as_json, fields_of, listed

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
-from pytest_llmeval.cache.reply_facts import Told
+from pytest_llmeval.cache.reply import Told
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS
 from pytest_llmeval.models.http.dialect import read_body

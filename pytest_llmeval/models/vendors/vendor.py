@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 from urllib.parse import SplitResult, quote, urlsplit
 
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.cache.reply_facts import Told
+from pytest_llmeval.cache.reply import Told
 from pytest_llmeval.errors import ProviderNotInstalled
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, Dialect, HttpRequest
 from pytest_llmeval.models.http.masking import key_of_environment

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmeval.cache.reply_facts import sensible
+from pytest_llmeval.cache.reply import sensible
 from pytest_llmeval.models.calls import MAX_REPLY_BYTES
 from pytest_llmeval.models.http.answers import Expected, NoAnswer, read_stream
 from pytest_llmeval.models.http.answers import with_facts as settle

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.reply import StoredReply
-from pytest_llmeval.cache.reply_facts import sensible
+from pytest_llmeval.cache.reply import StoredReply, sensible
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.models.calls import Services
 from pytest_llmeval.models.http.attempt import HttpFailed, NetworkFailed, Send

@@ -10,8 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pytest_llmeval.cache.reply import StoredReply
-from pytest_llmeval.cache.reply_facts import usage_of
+from pytest_llmeval.cache.reply import StoredReply, usage_of
 from pytest_llmeval.models.http.answers import NoAnswer, read_stream
 from pytest_llmeval.models.vendors.bedrock import VENDOR
 from pytest_llmeval.transcripts.messages import read_reply

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pytest_llmeval.cache.reply_facts import sensible
+from pytest_llmeval.cache.reply import sensible
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss, SettingsError
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY
 from pytest_llmeval.models.limits.prices import Prices, most_input_tokens
