@@ -136,7 +136,7 @@ class ProcessLocks:
         while self._is_usable:
             opened = self._opened
             if opened is None:
-                self._open_first()
+                self._open_instead(None)
                 continue
             try:
                 fcntl.lockf(opened.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
@@ -148,7 +148,7 @@ class ProcessLocks:
             else:
                 if self._is_in_place(opened):
                     return partial(fcntl.lockf, opened.descriptor, fcntl.LOCK_UN, 1, place)
-                self._retire(opened)
+                self._open_instead(opened)
             if Clock.monotonic() >= end:
                 holder = _holder(opened.descriptor, place)
                 self._warn(
@@ -161,14 +161,19 @@ class ProcessLocks:
             pause = min(2 * pause, LONGEST_PAUSE)
         return lambda: None
 
-    def _open_first(self) -> None:
-        """Open the file unless it is open."""
+    def _open_instead(self, known: _Opened | None) -> None:
+        """Open the file, or a new one where another session or a user has removed the known one.
+
+        A removed file stays open: other threads may have locks in it.
+        """
         with self._lock:
-            if self._opened is None:
+            if self._opened is known:
                 try:
                     self._opened = self._open()
-                except OSError:
+                except OSError:  # no room, or no directory any more: waiting would not help
                     self._is_usable = False
+                else:
+                    self._retired += [] if known is None else [known.descriptor]
 
     def _open(self) -> _Opened:
         prepare_directory(self._directory)
@@ -189,19 +194,6 @@ class ProcessLocks:
             found, known = Files.stat(self._path), opened.identity
             return (found.st_ino, found.st_dev) == (known.st_ino, known.st_dev)
         return False
-
-    def _retire(self, opened: _Opened) -> None:
-        """Open a new file, because another session or a user has removed this one.
-
-        The removed file stays open: other threads may have locks in it.
-        """
-        with self._lock:
-            if self._opened is opened:
-                try:
-                    self._opened = self._open()
-                    self._retired.append(opened.descriptor)
-                except OSError:  # no room, or no directory any more: waiting would not help
-                    self._is_usable = False
 
 
 class _Opened(NamedTuple):

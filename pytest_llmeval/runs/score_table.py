@@ -360,9 +360,8 @@ def without_gaps(pair: Pair, *, max_errored: float | None) -> tuple[Pair, tuple[
     left_out = Counter[tuple[str, str]]()
     for metric in first.keys() & second.keys():
         sides = first[metric], second[metric]
-        is_ratio = (
-            metric in records.MEASURED_METRICS
-        )  # of which a value that is not above 0 is none
+        # Of a measured metric a value that is not above 0 is none.
+        is_ratio = metric in records.MEASURED_METRICS
         least, score = (0.0, f"{metric} above 0") if is_ratio else (-math.inf, "score")
         lacks = [
             {

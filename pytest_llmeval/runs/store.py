@@ -47,13 +47,10 @@ def is_run_id(text: str) -> bool:
     return re.fullmatch(RUN_ID, text) is not None
 
 
-def dated_ahead(run_id: str) -> bool:
-    """Tell whether the time in a run id lies in the future by more than clocks differ."""
-    return run_id[:15] > f"{datetime.now(UTC) + CLOCKS_DIFFER:%Y%m%dT%H%M%S}"
-
-
 def ahead(run_id: str) -> str:
-    """Write that the time of a run lies in the future."""
+    """Say that the time of a run lies in the future by more than clocks differ; empty if not."""
+    if run_id[:15] <= f"{datetime.now(UTC) + CLOCKS_DIFFER:%Y%m%dT%H%M%S}":
+        return ""
     return f"dated {run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}, ahead of this machine's clock"
 
 
@@ -223,8 +220,8 @@ class RunStore:
                 notes.append(
                     f"passed over: {stored.path} was not recorded for the commit of its folder"
                 )
-            elif dated_ahead(run.id):
-                notes.append(f"passed over: run {run.id}, {ahead(run.id)}")
+            elif why := ahead(run.id):
+                notes.append(f"passed over: run {run.id}, {why}")
             else:
                 runs.append(stored)
         return Listing(newest_first(runs), tuple(notes))
@@ -283,8 +280,8 @@ class RunStore:
         for run_id, path in sorted(self.files().items(), reverse=True):
             if run_id in excluding:
                 continue
-            if dated_ahead(run_id):
-                notes.append(f"passed over: run {run_id}, {ahead(run_id)}")
+            if why := ahead(run_id):
+                notes.append(f"passed over: run {run_id}, {why}")
                 continue
             try:
                 run = self.load(path)

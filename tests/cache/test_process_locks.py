@@ -82,8 +82,8 @@ def test_a_file_that_another_thread_has_opened_or_replaced_is_not_opened_again(
     with locked(own, "draw"):
         before = own._opened
         assert before is not None
-        own._retire(before._replace(descriptor=-1))
-        own._open_first()
+        own._open_instead(before._replace(descriptor=-1))
+        own._open_instead(None)
         assert own._opened is before
     own.close()
 

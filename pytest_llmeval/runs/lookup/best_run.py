@@ -17,7 +17,6 @@ from pytest_llmeval.runs.store import (
     RunStore,
     StoredRun,
     ahead,
-    dated_ahead,
     first_of,
     is_run_id,
     newest_first,
@@ -204,9 +203,8 @@ def shortcomings(run: records.Run, *, trials: int) -> tuple[str, ...]:
         elif trials < wanted:
             cause = f"{trials} of {wanted} trials{', as it stopped early' * run.stopped}"
         found.append(f"incomplete: {cause}")
-    if is_run_id(run.id) and dated_ahead(run.id):  # the name of a score table has no time
-        found.append(ahead(run.id))
-    return tuple(found)
+    is_dated = is_run_id(run.id)  # the name of a score table has no time
+    return (*found, *filter(None, [ahead(run.id)] if is_dated else []))
 
 
 def peculiarities(run: records.Run, *, trials: int) -> tuple[str, ...]:

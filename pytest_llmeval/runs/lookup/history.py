@@ -14,22 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_llmeval.errors import GitFailed
+from pytest_llmeval.runs import git
 from pytest_llmeval.runs.ci import CiFacts
-from pytest_llmeval.runs.git import (
-    GitState,
-    ask,
-    cut_commits,
-    differing_files,
-    first_parents,
-    has_commit,
-    is_name,
-    lacks_text,
-    object_ids,
-    parents,
-    refs_of,
-    short_hash,
-    tree_ids,
-)
+from pytest_llmeval.runs.git import GitState
 from pytest_llmeval.runs.lookup.wanted_commit import (
     ORIGIN,
     WantedCommit,
@@ -60,17 +47,17 @@ class History:
         notes: why origin gave no history, as a sentence.
 
     Args:
-        git: the user's working tree.
+        user: the user's working tree.
         ci: what CI tells of the job.
         own: where history is fetched to; None if it may not be fetched.
     """
 
-    def __init__(self, git: GitState, *, ci: CiFacts, own: OwnRepository | None = None) -> None:
+    def __init__(self, user: GitState, *, ci: CiFacts, own: OwnRepository | None = None) -> None:
         self.notes: tuple[str, ...] = ()
-        self._user = git
-        self._ci = facts_of_head(git, ci=ci)
-        can_ask = own is not None and git.top is not None and git.commit is not None
-        self._deepening = Deepening(own, git=git) if own is not None and can_ask else None
+        self._user = user
+        self._ci = facts_of_head(user, ci=ci)
+        can_ask = own is not None and user.top is not None and user.commit is not None
+        self._deepening = Deepening(own, user=user) if own is not None and can_ask else None
         self._names: dict[str, str] = {}
         self._answers: dict[str, WantedCommit] = {}
 
@@ -115,17 +102,17 @@ class History:
             with self._with_origin() as origin:
                 if origin is None or len(line) == at_most:
                     break
-                ends = cut_commits(self._top).intersection((commit, *line))
-                if has_commit(commit, top=self._top) and not ends:
+                ends = git.cut_commits(self._top).intersection((commit, *line))
+                if git.has_commit(commit, top=self._top) and not ends:
                     break
                 origin.fetch(*(ends or [commit]), depth=depth)
             line = self._line(commit, at_most=at_most)
         return line
 
     def _line(self, commit: str, *, at_most: int) -> tuple[str, ...]:
-        line = first_parents(commit, top=self._top, at_most=at_most)
+        line = git.first_parents(commit, top=self._top, at_most=at_most)
         # Where history is cut, the last commit still names its parent.
-        beyond = () if len(line) == at_most else parents((commit, *line)[-1], top=self._top)
+        beyond = () if len(line) == at_most else git.parents((commit, *line)[-1], top=self._top)
         return (*line, *beyond[:1])
 
     def folder_ids(self, commits: Sequence[str], *, folder: str = ".") -> tuple[str | None, ...]:
@@ -139,29 +126,29 @@ class History:
             Equal texts for equal files; None if the commit is not here, or has no such folder.
         """
         if folder == ".":
-            return tree_ids(commits, top=self._top)
+            return git.tree_ids(commits, top=self._top)
         self._fetch_paths(commits)
-        return object_ids([f"{commit}:{folder}" for commit in commits], top=self._top)
+        return git.object_ids([f"{commit}:{folder}" for commit in commits], top=self._top)
 
     def differing_files(self, commit: str, other: str) -> int | None:
         """Count the files that are not the same in two commits; None if one is not here."""
         self._fetch_paths((commit, other))
-        return differing_files(commit, other, top=self._top)
+        return git.differing_files(commit, other, top=self._top)
 
     def lacks_text(self, text: str, *, commit: str) -> bool:
         """Tell whether no Python file of a commit has a text; False where nobody can tell."""
         with self._with_origin() as origin:
             if origin is not None and origin.has_begun:
                 origin.own.fetch_files(commit)
-        return lacks_text(text, commit=commit, top=self._top)
+        return git.lacks_text(text, commit=commit, top=self._top)
 
     def is_cut(self, commits: Iterable[str]) -> bool:
         """Tell whether history was cut off at one of some commits, or one of them is not here."""
         if not self.git.shallow:
             return False
         some = tuple(commits)
-        is_cut = not cut_commits(self._top).isdisjoint(some)
-        return is_cut or None in object_ids(some, top=self._top)
+        is_cut = not git.cut_commits(self._top).isdisjoint(some)
+        return is_cut or None in git.object_ids(some, top=self._top)
 
     @property
     def _top(self) -> Path:
@@ -184,27 +171,29 @@ class History:
         """Fetch the commit that CI named; if origin does not have it, ignore what CI said."""
         found = self._find(reference)
         commit = found.commit if found.told_by_ci else None
-        if commit is None or has_run(commit) or has_commit(commit, top=self._top):
+        if commit is None or has_run(commit) or git.has_commit(commit, top=self._top):
             return
         try:
             origin.fetch(commit, depth=DEPTHS[0])
         except GitFailed as exc:
             if "not our ref" not in str(exc) or commit != self._ci.base:
                 raise
-            problem = f"{self._ci.base_name} is {short_hash(commit)}, which origin does not have"
+            problem = (
+                f"{self._ci.base_name} is {git.short_hash(commit)}, which origin does not have"
+            )
             complaints = (*self._ci.complaints, problem)
             self._ci = replace(self._ci, base=None, complaints=complaints)
 
     def _ask_for_name(self, reference: str, origin: Deepening) -> None:
         """Fetch history until more of it could not change what a name means."""
         found = self._find(reference)
-        is_known = is_certain(found, git=self.git)
+        is_known = is_certain(found, at=self.git)
         if is_known and not (self._may_be_stale(found) and origin.is_stale(found)):
             return
         name = origin.name_at_origin(name_meant(reference, git=self._user, ci=self._ci))
         self._names[reference] = name or reference
         for _ in origin.deepen(name):
-            if is_certain(self._find(reference), git=self.git):
+            if is_certain(self._find(reference), at=self.git):
                 return
 
     def _may_be_stale(self, found: WantedCommit) -> bool:
@@ -220,32 +209,32 @@ class History:
                 origin.own.fetch_paths(commits)
 
 
-def is_certain(found: WantedCommit, *, git: GitState) -> bool:
+def is_certain(found: WantedCommit, *, at: GitState) -> bool:
     """Tell whether more history could not change what a name means.
 
     Args:
-        found: the meaning of the name with the history that is in ``git.top``.
-        git: the working tree, or our own repository with its HEAD.
+        found: the meaning of the name with the history that is in ``at.top``.
+        at: the working tree, or our own repository with its HEAD.
     """
     if found.commit is None and not found.is_known:
         return False
-    if found.exact or found.told_by_ci or not git.shallow:
+    if found.exact or found.told_by_ci or not at.shallow:
         return True
-    if found.commit == git.commit or set(found.tips) == {found.commit}:
+    if found.commit == at.commit or set(found.tips) == {found.commit}:
         return True
     # A nearer merge-base can lie only beyond a commit that lies on this side of it.
     until = () if found.commit is None else (f"^{found.commit}",)
-    top = git.top or Path()
-    seen = ask(top, "rev-list", git.commit or "", *found.tips, *until) or ""
-    return cut_commits(top).isdisjoint(seen.split())
+    top = at.top or Path()
+    seen = git.ask(top, "rev-list", at.commit or "", *found.tips, *until) or ""
+    return git.cut_commits(top).isdisjoint(seen.split())
 
 
 def _notes_of_age(found: WantedCommit, *, top: Path) -> tuple[str, ...]:
     """Note that origin's branch may have moved on, as it was not fetched lately."""
     place = f"{ORIGIN}{found.branch}"
-    if refs_of(top, [place]).get(place) != found.commit:
+    if git.refs_of(top, [place]).get(place) != found.commit:
         return ()
-    last = top / (ask(top, "rev-parse", "--git-path", "FETCH_HEAD") or "")
+    last = top / (git.ask(top, "rev-parse", "--git-path", "FETCH_HEAD") or "")
     if not last.is_file():  # nothing was fetched since it was cloned
         return ()
     days = int((time.time() - last.stat().st_mtime) / _DAY)
@@ -263,18 +252,18 @@ class Deepening:
     Attributes:
         git: where commits are looked up: the user's working tree, and once something was fetched
             our own repository, with the same HEAD.
-        own: our own repository.
+        own: our own git.
 
     Args:
         own: where it is fetched to.
-        git: the user's working tree, which has a commit.
+        user: the user's working tree, which has a commit.
     """
 
-    def __init__(self, own: OwnRepository, *, git: GitState) -> None:
-        self.git = git
+    def __init__(self, own: OwnRepository, *, user: GitState) -> None:
+        self.git = user
         self.own = own
-        self._user = git.top or Path()
-        self._head = git.commit or ""
+        self._user = user.top or Path()
+        self._head = user.commit or ""
 
     @property
     def has_begun(self) -> bool:
@@ -305,18 +294,18 @@ class Deepening:
     def deepen(self, name: str) -> Iterator[None]:
         """Fetch more and more of the history of HEAD and of a name, while there is more."""
         branch = re.split(r"[~^@]", without_prefix(name))[0]
-        if not is_name(branch):
+        if not git.is_name(branch):
             return
         self._begin()
         refs = [f"refs/{kind}/{branch}" for kind in ("heads", "remotes/origin", "tags")]
         known = self._adopt(refs)
         specs = [] if re.fullmatch(FULL_HASH, branch) else self._specs(*refs, known=known)
-        if not (specs or refs_of(self.own.path, refs) or _SHORT_HASH.match(branch)):
+        if not (specs or git.refs_of(self.own.path, refs) or _SHORT_HASH.match(branch)):
             return  # neither here nor at origin
         for depth in DEPTHS:
-            tips = refs_of(self.own.path, refs).values()
-            seen = ask(self.own.path, "rev-list", self._head, *tips) or ""
-            cuts = cut_commits(self.own.path).intersection(seen.split())
+            tips = git.refs_of(self.own.path, refs).values()
+            seen = git.ask(self.own.path, "rev-list", self._head, *tips) or ""
+            cuts = git.cut_commits(self.own.path).intersection(seen.split())
             if not (specs or cuts):
                 return
             self.fetch(*specs, *sorted(cuts), depth=depth)
@@ -325,8 +314,8 @@ class Deepening:
 
     def _adopt(self, refs: Sequence[str]) -> dict[str, str]:
         """Give refs of the user's to our own repository; return them."""
-        known = refs_of(self._user, refs)
-        self.own.set_refs({**dict.fromkeys(refs_of(self.own.path, refs)), **known})
+        known = git.refs_of(self._user, refs)
+        self.own.set_refs({**dict.fromkeys(git.refs_of(self.own.path, refs)), **known})
         return known
 
     def _specs(self, heads: str, remote: str, tags: str, *, known: Collection[str]) -> list[str]:
@@ -335,7 +324,7 @@ class Deepening:
         specs = [f"+{tags}:{tags}"] if tags in listed and tags not in known else []
         if heads not in listed:
             return specs
-        if not has_commit(listed[heads], top=self.own.path):
+        if not git.has_commit(listed[heads], top=self.own.path):
             return [*specs, f"+{heads}:{remote}"]
         self.own.set_refs({remote: listed[heads]})
         return specs
@@ -348,5 +337,5 @@ class Deepening:
             self._look()
 
     def _look(self) -> None:
-        is_shallow = bool(cut_commits(self.own.path))
+        is_shallow = bool(git.cut_commits(self.own.path))
         self.git = replace(self.git, top=self.own.path, shallow=is_shallow)

@@ -181,7 +181,7 @@ class _Lookup:
         if nearer and not (step.is_substitute or step.how == "equal tree"):
             which = f"{len(nearer)} {'nearer' if step.is_older else 'earlier'} commit(s)"
             notes.append(f"{which} have no run that will do, {short_hash(nearer[0])} first of all")
-        if not is_certain(wanted, git=history.git):
+        if not is_certain(wanted, at=history.git):
             notes.append(
                 "this clone is shallow: the true merge-base may lie where history was cut off"
             )

@@ -301,8 +301,8 @@ class SharedStore(store.RunStore):
         for name in self._shared_of.get(commit, ()):
             if self.place(name).exists():
                 continue
-            if store.dated_ahead(name.run_id):
-                self._pass_over(name, store.ahead(name.run_id))
+            if why := store.ahead(name.run_id):
+                self._pass_over(name, why)
                 continue
             path = self.borrow(name)
             if path is not None:
