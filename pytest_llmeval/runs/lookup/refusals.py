@@ -50,6 +50,11 @@ class Refusals:
     search: Search
 
     @property
+    def wanted(self) -> WantedCommit:
+        """The commit that the name means."""
+        return self.refs.wanted(self.reference)
+
+    @property
     def _is_session(self) -> bool:
         """Whether a session looks for the run; a command has other options, and runs nothing."""
         return self.option.startswith("--llm-")
@@ -66,7 +71,7 @@ class Refusals:
     def _deepen(self) -> str:
         return f"{_DEEPEN} {'--llm-fetch' if self._is_session else '--fetch'}"
 
-    def unknown(self, wanted: WantedCommit) -> BaselineError:
+    def unknown(self) -> BaselineError:
         """Make the error for an unknown name, with similar names."""
         git = self.refs.git
         if git.top is None or git.commit is None:
@@ -79,7 +84,7 @@ class Refusals:
         what = "no file, run id, commit, branch or tag has that name"
         if git.shallow and not self.refs.history.has_asked:
             what = f"{what} here. This clone is shallow."
-            return self._leads_nowhere(what, todo=self._deepen, notes=self._said(wanted))
+            return self._leads_nowhere(what, todo=self._deepen, notes=self.said)
         what = f"{what}, here or at origin."
         near = near_names(self.reference, top=git.top)
         todo = "List them:  git branch --all && git tag"
@@ -88,43 +93,45 @@ class Refusals:
             todo += f"  or take the default branch, {default}:  pytest {self._typed('auto')}"
         if near:
             todo = f"Did you mean {' or '.join(near)}?  {self._command} {self._typed(near[0])}"
-        return self._leads_nowhere(what, todo=todo, notes=self._said(wanted))
+        return self._leads_nowhere(what, todo=todo, notes=self.said)
 
-    def unrelated(self, wanted: WantedCommit) -> BaselineError:
+    def unrelated(self) -> BaselineError:
         """Make the error for a name that has no commit in common with HEAD."""
         what, todo = "it has no common ancestor with HEAD", "Name a commit, a run id or a run file."
         if self.refs.history.git.shallow:
             what, todo = f"{what} in this shallow clone.", self._deepen
         else:
             what = f"{what}: their histories are unrelated."
-        return self._leads_nowhere(what, todo=todo, notes=self._said(wanted))
+        return self._leads_nowhere(what, todo=todo, notes=self.said)
 
-    def _said(self, wanted: WantedCommit) -> tuple[str, ...]:
-        return (*wanted.notes, *self.refs.history.notes)
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What is to be said of the name and of its history."""
+        return (*self.wanted.notes, *self.refs.history.notes)
 
     def unlike(self, what: str) -> BaselineUnlike:
         """Make the error for a run of another folder or of other tests."""
         named = self._typed(self.reference)
         return BaselineUnlike(f"{named}: {what}.\n       Record one that fits:  pytest")
 
-    def nothing_recorded(self, wanted: WantedCommit, looked_at: Sequence[Step]) -> BaselineError:
+    def nothing_recorded(self, looked_at: Sequence[Step]) -> BaselineError:
         """Make the error for commits without a suitable run; it says how to record one."""
         if self.search.unlike is not None:
             error: BaselineError = self.unlike(self.search.unlike)
             what = str(error).partition("\n")[0]
-            return self._let_pass(what) if self.is_own_branch_in_ci(wanted) else error
-        git, commit = self.refs.git, wanted.commit or ""
+            return self._let_pass(what) if self.is_own_branch_in_ci else error
+        git, wanted = self.refs.git, self.wanted
         what = f"no complete run recorded for {name_to_show(self.reference, wanted)}"
         if not wanted.exact:
             way = "CI names" if wanted.told_by_ci else "merge-base"
-            what += f" ({way} {short_hash(commit)})"
+            what += f" ({way} {short_hash(wanted.commit or '')})"
         ancestors = sum(step.behind > 0 or step.is_substitute for step in looked_at)
         if ancestors:
             what += f" or its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
-        said = (*self._said(wanted), *self.search.mentioned())
+        said = (*self.said, *self.search.mentioned())
         where = f"{self.folder()}{self.refs.store.elsewhere}"
         what = "\n       ".join([f"{what} in {where}.", *said])
-        if self.is_own_branch_in_ci(wanted):
+        if self.is_own_branch_in_ci:
             return self._let_pass(f"{self._typed(self.reference)}: {what}")
         is_short = not wanted.exact and all(step.behind < self.refs.reach for step in looked_at)
         if is_short and self.refs.history.is_cut(one for step in looked_at for one in step.commits):
@@ -132,7 +139,7 @@ class Refusals:
             return self._leads_nowhere(f"{what} This clone is shallow.", todo=todo)
         steps = [
             *(["git stash"] if git.dirty else []),
-            *([] if commit == git.commit else [f"git switch {self._where(wanted)}"]),
+            *([] if wanted.commit == git.commit else [f"git switch {self._where()}"]),
             "pytest",
         ]
         first = _to_be_seen(self.search.unseen, git=git)
@@ -140,28 +147,30 @@ class Refusals:
             what, todo=f"{first}Record one:  {' && '.join(steps)}", other=self._rerun
         )
 
-    def is_own_branch_in_ci(self, wanted: WantedCommit) -> bool:
+    @property
+    def is_own_branch_in_ci(self) -> bool:
         """Whether the job is about the branch itself, whose runs only such jobs record."""
-        is_own = wanted.commit == self.refs.git.commit and not wanted.exact
+        is_own = self.wanted.commit == self.refs.git.commit and not self.wanted.exact
         # A job of an unknown CI may have merged a request into main; origin's own main tells.
         is_told = self.refs.ci.commit is not None or not self.refs.history.notes
         return is_own and is_told and self.refs.ci.is_for_branch
 
-    def is_another_commit_in_ci(self, wanted: WantedCommit) -> bool:
+    @property
+    def is_another_commit_in_ci(self) -> bool:
         """Whether a job of a pull request has checked out the commit that it is compared with."""
         head = facts_of_head(self.refs.git, ci=self.refs.ci)
         # A job of another event than the request's own begins with the default branch.
         is_distant = self.refs.ci.of_request and self.refs.ci.commit is None
         is_elsewhere = (self.refs.ci.target is not None or is_distant) and head.target is None
-        return is_elsewhere and wanted.commit == self.refs.git.commit and not wanted.exact
+        return is_elsewhere and self.wanted.commit == self.refs.git.commit and not self.wanted.exact
 
-    def not_checked_out(self, wanted: WantedCommit) -> BaselineError:
+    def not_checked_out(self) -> BaselineError:
         """Make the error for a job that would compare a branch with itself."""
         event = self.refs.ci.event or ""
         return self._leads_nowhere(
-            f"HEAD is {short_hash(wanted.commit or '')}, a commit of the branch itself, so nothing "
-            "of the pull request is tested.",
-            notes=wanted.notes,
+            f"HEAD is {short_hash(self.wanted.commit or '')}, a commit of the branch itself, so "
+            "nothing of the pull request is tested.",
+            notes=self.wanted.notes,
             todo=f"Check the pull request out:  ref: {_REQUESTS.get(event, _REQUEST)}",
         )
 
@@ -178,17 +187,17 @@ class Refusals:
             todo=f"{self._rerun}Record one:  git switch --detach {wanted} && pytest",
         )
 
-    def _where(self, wanted: WantedCommit) -> str:
+    def _where(self) -> str:
         """Write what to switch to: the local branch that is at the commit, else the commit."""
-        top, branch, commit = self.refs.git.top, wanted.branch, wanted.commit or ""
+        top, branch, commit = self.refs.git.top, self.wanted.branch, self.wanted.commit or ""
         ref = None if top is None or branch is None else resolve(branch, top=top)
         is_tip = ref == ResolvedRef(commit=commit, full_name=f"refs/heads/{branch}")
         return branch if is_tip and branch else f"--detach {short_hash(commit)}"
 
-    def not_made(self, commit: str, reason: BaselineError, wanted: WantedCommit) -> BaselineError:
+    def not_made(self, commit: str, reason: BaselineError) -> BaselineError:
         """Make the error for a run that was to be made now, and cannot be."""
         what = f"no run of {short_hash(commit)} could be made:"
-        if self.is_own_branch_in_ci(wanted):
+        if self.is_own_branch_in_ci:
             return self._let_pass(f"{self._typed(self.reference)}: {what} {reason}.")
         way_out = "If this branch repairs that commit, run it once with:  --llm-on-missing=warn"
         return self._leads_nowhere(what, todo=f"{reason}\n       {way_out}")

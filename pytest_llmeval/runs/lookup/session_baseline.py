@@ -15,7 +15,7 @@ from pytest_llmeval.runs.lookup.best_run import Search, peculiarities, unfitness
 from pytest_llmeval.runs.lookup.history import is_certain
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step
 from pytest_llmeval.runs.lookup.refusals import Refusals
-from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
+from pytest_llmeval.runs.lookup.wanted_commit import name_to_show
 from pytest_llmeval.runs.run_lines import RunHeader
 from pytest_llmeval.runs.store import FoundRun, new_run_id, newest_first
 from pytest_llmeval.settings import MARKER, Settings
@@ -67,7 +67,7 @@ def find_baseline(
         typed_model=settings.typed_model,
         excluding=excluding,
     )
-    found = _Lookup(Refusals(reference, option, refs, search), settings, make).find()
+    found = _Lookup(reference, option, refs, search, settings, make).find()
     known = {*found.notes, *search.passed_over}
     pools = settings.baseline_repeats > 0 and not option.endswith("-anchor")
     if pools and found.wanted and found.how != "rerun":
@@ -77,30 +77,27 @@ def find_baseline(
 
 
 @dataclass(frozen=True, slots=True)
-class _Lookup:
-    """A lookup; ``refuse`` has what is looked for and makes the errors. See ``find_baseline``."""
+class _Lookup(Refusals):
+    """A lookup; see ``find_baseline``."""
 
-    refuse: Refusals
     settings: Settings
     make: MakeRun | None
 
     def find(self) -> Baseline:
         """Find the run by its own name, else by the name of a commit."""
         try:
-            named = self.refuse.refs.by_name(
-                self.refuse.reference, excluding=self.refuse.search.excluding
-            )
+            named = self.refs.by_name(self.reference, excluding=self.search.excluding)
         except BaselineUnreadable as exc:
-            exc.option = self.refuse.option
+            exc.option = self.option
             raise
         return self.recorded() if named is None else self.as_named(named)
 
     def as_named(self, named: Baseline) -> Baseline:
         """Check a run that was named itself, and note what kind of run it is."""
-        run, head = named.run, self.refuse.refs.git.commit
-        unlikeness = self.refuse.search.unlikeness(run)
+        run, head = named.run, self.refs.git.commit
+        unlikeness = self.search.unlikeness(run)
         if unlikeness is not None:
-            raise self.refuse.unlike(f"run {run.id}: {unlikeness}")
+            raise self.unlike(f"run {run.id}: {unlikeness}")
         notes = [*named.notes, *peculiarities(run, trials=len(run.trials))]
         if run.partial and not run.complete:
             notes.append(f"partial: {len(run.partial)} test function(s) were not collected in full")
@@ -115,19 +112,19 @@ class _Lookup:
 
     def recorded(self) -> Baseline:
         """Find the nearest run of a commit that will do, an empty one if no eval was there yet."""
-        if self.refuse.reference == "last":
-            what = f"no run is recorded in {self.refuse.folder()}."
-            raise self.refuse.not_found(what, todo="Record one:  pytest")
-        wanted = self.refuse.refs.wanted(self.refuse.reference)
+        if self.reference == "last":
+            what = f"no run is recorded in {self.folder()}."
+            raise self.not_found(what, todo="Record one:  pytest")
+        wanted = self.wanted
         if wanted.commit is None:
-            raise self.refuse.unrelated(wanted) if wanted.is_known else self.refuse.unknown(wanted)
-        if self.refuse.is_another_commit_in_ci(wanted):
-            raise self.refuse.not_checked_out(wanted)
+            raise self.unrelated() if wanted.is_known else self.unknown()
+        if self.is_another_commit_in_ci:
+            raise self.not_checked_out()
         looked_at: list[Step] = []
-        refs = self.refuse.refs
-        is_own = self.refuse.is_own_branch_in_ci(wanted)
+        refs = self.refs
+        is_own = self.is_own_branch_in_ci
         missing = None  # the step of which a run can be made
-        for step in refs.steps(wanted, head=refs.git.commit, root=self.refuse.search.root):
+        for step in refs.steps(wanted, head=refs.git.commit, root=self.search.root):
             if missing and step.is_older and not missing.is_older:
                 break  # no older run is taken where a new one can be made
             # A branch in CI is compared with its past, never with its own commit made again.
@@ -135,75 +132,66 @@ class _Lookup:
                 missing = step
                 if self.settings.on_missing == "rerun-always":
                     break
-            best = self.refuse.search.best_at(*step.commits)
+            best = self.search.best_at(*step.commits)
             if best is not None:
-                return self._found(best, step, wanted=wanted, looked_at=looked_at)
+                return self._found(best, step, looked_at)
             looked_at.append(step)
         if self.make and missing:
-            return self._made(self.make, missing, wanted=wanted)
-        error = self.refuse.nothing_recorded(wanted, looked_at)
+            return self._made(self.make, missing)
+        error = self.nothing_recorded(looked_at)
         # A shallow clone cannot tell; on the branch itself this run is the first of the branch.
         may_be_first = isinstance(error, BaselineNotFound) and error.stops
         nearest = looked_at[0].commits[0]
         if may_be_first and refs.history.lacks_text(MARKER, commit=nearest):
-            return self._nothing_yet(nearest, wanted=wanted)
+            return self._nothing_yet(nearest)
         raise error
 
-    def _made(self, make: MakeRun, step: Step, *, wanted: WantedCommit) -> Baseline:
+    def _made(self, make: MakeRun, step: Step) -> Baseline:
         """Make the run of a commit now."""
         commit = step.commits[0]
         try:
             run = make(commit)
         except BaselineError as exc:
-            raise self.refuse.not_made(commit, exc, wanted) from exc
+            raise self.not_made(commit, exc) from exc
         if run is None:
-            return self._nothing_yet(commit, wanted=wanted)
-        made = self.refuse.refs.standing_for(wanted, run, step, reference=self.refuse.reference)
-        said = (*wanted.notes, *self.refuse.refs.history.notes, *self.refuse.search.mentioned())
-        return replace(made, how="rerun", notes=(*said, *run.notes))
+            return self._nothing_yet(commit)
+        made = self.refs.standing_for(self.wanted, run, step, reference=self.reference)
+        said = (*self.said, *self.search.mentioned(), *run.notes)
+        return replace(made, how="rerun", notes=said)
 
-    def _found(
-        self, best: FoundRun, step: Step, *, wanted: WantedCommit, looked_at: Sequence[Step]
-    ) -> Baseline:
-        notes = self._notes(best, step, wanted=wanted, looked_at=looked_at)
-        best = replace(best, notes=notes)
-        found = self.refuse.refs.standing_for(wanted, best, step, reference=self.refuse.reference)
+    def _found(self, best: FoundRun, step: Step, looked_at: Sequence[Step]) -> Baseline:
+        best = replace(best, notes=self._notes(best, step, looked_at))
+        found = self.refs.standing_for(self.wanted, best, step, reference=self.reference)
         if step.is_substitute and self.settings.gate.strict:
-            raise self.refuse.refused(found)
+            raise self.refused(found)
         return found
 
-    def _notes(
-        self, best: FoundRun, step: Step, *, wanted: WantedCommit, looked_at: Sequence[Step]
-    ) -> tuple[str, ...]:
-        history = self.refuse.refs.history
-        notes = [*wanted.notes, *history.notes, *self.refuse.search.mentioned(), *best.notes]
+    def _notes(self, best: FoundRun, step: Step, looked_at: Sequence[Step]) -> tuple[str, ...]:
+        notes = [*self.said, *self.search.mentioned(), *best.notes]
         nearer = [commit for each in looked_at for commit in each.commits]
         if nearer and not (step.is_substitute or step.how == "equal tree"):
             which = f"{len(nearer)} {'nearer' if step.is_older else 'earlier'} commit(s)"
             notes.append(f"{which} have no run that will do, {short_hash(nearer[0])} first of all")
-        if not is_certain(wanted, at=history.git):
-            notes.append(
-                "this clone is shallow: the true merge-base may lie where history was cut off"
-            )
+        if not is_certain(self.wanted, at=self.refs.history.git):
+            lies = "the true merge-base may lie where history was cut off"
+            notes.append(f"this clone is shallow: {lies}")
         age = (datetime.now(UTC) - datetime.fromisoformat(best.run.created)).days
         oldest = self.settings.baseline_age
-        if self.refuse.option == BASELINE_OPTION and age > oldest:
+        if self.option == BASELINE_OPTION and age > oldest:
             notes.append(
                 f"the baseline is {age} days old, and models change under their names: record it "
                 f"anew, or raise llm_baseline_age ({oldest})"
             )
         return tuple(notes)
 
-    def _nothing_yet(self, commit: str, *, wanted: WantedCommit) -> Baseline:
+    def _nothing_yet(self, commit: str) -> Baseline:
         now = datetime.now(UTC)
         created = now.isoformat(timespec="seconds")
-        run = bare_run(
-            new_run_id(now), created=created, commit=commit, root=self.refuse.search.root
-        )
+        run = bare_run(new_run_id(now), created=created, commit=commit, root=self.search.root)
         note = f"nothing to compare with yet: {short_hash(commit)} has no eval and no run"
         return Baseline.of(
-            FoundRun(self.refuse.refs.store.folder, run, (note,)),
-            name_to_show(self.refuse.reference, wanted),
+            FoundRun(self.refs.store.folder, run, (note,)),
+            name_to_show(self.reference, self.wanted),
             how="nothing yet",
         )
 
