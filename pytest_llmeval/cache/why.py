@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pytest_llmeval.cache import requests
 from pytest_llmeval.cache.key import Canonical, value_at
@@ -35,7 +35,7 @@ def explain_miss(store: Store, key: str, request: Canonical) -> str:
             return "; the request is stored, but not for this call"
         newest = islice(store.rows(f"{requests.PREFIX}*"), LOOKED_THROUGH)
         others = [stored.parts for stored in requests.stored_requests(newest)]
-        difference = Nearest(requests.parts_to_keep(request)).difference(others)
+        difference = difference_from_nearest(requests.parts_to_keep(request), others)
     except (CacheError, RecursionError):  # the miss must be reported all the same
         return ""
     return "" if difference is None else f"; the nearest stored one differs in {difference}"
@@ -85,59 +85,41 @@ def _cause(call: Call, store: Store, stored: Sequence[requests.StoredRequest]) -
     if asked.session not in (one.session for one in replies if one.draw == call.draw):
         return "the same request was stored before, but not for this call, or it was refreshed"
     older = [request for request in stored[place + 1 :] if request.session != asked.session]
-    difference = Nearest(asked.parts).difference(request.parts for request in older)
+    difference = difference_from_nearest(asked.parts, (request.parts for request in older))
     return difference or "no older request is stored"
 
 
-class _Difference(NamedTuple):
-    """A field that two requests do not share.
-
-    Attributes:
-        field: such as ``messages[0].content``.
-        asked: its value in the request that was asked; None without such a field.
-        stored: its value in the stored request, likewise.
-    """
-
-    field: str
-    asked: str | None
-    stored: str | None
+# A field that two requests do not share, such as ``messages[0].content``; its value in the one that
+# was asked and in the stored one, each None without such a field.
+_Difference = tuple[str, str | None, str | None]
 
 
-class Nearest:
-    """Finds the stored request most like another one.
+def difference_from_nearest(asked: requests.Parts, others: Iterable[requests.Parts]) -> str | None:
+    """Say in one line where a request differs from the nearest other one; None if there is none.
+
+    Requests of the same model and path are nearer, then requests of more common words.
 
     Args:
-        parts: of the request.
+        asked: the parts of the request.
+        others: stored requests; the first of equally near ones is taken.
     """
+    own = dict(_fields(asked))
+    words = {field: _words(text) for field, text in own.items()}
 
-    def __init__(self, parts: requests.Parts) -> None:
-        self._model = _model(parts)
-        self._fields = dict(_fields(parts))
-        self._words = {field: _words(text) for field, text in self._fields.items()}
-
-    def difference(self, others: Iterable[requests.Parts]) -> str | None:
-        """Say in one line where the request differs from the nearest; None if there is no other.
-
-        Args:
-            others: stored requests; the first of equally near ones is taken.
-        """
-        nearest = min(others, key=self._distance, default=None)
-        return None if nearest is None else _sentence(self._differences(nearest))
-
-    def _distance(self, other: requests.Parts) -> tuple[bool, int]:
-        """Requests of the same model and path are nearer, then requests of more common words."""
-        weight = 0
-        for field, _, text in self._differences(other):
-            asked, stored = self._words.get(field, Counter[str]()), _words(text or "")
-            weight += 1 + (asked - stored).total() + (stored - asked).total()
-        return _model(other) != self._model, weight
-
-    def _differences(self, other: requests.Parts) -> list[_Difference]:
-        """List the fields that differ, in the order of the request."""
+    def differences(other: requests.Parts) -> list[_Difference]:
         stored = dict(_fields(other))
-        fields = [*self._fields, *(field for field in stored if field not in self._fields)]
-        both = [_Difference(each, self._fields.get(each), stored.get(each)) for each in fields]
-        return [each for each in both if each.asked != each.stored]
+        both = ((each, own.get(each), stored.get(each)) for each in {**own, **stored})
+        return [each for each in both if each[1] != each[2]]
+
+    def distance(other: requests.Parts) -> tuple[bool, int]:
+        weight = 0
+        for field, _, text in differences(other):
+            here, there = words.get(field, Counter[str]()), _words(text or "")
+            weight += 1 + (here - there).total() + (there - here).total()
+        return _model(other) != _model(asked), weight
+
+    nearest = min(others, key=distance, default=None)
+    return None if nearest is None else _sentence(differences(nearest))
 
 
 def _model(parts: requests.Parts) -> tuple[object, object, object]:
@@ -159,12 +141,12 @@ def _words(text: str) -> Counter[str]:
 def _sentence(differences: Sequence[_Difference]) -> str:
     if not differences:
         return "they differ only in what is not kept (a value that goes by the name of a secret)"
-    first, *others = differences
-    here, there = shown_apart(first.asked, first.stored)
-    text = f"{first.field}: {here} here, {there} stored"
+    (field, *sides), *others = differences
+    here, there = shown_apart(*sides)
+    text = f"{field}: {here} here, {there} stored"
     if not others:
         return text
-    fields = ", ".join(each.field for each in others[:2])
+    fields = ", ".join(each[0] for each in others[:2])
     more = f" and {len(others) - 2} more" if len(others) > 2 else ""  # noqa: PLR2004
     return f"{text}; also {fields}{more}"
 

@@ -367,12 +367,10 @@ def _rest(name: str, beginning: str) -> tuple[str, str] | None:
     where the bracket is left open.
     """
     head, star, tail = beginning.partition("*")
-    if not star:
-        fits = name.startswith if _is_open(beginning) else partial(is_below, name)
-        if fits(beginning):
-            return "", name.removeprefix(beginning)
-        return None
     any_text = ".*" if "[" in beginning else r"[^/:\[]*"
-    end = "" if "[" in beginning else r"(?:(?:/|::|\[).*)?"
-    match = re.fullmatch(f"{re.escape(head)}({any_text}){re.escape(tail)}({end})", name, re.DOTALL)
+    ends = r"(?:(?:/|::|\[).*)?"  # a whole name
+    if "[" in beginning:
+        ends = ".*" if _is_open(beginning) and not star else ""
+    middle = f"({any_text if star else ''})"
+    match = re.fullmatch(f"{re.escape(head)}{middle}{re.escape(tail)}({ends})", name, re.DOTALL)
     return None if match is None else (match[1], match[2])

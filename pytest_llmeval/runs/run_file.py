@@ -127,8 +127,8 @@ def read_run_header(path: Path) -> run_lines.RunHeader:
     Raises:
         BaselineUnreadable: it cannot be opened, or its first line is no header.
     """
-    with _opened(path) as file:
-        return _header(next(_lines(file), b""))
+    with _opened(path) as file, _at_line(1):
+        return run_lines.read_header(next(_lines(file), b""))
 
 
 @contextmanager
@@ -173,22 +173,24 @@ def _bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def _header(line: bytes) -> run_lines.RunHeader:
+@contextmanager
+def _at_line(number: int) -> Iterator[None]:
+    """Name the line in an error."""
     try:
-        return run_lines.read_header(line)
+        yield
     except run_lines.Malformed as exc:
-        raise type(exc)(f"line 1: {exc}") from exc
+        raise type(exc)(f"line {number}: {exc}") from exc
 
 
 def _taken_apart(lines: Iterable[bytes]) -> RunLines:
     """Read the first line and the last one, and check that nothing between them was changed."""
     first, *trials = [*lines] or [b""]
-    header, end = _header(first), trials.pop() if trials else b""
+    end = trials.pop() if trials else b""
+    with _at_line(1):
+        header = run_lines.read_header(first)
     digest = hashlib.sha256(b"".join((first, *trials))).hexdigest()
-    try:
+    with _at_line(len(trials) + 2):
         closing: run_lines.EndLine = run_lines.read_line(end, run_lines.EndLine)
-    except run_lines.Malformed as exc:
-        raise run_lines.Malformed(f"line {len(trials) + 2}: {exc}") from exc
     if "sha256" not in closing:
         raise run_lines.Malformed("the closing line is missing")
     if closing["sha256"] != digest:

@@ -12,7 +12,7 @@ from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.queries import DATABASE
 from pytest_llmeval.cache.replies import EXPLAINED, Replies
 from pytest_llmeval.cache.requests import parts_to_keep
-from pytest_llmeval.cache.why import Nearest, explain_calls, origins_asked
+from pytest_llmeval.cache.why import difference_from_nearest, explain_calls, origins_asked
 from pytest_llmeval.errors import CacheError, Lost, ReplayMiss
 from pytest_llmeval.records import Call, Slot
 from tests.cache.calls import SLOT, asks, says, wanted
@@ -22,7 +22,7 @@ Sql = Callable[..., list[Any]]
 
 
 def difference(here: Any, *stored: Any) -> str | None:
-    return Nearest(parts_to_keep(here)).difference(map(parts_to_keep, stored))
+    return difference_from_nearest(parts_to_keep(here), map(parts_to_keep, stored))
 
 
 def told_apart(here: Any, stored: Any) -> str:
