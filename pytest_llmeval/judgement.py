@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_llmeval.cache.requests import Parameters
+from pytest_llmeval.cache.case_parameters import Parameters
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription
 from pytest_llmeval.gate.scoring import CostOf
 from pytest_llmeval.models.limits.prices import Prices

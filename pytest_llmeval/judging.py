@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pytest_llmeval.cache.case_parameters import Parameters
 from pytest_llmeval.cache.queries import DATABASE
-from pytest_llmeval.cache.requests import Parameters
 from pytest_llmeval.cache.why import origins_asked
 from pytest_llmeval.errors import SettingsError, listed_names
 from pytest_llmeval.gate.accepted import may_accept, notes_on_accepted

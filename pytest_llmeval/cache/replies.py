@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_llmeval.cache import timed_calls
+from pytest_llmeval.cache.case_parameters import Parameters, keep_parameters
 from pytest_llmeval.cache.flights import SingleFlight
 from pytest_llmeval.cache.locks import fork_safe_lock, lock_awaited_by_forks
 from pytest_llmeval.cache.process_locks import ProcessLocks
@@ -23,7 +24,7 @@ from pytest_llmeval.cache.reply import (
     decode,
     encode,
 )
-from pytest_llmeval.cache.requests import Parameters, keep_parameters, request_rows
+from pytest_llmeval.cache.requests import request_rows
 from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.records import Slot
 from pytest_llmeval.settings import CacheMode

@@ -1,30 +1,22 @@
-"""What is kept beside replies: requests, and the parameters of cases.
+"""Requests as they are kept beside their replies.
 
 A kept request is never sent again. A value under the name of a secret is blanked, and long texts (a
 document, an image) are cut, with a digest of the whole. A request has a row of its own, which no
 replay reads. A stored value is zlib over one line of JSON.
-
-Parameters show what an edited case was before. They are kept under their digest: a run file, which
-a team shares, holds no text.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
-from json import dumps, loads
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from json import dumps
+from typing import Any
 
 from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name
 from pytest_llmeval.cache.reply import TIME, NewRow, StoredRow, pack_object, unpack_object
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.originals import Clock
-
-if TYPE_CHECKING:
-    from pytest_llmeval.cache.database import Store
 
 SCHEMA = 1
 PREFIX = "request/"
@@ -32,8 +24,6 @@ LONGEST = 10_000  # characters of a text that are kept
 BLANKED = "***"
 
 Parts = Mapping[str, Any]  # the parts of a canonical request that may be kept, by name
-Parameters = Mapping[str, Any]  # of a case, by the names of the arguments
-_AT_A_TIME = 100  # rows of a query
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,57 +122,3 @@ def flat_fields(field: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from flat_fields(f"{field}[{index}]", part)
     else:
         yield field or "body", dumps(value, ensure_ascii=False)
-
-
-def plain_value(value: object) -> object:
-    """Write an object that JSON lacks: a record by its fields, a member of an enum by its value.
-
-    Raises:
-        TypeError: it is neither; nobody knows what another object holds.
-    """
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: getattr(value, each.name) for each in fields(value) if each.compare}
-    if isinstance(value, Enum):
-        return value.value
-    dump = getattr(type(value), "model_dump", None)  # pydantic's
-    if callable(dump):
-        return dump(value, mode="json")
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
-
-
-def parameters_name(digest: str) -> str:
-    """Name the row of some parameters."""
-    return f"parameters/{digest}"
-
-
-def keep_parameters(store: Store, by_digest: Mapping[str, Parameters]) -> None:
-    """Write the parameters that are not there yet.
-
-    Raises:
-        CacheUnusable: the database cannot be read or written.
-    """
-    digests = list(by_digest)
-    for start in range(0, len(digests), _AT_A_TIME):
-        some = digests[start : start + _AT_A_TIME]
-        found = store.find(*map(parameters_name, some))
-        new = {one: by_digest[one] for one, row in zip(some, found, strict=True) if row is None}
-        rows = list(_rows(new))
-        if rows:
-            store.add(*rows[0], beside=rows[1:])
-
-
-def _rows(by_digest: Mapping[str, Parameters]) -> Iterator[NewRow]:
-    for digest, parameters in by_digest.items():
-        with suppress(TypeError, ValueError, RecursionError):  # a test has changed them since
-            known = loads(dumps(dict(parameters), default=plain_value))
-            value = pack_object(trimmed(known))
-            if value is not None:
-                yield parameters_name(digest), value
-
-
-def read_parameters(value: bytes | RowRefused | None) -> Parameters | None:
-    """Read the value of a row; None without a row that we wrote."""
-    try:
-        return None if value is None else unpack_object(value)
-    except RowRefused:
-        return None

@@ -24,7 +24,7 @@ from pytest_llmeval.cli.case_names import case_named, lowest
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.reports.terminal import listing
-from pytest_llmeval.runs.lookup.standing import draws_of_baselines, draws_of_every_run
+from pytest_llmeval.runs.lookup.draws import draws_of_baselines, draws_of_every_run
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.scan import scan_run
 

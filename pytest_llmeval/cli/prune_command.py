@@ -11,7 +11,8 @@ from pytest_llmeval.cli.arguments import Home, home_option
 from pytest_llmeval.cli.cache_commands import days, has_replies, opened, replies_to_go, yes_option
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.reports.terminal import listing
-from pytest_llmeval.runs.lookup.standing import draws_of_every_run, needed_runs, runs_to_prune
+from pytest_llmeval.runs.lookup.draws import draws_of_every_run
+from pytest_llmeval.runs.lookup.pruning import needed_runs, runs_to_prune
 from pytest_llmeval.runs.store import refuse_tracked
 
 

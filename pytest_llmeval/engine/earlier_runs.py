@@ -15,10 +15,10 @@ from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import relative_root
+from pytest_llmeval.runs.lookup.draws import draws_of_line, draws_of_run
 from pytest_llmeval.runs.lookup.missed import missed_last
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import MakeRun, find_baseline
-from pytest_llmeval.runs.lookup.standing import draws_of_line, draws_of_run
 from pytest_llmeval.runs.own_repository import SECONDS
 from pytest_llmeval.runs.sharing.shared_store import session_refs
 from pytest_llmeval.runs.store import RunStore, refuse_tracked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_llmeval.cache.requests import Parameters
+from pytest_llmeval.cache.case_parameters import Parameters
 from pytest_llmeval.cache.why import shown_apart
 from pytest_llmeval.gate.results import EditedCase, FunctionComparison
 from pytest_llmeval.judgement import Judgement

@@ -31,8 +31,8 @@ from typing import (
 import msgspec
 
 from pytest_llmeval import records
+from pytest_llmeval.cache.case_parameters import plain_value
 from pytest_llmeval.cache.reply import Finite, Scalar, read_json
-from pytest_llmeval.cache.requests import plain_value
 from pytest_llmeval.errors import Failure, Lost
 
 SCHEMA = 1

@@ -11,17 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from pytest_llmeval.cache.case_parameters import Parameters, parameters_name, read_parameters
 from pytest_llmeval.cache.directory import refuse_link
 from pytest_llmeval.cache.queries import DATABASE, RowReader
 from pytest_llmeval.cache.reply import StoredReply, decode_or_none
-from pytest_llmeval.cache.requests import (
-    Parameters,
-    Parts,
-    parameters_name,
-    read_parameters,
-    row_name,
-    unpack_request,
-)
+from pytest_llmeval.cache.requests import Parts, row_name, unpack_request
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.models.message import ASSISTANT, Message
 from pytest_llmeval.records import Better, Call, Run, Trial, first_failed, trials_by_case

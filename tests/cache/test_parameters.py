@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.cache.case_parameters import keep_parameters, parameters_name, read_parameters
 from pytest_llmeval.cache.database import Store
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.cache.requests import keep_parameters, parameters_name, read_parameters
 from pytest_llmeval.errors import CacheUnusable, RowRefused
 from tests.cache.calls import KEY, SLOT, wanted
 

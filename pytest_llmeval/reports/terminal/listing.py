@@ -15,7 +15,7 @@ from pytest_llmeval.reports.formats import BOLD, Line, aligned, counted, ends_of
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import Scale
 from pytest_llmeval.runs.lookup.best_run import remarks_on
-from pytest_llmeval.runs.lookup.standing import RunPruning, is_clean
+from pytest_llmeval.runs.lookup.pruning import RunPruning, is_clean
 from pytest_llmeval.runs.run_lines import RunHeader
 
 _OF_RUNS = ("run", "commit", "branch", "models", "cases", "trials", "")

@@ -13,13 +13,13 @@ from pytest_llmeval.errors import (
 )
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState
+from pytest_llmeval.runs.lookup.draws import draws_of_baselines, draws_of_every_run
 from pytest_llmeval.runs.lookup.for_commands import (
     commits_meant,
     find_candidate,
     find_reference,
 )
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.standing import draws_of_baselines, draws_of_every_run
 from tests.runs.builders import COMMIT, make_call, make_run, make_trials
 
 if TYPE_CHECKING:

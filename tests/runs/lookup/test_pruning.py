@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_llmeval.errors import BaselineError
-from pytest_llmeval.runs.lookup.standing import needed_runs, runs_to_prune
+from pytest_llmeval.runs.lookup.pruning import needed_runs, runs_to_prune
 
 if TYPE_CHECKING:
     from tests.runs.conftest import Project

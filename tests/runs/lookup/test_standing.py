@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.records import Case, Outcome, Run, Trial
-from pytest_llmeval.runs.lookup.standing import draws_of_line, standing
+from pytest_llmeval.runs.lookup.draws import draws_of_line
+from pytest_llmeval.runs.lookup.standing import standing
 from tests.runs.builders import make_call, make_run
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pytest_llmeval.records import CiJob, Run
 from pytest_llmeval.runs.ci import ON_LAPTOP
 from pytest_llmeval.runs.git import GitState
 from pytest_llmeval.runs.lookup.best_run import Search
-from pytest_llmeval.runs.lookup.standing import draws_of_every_run
+from pytest_llmeval.runs.lookup.draws import draws_of_every_run
 from pytest_llmeval.runs.run_file import write_run
 from pytest_llmeval.runs.sharing.shared_store import SharedStore, open_store, session_refs
 from pytest_llmeval.runs.store import BORROWED, ENDING, RunName, RunStore
