@@ -39,10 +39,9 @@ def compared_remark(judgement: Judgement, function: FunctionComparison, cases: s
     name, count = short(function), len(function.inputs_changed)
     if judgement.settings.gate.edited == "compare":
         return f"{name}: input changed ({counted(count, 'case')}: {cases})"
-    return (
-        f"{name}: input changed in {count} of {counted(function.effect.cases, 'case')}, over half "
-        f"of all: this is probably what you test, so they are compared ({cases})"
-    )
+    changed = f"{name}: input changed in {count} of {counted(function.effect.cases, 'case')}"
+    why = "over half of all: this is probably what you test, so they are compared"
+    return f"{changed}, {why} ({cases})"
 
 
 def _told(judgement: Judgement, case: EditedCase, of: FunctionComparison) -> str:

@@ -72,21 +72,20 @@ def described_functions(judgement: Judgement) -> tuple[report.DescribedFunction,
     """Describe the functions of a run that is compared with nothing."""
     descriptions, said = judgement.descriptions, partial(in_form, toml=judgement.settings.toml)
     names = {case.case for one in descriptions for case in one.worst[:MOST]}
-    trials, found = trials_of_both(judgement, names), []
-    for one in descriptions:
-        place = place_of(judgement, one.function)
-        found.append(
-            report.DescribedFunction(
-                of=one,
-                name=short(one),
-                label=label(one),
-                place=place,
-                why=said(unjudgeable(one.why)),
-                verdict=Verdict.NOT_GATED,
-                moved=tuple(_moved(judgement, case, place, trials) for case in one.worst[:MOST]),
-            )
+    trials = trials_of_both(judgement, names)
+    places = [place_of(judgement, one.function) for one in descriptions]
+    return tuple(
+        report.DescribedFunction(
+            of=one,
+            name=short(one),
+            label=label(one),
+            place=place,
+            why=said(unjudgeable(one.why)),
+            verdict=Verdict.NOT_GATED,
+            moved=tuple(_moved(judgement, case, place, trials) for case in one.worst[:MOST]),
         )
-    return tuple(found)
+        for one, place in zip(descriptions, places, strict=True)
+    )
 
 
 def ungated_function(one: FunctionComparison) -> report.UngatedFunction:

@@ -240,10 +240,9 @@ def _asked_elsewhere(asked: ElsewhereAsked, judgement: Judgement) -> str:
     todo = f"say in the ini file  {line}"
     if baseline is not None and baseline.how == "rerun":  # which reads the ini file of its commit
         todo = f"type  -o 'llm_origin_alias={alias}'"
-    return (
-        f"{asked.variable} is not set either, and the host is part of what is asked: before, it "
-        f"was {asked.baseline}. Set it, or {todo}"
-    )
+    why = "the host is part of what is asked"
+    before = f"before, it was {asked.baseline}. Set it, or {todo}"
+    return f"{asked.variable} is not set either, and {why}: {before}"
 
 
 def _not_deferred(judgement: Judgement) -> str:

@@ -114,10 +114,8 @@ def _shared_level(judgement: Judgement, one: FunctionComparison) -> Iterator[str
             continue
         if p < alpha <= adjusted:
             cut = ", and so its interval reaches 0" if evidence.interval else ""
-            yield (
-                f"by itself this would be {word} ({formats.p_value(p, after='p')}), but "
-                f"{evidence.family_size} comparisons share the level{cut}"
-            )
+            shared = f"{evidence.family_size} comparisons share the level{cut}"
+            yield f"by itself this would be {word} ({formats.p_value(p, after='p')}), but {shared}"
         elif one.verdict is verdict and unrun and p * (evidence.family_size + unrun) >= alpha:
             others = formats.counted(unrun, "test function")
             yield f"{others} did not run, which share the level: with them this may not be {word}"
@@ -143,12 +141,8 @@ def claims(functions: Sequence[FunctionComparison], *, these_alone: bool = False
         }
         cases = sum(counts.values())
         return [f"the verdict is about {sentences.these_cases(cases)} and this wording"]
-    if these_alone:
-        return []
-    return [
-        f"{formats.short(one[0])}: the verdict is about {_wordings(one)}"
-        for one in by_function.values()
-    ]
+    several = () if these_alone else by_function.values()
+    return [f"{formats.short(one[0])}: the verdict is about {_wordings(one)}" for one in several]
 
 
 def _wordings(metrics: Sequence[FunctionComparison]) -> str:
@@ -167,13 +161,20 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     yield from _changes_of_test(judgement, function)
     yield from edited_remarks(judgement, function)
     if 0 < effect.changed < effect.cases:
-        yield _changed_part(function)
+        changed = [case for case in function.compared if case.kind is not None]
+        sides = [case.baseline_mean for case in changed], [case.mean for case in changed]
+        means = (formats.figure(sum(side) / len(side), function.metric) for side in sides)
+        cases = "changed case" if len(changed) == 1 else f"{len(changed)} changed cases"
+        yield f"the {cases}: {' -> '.join(means)}"
     if 0 < effect.units < effect.changed:
         also = formats.worth(effect.units, effect.effective_units)
         yield f"{effect.changed} changed cases, {effect.units} independent{also}"
     yield from _kinds_of_change(judgement, function)
     if place := first_new_call(judgement, function):
-        yield _where_requests_part(*place)
+        same, model = place
+        own = "call of each trial is" if same == 1 else f"{same} calls of each trial are"
+        to = f", to {model}," if model else ""
+        yield f"the first {own} the baseline's own; the request after that{to} is new"
     yield from _shared_level(judgement, function)
     if remark := _shift_of_day(function, judgement.settings):
         yield remark
@@ -194,10 +195,8 @@ def _early_stop(judgement: Judgement, function: FunctionComparison) -> Iterator[
     if run.compared_with == baseline.run.id:
         yield sentences.stopped_words(function, rules=judgement.settings.gate, repeats=repeats)
     else:
-        yield (
-            f"stopped early, after {function.stopped_at} of {repeats} repeats, "
-            "when it was compared with another baseline"
-        )
+        after = f"after {function.stopped_at} of {repeats} repeats"
+        yield f"stopped early, {after}, when it was compared with another baseline"
 
 
 def trials_saved(run: Run) -> Iterator[str]:
@@ -219,10 +218,9 @@ def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
     again = [case.difference for case in function.compared if case.kind == "redrawn"]
     if FEWEST_UNITS_FOR_T <= len(again) < effect.changed:
         ratio = ratio_of(-sum(again) / len(again))  # for metrics of which less is better
-        return (
-            f"{len(again)} of its cases sent the same requests again, and their {metric} changed "
-            f"by {formats.factor(ratio)}: that much is not due to your change"
-        )
+        changed = f"and their {metric} changed by {formats.factor(ratio)}"
+        why = "that much is not due to your change"
+        return f"{len(again)} of its cases sent the same requests again, {changed}: {why}"
     if settings.gate.margin:
         return ""
     typed = "--llm-" if settings.session else "--"
@@ -264,25 +262,8 @@ def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iter
             lost = f"{trials.count(False)} of {len(trials)} trials of {cases}"
             yield f"{lost} made no call that the cache saw"
     if 0 < kinds.get("score", 0) < effect.changed:
-        yield (
-            f"{formats.counted(kinds['score'], 'case')} with the same replies and other scores: "
-            f"there {sentences.NOT_THE_MODEL}"
-        )
-
-
-def _where_requests_part(same: int, model: str) -> str:
-    own = "call of each trial is" if same == 1 else f"{same} calls of each trial are"
-    to = f", to {model}," if model else ""
-    return f"the first {own} the baseline's own; the request after that{to} is new"
-
-
-def _changed_part(function: FunctionComparison) -> str:
-    changed = [case for case in function.compared if case.kind is not None]
-    before = sum(case.baseline_mean for case in changed) / len(changed)
-    after = sum(case.mean for case in changed) / len(changed)
-    means = " -> ".join(formats.figure(mean, function.metric) for mean in (before, after))
-    cases = "changed case" if len(changed) == 1 else f"{len(changed)} changed cases"
-    return f"the {cases}: {means}"
+        cases = formats.counted(kinds["score"], "case")
+        yield f"{cases} with the same replies and other scores: there {sentences.NOT_THE_MODEL}"
 
 
 def _chosen_test(method: Method, evidence: Evidence) -> str:
@@ -310,11 +291,9 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
         if lacks := sum(case not in known for case in function.only_here):
             of = added + function.effect.cases
             yield f"the base, run now, lacks {lacks} of {of} cases: {_MADE_FROM_FILES}"
-    if function.mismatched:
-        yield (
-            f"{len(function.mismatched)} cases have the same position but other parameters: "
-            "not compared; give ids= to parametrize"
-        )
+    if count := len(function.mismatched):
+        unlike = f"{count} cases have the same position but other parameters"
+        yield f"{unlike}: not compared; give ids= to parametrize"
     for outcome, what in _LOST.items():
         lost = function.trials[outcome], function.baseline_trials[outcome]
         if any(lost):

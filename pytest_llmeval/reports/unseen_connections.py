@@ -31,11 +31,9 @@ def unseen(judgement: Judgement) -> Iterator[str]:
     if run is not None and (cases := {*unseen_cases(run)}):
         shown = judgement.names
         names = list(dict.fromkeys(shown[one.function] for one in run.cases if one.id in cases))
-        yield (
-            f"{counted(len(cases), 'case')} made no call that the cache saw "
-            f"({listed_names(names, _LISTED_FUNCTIONS)}): what they ask is paid for each time; "
-            "if they call no model, remove the mark"
-        )
+        made = f"made no call that the cache saw ({listed_names(names, _LISTED_FUNCTIONS)})"
+        todo = "what they ask is paid for each time; if they call no model, remove the mark"
+        yield f"{counted(len(cases), 'case')} {made}: {todo}"
 
 
 def _cures(judgement: Judgement) -> Iterator[str]:
@@ -54,22 +52,18 @@ def _cures(judgement: Judgement) -> Iterator[str]:
         urls = sorted(each for each in os.environ.items() if each[0].endswith("_BASE_URL"))
         leading = [name for name, url in urls if any(f"//{host}" in url for host in others)]
         by = "".join(f", which {one} names" for one in leading)
-        yield (
-            f"if a model is at {listed_names(others, _LISTED_HOSTS)}{by}, add its host to the ini "
-            f"file, so that the cache sees it:  llm_intercept_hosts = {named}"
-        )
+        todo = "add its host to the ini file, so that the cache sees it"
+        at = f"{listed_names(others, _LISTED_HOSTS)}{by}"
+        yield f"if a model is at {at}, {todo}:  llm_intercept_hosts = {named}"
     if hosts:
         places = list(dict.fromkeys(chain.from_iterable(hosts.values())))
-        yield (
-            f"the cache does not see calls by {listed_names([*hosts], _LISTED_HOSTS)} "
-            f"({listed_names(places, _LISTED_HOSTS)}): call models by httpx, aiohttp, requests or "
-            "an SDK that sends through one of them"
-        )
+        calls = f"{listed_names([*hosts], _LISTED_HOSTS)} ({listed_names(places, _LISTED_HOSTS)})"
+        seen_ones = "httpx, aiohttp, requests or an SDK that sends through one of them"
+        yield f"the cache does not see calls by {calls}: call models by {seen_ones}"
     if models:
-        yield (
-            f"of what was sent to {listed_names(models, _LISTED_HOSTS)} only questions sent as "
-            "JSON are kept: no uploads, no lists, and nothing of an eval with intercept=False"
-        )
+        kept = f"of what was sent to {listed_names(models, _LISTED_HOSTS)} only questions sent as"
+        lost = "no uploads, no lists, and nothing of an eval with intercept=False"
+        yield f"{kept} JSON are kept: {lost}"
 
 
 def _host_and_port(shown: str) -> tuple[str, int]:

@@ -125,10 +125,8 @@ def doubts(judgement: Judgement, side: Side, history: History) -> list[str]:
         described = {point.run.id: point.described for point in points}
         for name, recorded in (("in the baseline", baseline), ("here", run)):
             if recorded and recorded.id in described and described[recorded.id].drifts:
-                found.append(
-                    f"{one.label}: the repeats drift {name}; its trials were not made under "
-                    "one condition"
-                )
+                doubt = "its trials were not made under one condition"
+                found.append(f"{one.label}: the repeats drift {name}; {doubt}")
         if isinstance(one, ComparedFunction) and (one.of.effect.difference or 0) < 0:
             found += _luck(one, points, judgement)
         found += _of_repeats_and_cases(one)
@@ -172,7 +170,6 @@ def _of_repeats_and_cases(one: telling.AnyFunction) -> Iterator[str]:
     seen = [{*case.baseline_scores, *case.scores} for case in cases]
     always, never = seen.count({good}), seen.count({1 - good})
     if always + never:
-        yield (
-            f"{one.label}: {always} of {counted(len(cases), 'case')} passed in every trial of "
-            f"both runs, and {never} in no trial: such cases cannot show a small change"
-        )
+        every = f"{always} of {counted(len(cases), 'case')} passed in every trial of both runs"
+        such = "such cases cannot show a small change"
+        yield f"{one.label}: {every}, and {never} in no trial: {such}"

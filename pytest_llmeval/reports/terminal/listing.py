@@ -70,9 +70,8 @@ def mixed_branches(history: History) -> str:
     if len(branches) <= 1:
         return ""
     named = listed_names([*branches], MOST_NAMED)
-    return (
-        f"commits of {len(branches)} branches are mixed: {named}. Show those of one: --branch=NAME"
-    )
+    mixed = f"commits of {len(branches)} branches are mixed: {named}"
+    return f"{mixed}. Show those of one: --branch=NAME"
 
 
 def _ends(point: MeanOfRun) -> Interval:
@@ -94,17 +93,13 @@ def contents(found: Contents, folder: Path) -> Iterator[str]:
     """Say what is in a cache."""
     older = found.places.total() - len(found.places)
     yield f"{folder}: {size(found.size)}"
-    yield (
-        f"{counted(len(found.requests), 'request')}, {_replies(len(found.places))}, "
-        f"{older} older, {found.spares} spare"
-    )
+    kept = f"{counted(len(found.requests), 'request')}, {_replies(len(found.places))}"
+    yield f"{kept}, {older} older, {found.spares} spare"
     if found.oldest:
         yield f"paid for from {found.oldest} to {found.newest}"
     if found.refused:
-        yield (
-            f"{counted(found.refused, 'row')} were not written by this plugin and count as "
-            "missing; see SECURITY.md"
-        )
+        refused = f"{counted(found.refused, 'row')} were not written by this plugin"
+        yield f"{refused} and count as missing; see SECURITY.md"
     rows = [
         (model, host, str(replies), size(found.sizes[model, host]))
         for (model, host), replies in sorted(found.replies.items())
@@ -121,20 +116,16 @@ def pruned_runs(planned: RunPruning) -> Iterator[str]:
     ]
     yield from aligned(rows, left=range(4)) if rows else []
     unfit = sum(not is_clean(one) for one in planned.going)
-    yield (
-        f"{counted(len(rows), 'run')} would go, {unfit} of them dirty or incomplete, "
-        f"{size(sum(one.path.stat().st_size for one in planned.going))}"
-    )
+    freed = size(sum(one.path.stat().st_size for one in planned.going))
+    yield f"{counted(len(rows), 'run')} would go, {unfit} of them dirty or incomplete, {freed}"
     yield f"{counted(planned.left, 'run')} stay, {planned.spared} of them as old but needed"
 
 
 def pruning(planned: Pruning, *, before: str) -> Iterator[str]:
     """Say what would be deleted."""
-    yield (
-        f"paid for before {before} and needed by no run that is kept: "
-        f"{_replies(planned.replies)}, {size(planned.size)}; "
-        f"{counted(planned.requests, 'request')} would have none left"
-    )
+    going = f"{_replies(planned.replies)}, {size(planned.size)}"
+    bare = f"{counted(planned.requests, 'request')} would have none left"
+    yield f"paid for before {before} and needed by no run that is kept: {going}; {bare}"
     yield f"{_replies(planned.left)} stay, {planned.spared} of them as old but needed"
 
 
@@ -147,10 +138,8 @@ def exported(done: Exported, path: Path) -> str:
 
 def merged_file(done: Merging, path: Path) -> str:
     """Say what was taken in."""
-    return (
-        f"{path}: {done.new} new, {done.known} here already, {done.spare} kept as spare "
-        "(another reply is in their place, and stays)"
-    )
+    spare = f"{done.spare} kept as spare (another reply is in their place, and stays)"
+    return f"{path}: {done.new} new, {done.known} here already, {spare}"
 
 
 def explanation(calls: Iterable[tuple[Call, str]]) -> Iterator[str]:

@@ -68,11 +68,8 @@ class PlannedFunction:
             ratio, share = ratio_of(plan.drop), "rises by one factor"
             worse = f"a rise by a factor of {formats.digits(ratio)}"
             means = [formats.digits(mean) for mean in (self.mean, self.mean * ratio)]
-        cases = formats.counted(int(design.cases), "case")
-        yield (
-            f"{self.name}: {cases} x {_repeats(design.current)}, "
-            f"baseline {_repeats(design.baseline)}, mean {means[0]}"
-        )
+        here = f"{formats.counted(int(design.cases), 'case')} x {_repeats(design.current)}"
+        yield f"{self.name}: {here}, baseline {_repeats(design.baseline)}, mean {means[0]}"
         if self.alike:
             yield f"  if every case changes, and each {share}:"
         else:
@@ -81,11 +78,9 @@ class PlannedFunction:
             yield (f"  if every case changes, and they differ as those of --like do ({spread}):")
         yield f"  {worse} ({' -> '.join(means)}) is found in {_percent(plan.power)} of builds"
         if self.early:
-            after, without = (f"{repeats:.1f}" for repeats in self.early)
-            yield (
-                f"  llm_sequential stops after {after} of {_repeats(design.current)} on average, "
-                f"and after {without} if nothing changed"
-            )
+            after = f"{self.early[0]:.1f} of {_repeats(design.current)} on average"
+            without = f"and after {self.early[1]:.1f} if nothing changed"
+            yield f"  llm_sequential stops after {after}, {without}"
         if plan.smallest_drop is not None:
             smallest = self._drop(plan.smallest_drop)
             yield f"  the smallest {self._unit} found in 80 % of builds is {smallest}"
@@ -120,11 +115,9 @@ class PlannedFunction:
     def _curves(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design
         unit = "calls" if self.calls else "trials"
-        curves = (
-            ("repeats", plan.by_repeats, design.current),
-            ("cases", plan.by_cases, design.cases),
-        )
-        for heading, points, now in curves:
+        curves = {"repeats": (plan.by_repeats, design.current)}
+        curves["cases"] = plan.by_cases, design.cases
+        for heading, (points, now) in curves.items():
             rows = [[heading, unit, "found", f"smallest {self._unit}", ""]]
             rows += [self._row(point, int(getattr(point, heading)), now=now) for point in points]
             yield ""

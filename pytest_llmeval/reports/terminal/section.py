@@ -329,10 +329,8 @@ def begins(commit: str) -> str:
 
 def asks_again(reference: str, cases: int, repeats: int) -> str:
     """Say that something seems to have fallen, and who is asked again."""
-    return (
-        f"llm evals: something seems to have fallen: {counted(cases, 'case')} run "
-        f"{counted(repeats, 'time')} more, on {reference} and here"
-    )
+    again = f"{counted(cases, 'case')} run {counted(repeats, 'time')} more"
+    return f"llm evals: something seems to have fallen: {again}, on {reference} and here"
 
 
 def confirmed_by(asked: Run, settings: Settings) -> Iterator[str]:
@@ -363,10 +361,8 @@ def rerun_notes(
     if dropped:
         yield f"the commit lacks {first_of(dropped)}, which is compared with nothing"
     if dependencies:
-        yield (
-            f"{first_of(dependencies)} differs: the run was made with the packages installed "
-            "here, which may not be what that commit wants"
-        )
+        made = "the run was made with the packages installed here"
+        yield f"{first_of(dependencies)} differs: {made}, which may not be what that commit wants"
     if submodules:
         yield f"the submodule {first_of(submodules)} was empty in that run"
 

@@ -88,11 +88,8 @@ def compared_table(
         for at in dropped:
             if row[at] and _COLUMNS[at] in _TOLD_BELOW:
                 is_drop = _COLUMNS[at] == CAN_FIND and row[at] != _NO_DROP
-                told.append(
-                    f"{SMALLEST_DROP}: {row[at]} (4 times in 5)"
-                    if is_drop
-                    else f"{heading[at]} {row[at]}"
-                )
+                drop = f"{SMALLEST_DROP}: {row[at]} (4 times in 5)"
+                told.append(drop if is_drop else f"{heading[at]} {row[at]}")
     return lines, left_out
 
 
