@@ -14,7 +14,7 @@ from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports import report
 from pytest_llmeval.reports.common_causes import common_causes
-from pytest_llmeval.reports.cost import Cost, cost_of_run
+from pytest_llmeval.reports.cost import cost_of_run
 from pytest_llmeval.reports.entries import compared_functions, described_functions, ungated_function
 from pytest_llmeval.reports.formats import case_count, in_form
 from pytest_llmeval.reports.next_run import to_decide
@@ -131,7 +131,7 @@ def _not_judged(comparison: Comparison) -> Iterator[report.NotJudged]:
 
 
 def _run(run: Run, prices: Prices, *, path: Path | None) -> report.RunEntry:
-    calls = [call for trial in run.trials for call in trial.calls]
+    calls, cost = [call for trial in run.trials for call in trial.calls], cost_of_run(run, prices)
     return report.taken_from(
         report.RunEntry,
         run,
@@ -149,7 +149,14 @@ def _run(run: Run, prices: Prices, *, path: Path | None) -> report.RunEntry:
             attempts=run.attempts,
             capped=sum(call.lost is Lost.CAP for call in calls),
         ),
-        cost=_cost(cost_of_run(run, prices)),
+        cost=report.CostOfRun(
+            currency="USD",
+            spent=None if cost.spent.unknown else float(cost.spent.known),
+            saved=None if cost.saved.unknown else float(cost.saved.known),
+            unknown=tuple(
+                report.UnknownCost(one or None, n, why) for (one, why), n in cost.unknown
+            ),
+        ),
         file=None if path is None else _as_typed(path),
     )
 
@@ -158,24 +165,13 @@ def _distinct(texts: Iterator[str | None]) -> tuple[str, ...]:
     return tuple(sorted(filter(None, {*texts})))
 
 
-def _cost(cost: Cost) -> report.CostOfRun:
-    return report.CostOfRun(
-        currency="USD",
-        spent=None if cost.spent.unknown else float(cost.spent.known),
-        saved=None if cost.saved.unknown else float(cost.saved.known),
-        unknown=tuple(report.UnknownCost(one or None, n, why) for (one, why), n in cost.unknown),
-    )
-
-
 def _baseline(
     baseline: Baseline | None, run: Run | None, prices: Prices
 ) -> report.BaselineEntry | None:
     if baseline is None:
         return None
-    age = None
-    if run is not None:
-        created = datetime.fromisoformat(baseline.run.created)
-        age = (datetime.fromisoformat(run.created) - created).total_seconds()
+    created = [datetime.fromisoformat(one.created) for one in (baseline.run, run) if one]
+    age = (created[1] - created[0]).total_seconds() if run else None
     recorded = _run(own_trials(baseline.run), prices, path=baseline.path)
     return report.taken_from(
         report.BaselineEntry, baseline, recorded=recorded, age=age, notes=baseline.remarks

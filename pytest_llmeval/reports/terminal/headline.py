@@ -29,10 +29,8 @@ def headlines(judgement: Judgement) -> list[Line]:
         lines.append(Line(f"could not judge: {unjudgeable(judgement.could_not_judge)}", RED))
     if judgement.keyless:
         lines.append(Line(without_key(judgement), YELLOW if judgement.is_deferred else RED))
-    compared = [
-        (judgement.comparison, judgement.baseline, ""),
-        (judgement.anchored, judgement.anchor, "the anchor "),
-    ]
+    compared = [(judgement.comparison, judgement.baseline, "")]
+    compared.append((judgement.anchored, judgement.anchor, "the anchor "))
     for comparison, found, side in compared:
         if comparison is not None and found is not None:
             lines += _verdict(comparison, f"{side}{place(found)}", judgement.settings)

@@ -97,23 +97,21 @@ def _filled(
     side: Side, shown: Sequence[FunctionComparison], rules: GateRules, page: Page
 ) -> tuple[list[list[str]], list[str], list[int]]:
     """Write the cells of a table, its lines, and say which columns had no room."""
-    own = {
+    titles = {
+        "verdict": "",
+        "test function": formats.kind_of(one.function for one in shown),
         "baseline": side_name(side),
         "interval": f"{formats.percent(1 - 2 * rules.alpha)} interval",
     }
-    order = [
-        tuple(map(_COLUMNS.index, group)) for group in _ORDER if page.verbose or group != ("p",)
-    ]
-    rows = [_cells(function, page, rules) for function in shown]
+    kept = [group for group in _ORDER if page.verbose or group != ("p",)]
+    order = [tuple(map(_COLUMNS.index, group)) for group in kept]
+    rows = [titles, *(_cells(function, page, rules) for function in shown)]
     cells, texts, dropped, width = list[list[str]](), list[str](), list[int](), _NARROWEST
     for _ in range(2):  # the bars get the room that is left
         scale = scale_of(shown, rules, width=width)
-        titles = own | {"verdict": "", "bar": scale.heading() if scale else ""}
-        titles["test function"] = formats.kind_of(one.function for one in shown)
-        cells = [[titles.get(column, column) for column in _COLUMNS]]
-        for row, function in zip(rows, shown, strict=True):
-            bar = scale.bar(function) if scale else ""
-            cells.append([bar if column == "bar" else row[column] for column in _COLUMNS])
+        bars = [scale.heading(), *map(scale.bar, shown)] if scale else [""] * len(rows)
+        rows = [row | {"bar": bar} for row, bar in zip(rows, bars, strict=True)]
+        cells = [[row.get(column, column) for column in _COLUMNS] for row in rows]
         texts, dropped = page.table(cells, order, left=2, cut=(1,))
         filled = max(map(formats.columns, texts))  # more than the page where nothing can be cut
         width = min(_WIDEST, max(_NARROWEST, width + page.width - filled))
