@@ -9,8 +9,7 @@ from typing import Any
 
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.advice import Advice, Trouble
-from pytest_llmeval.reports.formats import case_name, label, short
-from pytest_llmeval.reports.json_report import dumped
+from pytest_llmeval.reports import formats, json_report
 
 _MOST_REPEATS = 30  # more cases are cheaper
 _NAMED = 2
@@ -84,9 +83,9 @@ def advice_entries(pieces: Sequence[Advice], patient: Patient) -> list[dict[str,
             "trouble": piece.trouble,
             "function": piece.scores.function,
             "metric": piece.scores.metric,
-            "others": [label(one) for one in piece.others],
+            "others": [formats.label(one) for one in piece.others],
             "gain": piece.gain,
-            "figures": dumped(piece.figures),
+            "figures": json_report.dumped(piece.figures),
             "text": text,
             "type": typed,
         }
@@ -99,7 +98,7 @@ def _worded(piece: Advice, patient: Patient) -> tuple[str, str]:
     scores, words = piece.scores, {"why": "", "or_repeats": "", "case": "", **piece.figures}
     words |= {"run": shlex.quote(patient.reference), "again": patient.again}
     words |= {
-        "function": shlex.quote(short(scores)),
+        "function": shlex.quote(formats.short(scores)),
         "calls": "trials" if patient.is_table else "calls",
     }
     cases, repeats = words.get("cases") or 0, words.get("repeats")
@@ -109,11 +108,11 @@ def _worded(piece: Advice, patient: Patient) -> tuple[str, str]:
     if repeats is not None:
         words["or_repeats"] = f" or {repeats} repeats on both sides"
     if "first" in words:
-        words["case"] = case_name(words["first"], scores)
+        words["case"] = formats.case_name(words["first"], scores)
         words["tied"] = f" with {cases - 1} tied to it" if cases > 1 else ""
-    text = f"{label(scores)}: {_SENTENCES[piece.trouble].format(**words)}"
+    text = f"{formats.label(scores)}: {_SENTENCES[piece.trouble].format(**words)}"
     if piece.others:
-        text += f" (also {listed_names([label(one) for one in piece.others], _NAMED)})"
+        text += f" (also {listed_names([formats.label(one) for one in piece.others], _NAMED)})"
     typed = _TYPED[piece.trouble]
     many = piece.trouble is Trouble.BLIND and (repeats is None or repeats > _MOST_REPEATS)
     if patient.is_table or many:

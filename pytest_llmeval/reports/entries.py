@@ -9,12 +9,9 @@ from posixpath import normpath
 from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Trial, first_failed, trials_by_case
-from pytest_llmeval.reports import report
-from pytest_llmeval.reports.edits import changes_of
+from pytest_llmeval.reports import edits, remarks, report, sentences
 from pytest_llmeval.reports.formats import in_form, label, short
 from pytest_llmeval.reports.reasons import unjudgeable, worded
-from pytest_llmeval.reports.remarks import accepting_line, remarks
-from pytest_llmeval.reports.sentences import most_moved, sentence
 
 MOST = 10  # cases of a function whose replies can be found
 _MOST_OF_ONE_WAY = 7  # of these, where others went the other way
@@ -52,15 +49,15 @@ def _compared_function(
         label=label(one),
         place=place,
         why=said(worded(one.why)),
-        sentence=said(sentence(one, judgement.settings.gate)),
-        remarks=tuple(map(said, remarks(judgement, one))),
-        accepting_line=accepting_line(judgement, one) or None,
+        sentence=said(sentences.sentence(one, judgement.settings.gate)),
+        remarks=tuple(map(said, remarks.remarks(judgement, one))),
+        accepting_line=remarks.accepting_line(judgement, one) or None,
         confirmation=None
         if one.confirmation is None
         else report.ConfirmationEntry(of=one.confirmation, why=worded(one.confirmation.why)),
         pass_hat=one.pass_hat,
         edited=tuple(
-            report.EditedEntry(of=each, changes=tuple(changes_of(judgement, each)))
+            report.EditedEntry(of=each, changes=tuple(edits.changes_of(judgement, each)))
             for each in one.edited
         ),
         moved=tuple(_moved(judgement, cases[case.case], place, trials) for case in moved),
@@ -96,8 +93,8 @@ def ungated_function(one: FunctionComparison) -> report.UngatedFunction:
 def _most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison]:
     """Return the cases that fell most, then the cases that rose most, ``MOST`` in all."""
     improved = comparison.verdict is Verdict.IMPROVED
-    leading = most_moved(comparison, MOST, improved=improved)
-    others = most_moved(comparison, MOST, improved=not improved)
+    leading = sentences.most_moved(comparison, MOST, improved=improved)
+    others = sentences.most_moved(comparison, MOST, improved=not improved)
     leading = leading[: max(_MOST_OF_ONE_WAY, MOST - len(others))]
     others = others[: MOST - len(leading)]
     return [*others, *leading] if improved else [*leading, *others]

@@ -10,12 +10,9 @@ from pytest_llmeval.gate.results import Fact, FunctionComparison, Interval, Verd
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.http.masking import masked_keys
 from pytest_llmeval.records import GateFailure
-from pytest_llmeval.reports.formats import digits, ends
-from pytest_llmeval.reports.json_report import json_text
+from pytest_llmeval.reports import formats, json_report, reasons, sentences
 from pytest_llmeval.reports.markdown import render
-from pytest_llmeval.reports.reasons import why_failed
 from pytest_llmeval.reports.report import ComparedFunction, Report
-from pytest_llmeval.reports.sentences import moved_case, verdict_words
 from pytest_llmeval.reports.terminal.headline import why_it_fails
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import HTML, MARKDOWN, STEP_SUMMARY, Settings
@@ -62,7 +59,7 @@ def report_text(report: Report, ending: str, judgement: Judgement) -> str:
         from pytest_llmeval.reports.html.rendering import render_page  # numpy and scipy
 
         return masked_keys(render_page(report, judgement))
-    return masked_keys(render(report) if ending == MARKDOWN else json_text(report))
+    return masked_keys(render(report) if ending == MARKDOWN else json_report.json_text(report))
 
 
 def append_summary(report: Report, environ: Mapping[str, str]) -> list[str]:
@@ -129,7 +126,7 @@ def _of_function(function: str, failed: list[tuple[str, ComparedFunction]]) -> G
     return GateFailure(
         name=f"{_SUITE}::{printable(function)}",
         word=worst.replace("_", " "),
-        title=f"llm evals: {first.label}: {verdict_words(worst)}",
+        title=f"llm evals: {first.label}: {sentences.verdict_words(worst)}",
         lines=tuple(map(printable, lines)),
         properties=tuple(properties),
         file=first.place.file,
@@ -143,7 +140,7 @@ def _lines(one: ComparedFunction, *, against: str) -> Iterator[str]:
         return
     yield from one.remarks
     fell = [case.of for case in one.moved if case.of.difference < 0]
-    yield from (moved_case(case, one.of) for case in fell[:_LISTED_CASES])
+    yield from (sentences.moved_case(case, one.of) for case in fell[:_LISTED_CASES])
     if one.accepting_line:
         yield f"to accept this drop, add to the ini file  {one.accepting_line}"
 
@@ -165,7 +162,7 @@ def _properties(one: FunctionComparison, prefix: str) -> Iterator[tuple[str, str
     yield f"{name}_verdict", str(one.verdict)
     for figure, value in figures.items():
         if value is not None:
-            text = ends(value) if isinstance(value, tuple) else digits(value, 4)
+            text = formats.ends(value) if isinstance(value, tuple) else formats.digits(value, 4)
             yield f"{name}_{figure}", text
 
 
@@ -174,7 +171,7 @@ def _of_session(judgement: Judgement, *, has_others: bool) -> Iterator[GateFailu
     comparison = judgement.comparison
     kept_from = bool(judgement.could_not_judge or judgement.unsaved)
     kept_from |= judgement.keyless is not None and not judgement.is_deferred
-    why = "" if comparison is None else why_failed(comparison, judgement.settings.gate)
+    why = "" if comparison is None else reasons.why_failed(comparison, judgement.settings.gate)
     if has_others and not (kept_from or why):
         return
     line = why if has_others and why else why_it_fails(judgement)

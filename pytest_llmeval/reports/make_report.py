@@ -12,15 +12,10 @@ from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports import report
-from pytest_llmeval.reports.common_causes import common_causes
+from pytest_llmeval.reports import common_causes, entries, next_run, provenance, remarks, report
 from pytest_llmeval.reports.cost import cost_of_run
-from pytest_llmeval.reports.entries import compared_functions, described_functions, ungated_function
 from pytest_llmeval.reports.formats import case_count, in_form
-from pytest_llmeval.reports.next_run import to_decide
-from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
-from pytest_llmeval.reports.remarks import scope, trials_saved
 from pytest_llmeval.reports.unseen_connections import unseen, unseen_cases, unseen_connections
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.pooled import own_trials
@@ -30,20 +25,20 @@ def make_report(judgement: Judgement) -> report.Report:
     """Say a judgement in figures and words."""
     comparison, run, keyless = judgement.comparison, judgement.run, judgement.keyless
     rules, prices = judgement.settings.gate, Prices(judgement.settings.prices)
-    differing = tuple(differences(judgement))
+    differing = tuple(provenance.differences(judgement))
     return report.Report(
         schema_version=report.SCHEMA_VERSION,
         side=_session(judgement, prices),
         settings=rules,
         run=None if run is None else _run(run, prices, path=judgement.path),
         differences=differing,
-        common_causes=tuple(common_causes(judgement, differing)),
+        common_causes=tuple(common_causes.common_causes(judgement, differing)),
         request_changes=judgement.request_changes,
         scope=(
-            *filter(None, scope(comparison, judgement.settings) if comparison else ()),
-            *(trials_saved(run) if run else ()),
+            *filter(None, remarks.scope(comparison, judgement.settings) if comparison else ()),
+            *(remarks.trials_saved(run) if run else ()),
         ),
-        ungated=tuple(map(ungated_function, comparison.ungated)) if comparison else (),
+        ungated=tuple(map(entries.ungated_function, comparison.ungated)) if comparison else (),
         not_judged=tuple(_not_judged(comparison)) if comparison else (),
         keyless=report.KeylessCases(tuple(keyless.cases), judgement.is_deferred)
         if keyless
@@ -52,7 +47,7 @@ def make_report(judgement: Judgement) -> report.Report:
         connections=tuple(_connections(judgement)),
         unseen_cases=() if judgement.is_of_tables else tuple(unseen_cases(run)),
         notes=tuple(_notes(judgement)),
-        to_decide=to_decide(judgement),
+        to_decide=next_run.to_decide(judgement),
     )
 
 
@@ -67,9 +62,9 @@ def _session(judgement: Judgement, prices: Prices) -> report.Side:
         fails=judgement.fails,
         why=in_form(why or without_key(judgement) or worded(judgement.unsaved), toml=settings.toml),
         baseline=_baseline(judgement.baseline, judgement.run, prices),
-        functions=compared_functions(judgement, comparison)
+        functions=entries.compared_functions(judgement, comparison)
         if comparison
-        else described_functions(judgement),
+        else entries.described_functions(judgement),
     )
 
 
@@ -97,7 +92,7 @@ def _anchor(judgement: Judgement, prices: Prices) -> report.Side | None:
         fails=against.comparison.fails,
         why=why_failed(against.comparison, judgement.settings.gate),
         baseline=_baseline(against.baseline, judgement.run, prices),
-        functions=compared_functions(against, against.comparison),
+        functions=entries.compared_functions(against, against.comparison),
     )
 
 

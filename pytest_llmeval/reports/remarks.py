@@ -18,9 +18,7 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS, Outcome, Run, first_failed, stops_of
-from pytest_llmeval.reports import formats, sentences
-from pytest_llmeval.reports.edits import compared_remark, edited_remarks
-from pytest_llmeval.reports.provenance import first_new_call
+from pytest_llmeval.reports import edits, formats, provenance, sentences
 from pytest_llmeval.reports.reasons import AGAIN
 from pytest_llmeval.settings import CacheMode, GateRules, Settings
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
@@ -159,7 +157,7 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     effect, rules = function.effect, judgement.settings.gate
     yield from _early_stop(judgement, function)
     yield from _changes_of_test(judgement, function)
-    yield from edited_remarks(judgement, function)
+    yield from edits.edited_remarks(judgement, function)
     if 0 < effect.changed < effect.cases:
         changed = [case for case in function.compared if case.kind is not None]
         sides = [case.baseline_mean for case in changed], [case.mean for case in changed]
@@ -170,7 +168,7 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
         also = formats.worth(effect.units, effect.effective_units)
         yield f"{effect.changed} changed cases, {effect.units} independent{also}"
     yield from _kinds_of_change(judgement, function)
-    if place := first_new_call(judgement, function):
+    if place := provenance.first_new_call(judgement, function):
         same, model = place
         own = "call of each trial is" if same == 1 else f"{same} calls of each trial are"
         to = f", to {model}," if model else ""
@@ -242,7 +240,7 @@ def _changes_of_test(judgement: Judgement, function: FunctionComparison) -> Iter
         yield f"{name}: its fixture{several} {', '.join(function.fixtures_changed)} changed"
     if changed:
         named = [formats.case_name(case, function) for case in changed]
-        yield compared_remark(judgement, function, listed_names(named, _LISTED_CASES))
+        yield edits.compared_remark(judgement, function, listed_names(named, _LISTED_CASES))
 
 
 def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:

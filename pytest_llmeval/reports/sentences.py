@@ -21,8 +21,7 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import Scale
 from pytest_llmeval.records import Better
-from pytest_llmeval.reports import formats
-from pytest_llmeval.reports.reasons import worded
+from pytest_llmeval.reports import formats, reasons
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.distributions import normal_tail
@@ -62,7 +61,7 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
                 text += f"confirmed: {_asked_again(found)}; "
             text += _odds(comparison)
             if found and found.why:
-                text += f" (could not be confirmed: {worded(found.why)})"
+                text += f" (could not be confirmed: {reasons.worded(found.why)})"
         case Verdict.NOT_CONFIRMED:
             text = f"not confirmed: it {_moved(comparison)}{_why_not_confirmed(comparison)}"
         case Verdict.UNCHANGED:
@@ -73,7 +72,7 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
         case Verdict.INCONCLUSIVE:
             text = f"inconclusive: {_open(comparison, rules)}"
         case Verdict.NOT_COMPARABLE:
-            text = f"not comparable: {worded(comparison.why)}"
+            text = f"not comparable: {reasons.worded(comparison.why)}"
         case Verdict.NEW:
             mean = _mean(comparison, comparison.effect.mean, comparison.effect.mean_interval)
             text = f"new: the baseline does not have it{mean}"
@@ -270,7 +269,7 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
     """Say how large the drop may be, and what would settle the question."""
     evidence = comparison.evidence
     if comparison.why or evidence.interval is None:
-        text = worded(comparison.why) or _why_open(comparison)
+        text = reasons.worded(comparison.why) or _why_open(comparison)
     else:
         worst = max(0.0, -evidence.interval[0])
         drop = formats.decimals(worst, formats.places_beside(worst, rules.target, 2))

@@ -9,10 +9,9 @@ from typing import NamedTuple
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Verdict
 from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports import formats, sentences
+from pytest_llmeval.reports import formats, provenance, sentences
 from pytest_llmeval.reports.common_causes import other_differences
 from pytest_llmeval.reports.formats import counted, decimals, factor, number
-from pytest_llmeval.reports.provenance import Difference
 from pytest_llmeval.reports.report import (
     CaseEntry,
     ComparedFunction,
@@ -210,7 +209,7 @@ def lead(report: Report, functions: Sequence[ComparedFunction]) -> list[str]:
     return [*models, sentences.with_name(worst.sentence, worst.label), *filter(None, [also])]
 
 
-def _other_model(difference: Difference) -> str:
+def _other_model(difference: provenance.Difference) -> str:
     """Write that another model is asked, which explains more than any figure."""
     old, new = (", ".join(models) for models in (difference.baseline, difference.here))
     functions = difference.functions

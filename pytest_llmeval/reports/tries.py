@@ -9,10 +9,8 @@ from typing import Any
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.common_causes import changed_words
+from pytest_llmeval.reports import common_causes, next_run, telling
 from pytest_llmeval.reports.formats import BOLD, Line, label, percent
-from pytest_llmeval.reports.next_run import both_again
-from pytest_llmeval.reports.telling import figures
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import place
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -33,7 +31,7 @@ def tries_line(judgement: Judgement) -> str:
     found = judgement.baseline
     if judgement.tries < 2 or found is None or judgement.comparison is None:  # noqa: PLR2004
         return ""
-    way = both_again(judgement, "--llm-cache=refresh")
+    way = next_run.both_again(judgement, "--llm-cache=refresh")
     begin = f"{_ordinal(judgement.tries)} try against {place(found)}"
     luck = _luck(judgement.tries, alpha=judgement.settings.gate.alpha)
     return f"{begin}: {luck}; judge the best try once, by fresh trials:  {way}"
@@ -87,7 +85,7 @@ def tried_lines(
     heading = ("tried", "test function", "what changed", "cases", "mean", "difference")
     rows = [(*heading, f"{percent(1 - 2 * rules.alpha)} interval", "cost")]
     for one in tries:
-        shown = figures(one.function, target=rules.target)
+        shown = telling.figures(one.function, target=rules.target)
         name = label(one.function) if are_several else ""
         changed = page.cut(_first_words(one.changes), max(20, page.width // 3))
         cases, when = str(one.function.effect.cases), one.run.created[:16].replace("T", " ")
@@ -108,7 +106,7 @@ def _first_words(changes: Sequence[RequestChange]) -> str:
     part = changes[0].parts[0]
     first = next(at for at, piece in enumerate(part.pieces) if piece.op != " ")
     pieces = (piece for piece in part.pieces[first : first + 2] if piece.op != " ")
-    return changed_words(replace(part, pieces=tuple(pieces)))
+    return common_causes.changed_words(replace(part, pieces=tuple(pieces)))
 
 
 def _luck(tries: int, *, alpha: float) -> str:

@@ -10,11 +10,10 @@ from typing import Literal
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
-from pytest_llmeval.reports.formats import case_name, hits
+from pytest_llmeval.reports import formats, sentences
 from pytest_llmeval.reports.html import plots
 from pytest_llmeval.reports.html.side_by_side import ShownReplies
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
-from pytest_llmeval.reports.sentences import scores_of_both
 from pytest_llmeval.reports.telling import AnyFunction, are_hits
 
 Move = Literal["fell", "rose", "same", "new", "gone", "short", "errored"]
@@ -108,7 +107,7 @@ def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunc
     others: list[tuple[Move, str]] = [("errored", case) for case in errored if case not in known]
     others += [(move, case) for move, ids in ways.items() for case in ids if case not in errored]
     for move, case in others:
-        name = case_name(case, function.of)
+        name = formats.case_name(case, function.of)
         shown.append(ShownCase(case=case, name=name, move=move, is_errored=move == "errored"))
     shown.sort(key=lambda case: case.order)
     return ShownFunction(function, shown, sum(map(_is_unchanged, cases)))
@@ -122,17 +121,17 @@ def _shown(
     case: plots.AnyCase, function: AnyFunction, axis: plots.Axis, *, hit: bool, is_errored: bool
 ) -> ShownCase:
     metric, better = function.of.metric, function.of.better
-    before, after = "", hits(case.scores, metric, are_hits=hit) if case.scores else ""
+    before, after = "", formats.hits(case.scores, metric, are_hits=hit) if case.scores else ""
     move: Move = "short"
     lost = case.mean if better == "higher" else -case.mean
     if isinstance(case, CaseEntry):
         lost = case.difference
         move = "fell" if lost < 0 else "rose" if lost else "same"
         if case.baseline_scores and case.scores:
-            before, after = scores_of_both(case, metric, are_hits=hit)
+            before, after = sentences.scores_of_both(case, metric, are_hits=hit)
     return ShownCase(
         case=case.case,
-        name=case_name(case.case, function.of),
+        name=formats.case_name(case.case, function.of),
         move=move,
         is_errored=is_errored,
         before=before,

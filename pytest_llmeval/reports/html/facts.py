@@ -9,12 +9,9 @@ from decimal import Decimal
 
 from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports import telling
-from pytest_llmeval.reports.common_causes import other_differences
+from pytest_llmeval.reports import common_causes, json_report, sentences, telling
 from pytest_llmeval.reports.formats import counted, dollars, ends, figure, is_own_hash
-from pytest_llmeval.reports.json_report import dumped
 from pytest_llmeval.reports.report import BaselineEntry, ComparedFunction, Report, RunEntry, Side
-from pytest_llmeval.reports.sentences import CAUGHT, ONE_DRAW, between
 
 _DAY = 86_400
 
@@ -32,7 +29,7 @@ def facts(report: Report, side: Side) -> Facts:
     found += _real_difference(report, side)
     if baseline is not None and (drops := telling.undetected_drops(side, target=target)):
         missed = (f"in {label} {drop}" for label, drop in drops)
-        told = f"{'; '.join(missed)} (a drop of that size is found {CAUGHT})"
+        told = f"{'; '.join(missed)} (a drop of that size is found {sentences.CAUGHT})"
         found.append(("What this run cannot see", told))
     if parts := telling.part_judged(report):
         found.append(("Only a part was judged", parts))
@@ -42,7 +39,7 @@ def facts(report: Report, side: Side) -> Facts:
         found.append(("Calls", f"{calls.made} made, {calls.replayed} replayed{unseen}{failed}"))
         cost = {"Cost": run.cost.spent, "Saved by replays": run.cost.saved}
         found += [(name, dollars(Decimal(repr(value)))) for name, value in cost.items() if value]
-    if others := other_differences(report):
+    if others := common_causes.other_differences(report):
         found.append(("Differs besides", ", ".join(one.fact for one in others)))
     return found
 
@@ -55,7 +52,7 @@ def _real_difference(report: Report, side: Side) -> Iterator[tuple[str, str]]:
     interval = telling.figures(worst.of, target=report.settings.target).interval
     if interval:
         right = f"{10 - 20 * report.settings.alpha:g} times in 10"
-        text = f"in {worst.label} {between(interval)}; such a range is right {right}"
+        text = f"in {worst.label} {sentences.between(interval)}; such a range is right {right}"
         yield "The real difference", text
 
 
@@ -98,7 +95,7 @@ def provenance(report: Report, side: Side) -> Facts:
     for one in report.differences:
         old, new = (", ".join(values) for values in (one.baseline, one.here))
         told.append((f"Differs: {one.fact}", f"{old} \N{RIGHTWARDS ARROW} {new}"))
-    told.append(("Settings", _named(dumped(report.settings))))
+    told.append(("Settings", _named(json_report.dumped(report.settings))))
     told += [("Holds for", line) for line in report.scope]
     told += [("Note", line) for line in report.notes]
     if baseline is not None and run is not None:
@@ -163,7 +160,7 @@ def _planned(point: MeanOfRun) -> set[tuple[str, int]]:
 def _of_repeats_and_cases(one: telling.AnyFunction) -> Iterator[str]:
     repeats = one.of.evidence if isinstance(one, ComparedFunction) else one.of
     if repeats.identical_repeats:
-        yield f"{one.label}: {ONE_DRAW}"
+        yield f"{one.label}: {sentences.ONE_DRAW}"
     if not isinstance(one, ComparedFunction) or not (one.of.effect.changed and one.of.are_hits):
         return
     cases, good = one.compared, int(one.of.better == "higher")

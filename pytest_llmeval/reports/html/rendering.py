@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmeval.gate.describe import History, history_of
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement, pricing
-from pytest_llmeval.reports import telling
-from pytest_llmeval.reports.common_causes import told_changes
+from pytest_llmeval.reports import common_causes, telling
 from pytest_llmeval.reports.formats import decimals, ends_of, figure
 from pytest_llmeval.reports.html import cases
 from pytest_llmeval.reports.html.facts import doubts, facts, provenance
@@ -63,7 +62,7 @@ def render_page(report: Report, judgement: Judgement) -> str:
         moved=_moved(functions),
         consequence=telling.consequence(report),
         facts=facts(report, side),
-        changes=list(told_changes(report)),
+        changes=list(common_causes.told_changes(report)),
         pass_hat_words=telling.pass_hat_words,
         forests=forests(report.settings, functions, anchors),
         has_anchor=bool(anchors),

@@ -11,10 +11,8 @@ from collections.abc import Iterator, Sequence
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports import sentences, telling
-from pytest_llmeval.reports.common_causes import changed_words, other_differences, told_changes
+from pytest_llmeval.reports import common_causes, reasons, sentences, telling
 from pytest_llmeval.reports.formats import YELLOW, Line, case_name, columns, counted, percent
-from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import claims
 from pytest_llmeval.reports.report import (
     CaseEntry,
@@ -24,7 +22,6 @@ from pytest_llmeval.reports.report import (
     Report,
     Side,
 )
-from pytest_llmeval.reports.sentences import all_lost, how_often_caught, moved_case, verb
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import CAN_FIND, compared_table, side_name, style
 from pytest_llmeval.transcripts.word_diff import first_difference
@@ -48,10 +45,10 @@ def gated_lines(report: Report, page: Page) -> Iterator[Line]:
     side = report.side
     lines, left_out = compared_table(side, report.settings, page)
     yield from lines
-    for heading, change in told_changes(report):
+    for heading, change in common_causes.told_changes(report):
         yield from (Line(), Line(heading))
         for part in change.parts:
-            words = f"  {part.role}  {changed_words(part)}"
+            words = f"  {part.role}  {common_causes.changed_words(part)}"
             yield Line(page.cut(words, _LINES_OF_A_PART * page.width))
     shown, before = 0, None
     for function in telling.worst_first(side.compared):
@@ -68,7 +65,7 @@ def gated_lines(report: Report, page: Page) -> Iterator[Line]:
 
 def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
     """Write the other differences from the baseline, and the scope of the comparison."""
-    for difference in other_differences(report):
+    for difference in common_causes.other_differences(report):
         yield Line(f"differs from the baseline: {difference.line(judgement.names)}")
     comparison, rules = judgement.comparison, report.settings
     if comparison is None:
@@ -83,10 +80,10 @@ def circumstances(report: Report, judgement: Judgement, page: Page) -> Iterator[
     asked = [one for one in comparison.functions if one.effect.changed]
     changed = [one.effect.changed for one in asked if telling.tells_drop(one, target=rules.target)]
     if page.verbose and changed:
-        scopes.append(f"{CAN_FIND}: what is found {how_often_caught(min(changed))}")
+        scopes.append(f"{CAN_FIND}: what is found {sentences.how_often_caught(min(changed))}")
     if scopes:
         yield Line(" · ".join(scopes))
-    yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
+    yield from (Line(f"note: {reasons.worded(note)}", YELLOW) for note in comparison.notes)
     if missing := report.not_judged:
         names = [f"{one.name} ({counted(one.cases, 'case')}, {one.why})" for one in missing]
         yield Line(f"not judged: {listed_names(names, _LISTED_FUNCTIONS)}", YELLOW)
@@ -135,7 +132,7 @@ def _told_cases(function: ComparedFunction, page: Page) -> list[MovedCase[CaseEn
     verdict = function.of.verdict
     if verdict is Verdict.NO_SIGNIFICANT_CHANGE:
         moved = {case.of.case: case for case in function.moved}
-        return [moved.get(one.case) or MovedCase(of=one) for one in all_lost(function)]
+        return [moved.get(one.case) or MovedCase(of=one) for one in sentences.all_lost(function)]
     if verdict not in (*_OPEN, Verdict.IMPROVED):
         return []
     improved, most = verdict is Verdict.IMPROVED, _LISTED_CASES if page.verbose else 1
@@ -185,10 +182,10 @@ def _moved_lines(side: Side, function: ComparedFunction, page: Page, told: Told)
 
 def _row(function: ComparedFunction, case: MovedCase[CaseEntry], *, is_brief: bool = False) -> str:
     """Write how a case moved: ``fell most  test_x[Peru]  10/10 -> 1/5``."""
-    moved = moved_case(case.of, function.of)
+    moved = sentences.moved_case(case.of, function.of)
     if is_brief and case.of.case.startswith(f"{function.of.function}["):
         moved = moved.removeprefix(function.name)
-    return f"  {verb(function.of.better, improved=case.of.difference > 0)} most  {moved}"
+    return f"  {sentences.verb(function.of.better, improved=case.of.difference > 0)} most  {moved}"
 
 
 def _others(function: ComparedFunction, told: Told) -> str:
@@ -198,7 +195,7 @@ def _others(function: ComparedFunction, told: Told) -> str:
         return ""
     nearly = [case for case in fell if 2 * case.of.difference <= fell[0].of.difference]
     others = [telling.moved_in_brief(case.of, function) for case in nearly if case not in told]
-    word = verb(function.of.better, improved=False)
+    word = sentences.verb(function.of.better, improved=False)
     return f"  {word} too  {' · '.join(others)}" if others else ""
 
 

@@ -6,17 +6,9 @@ from collections.abc import Iterator
 
 from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports import formats
+from pytest_llmeval.reports import formats, sentences, telling
 from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
-from pytest_llmeval.reports.sentences import (
-    ALL_REPLAYED,
-    BOTH_REPLAYED,
-    sentence,
-    verdict_words,
-    with_name,
-)
-from pytest_llmeval.reports.telling import severity
 from pytest_llmeval.reports.terminal.tables import style
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import Settings, lists_of
@@ -64,10 +56,11 @@ def _failure(judgement: Judgement) -> str:
         comparison, against = judgement.anchored, "against the anchor: "
     if comparison is None or (judgement.unsaved and not comparison.fails):
         return worded(judgement.unsaved)
-    failing = sorted((one for one in comparison.functions if one.fails), key=severity)
+    failing = sorted((one for one in comparison.functions if one.fails), key=telling.severity)
     if not failing:
         return f"{against}{why_failed(comparison, judgement.settings.gate)}"
-    first = with_name(sentence(failing[0], judgement.settings.gate), formats.label(failing[0]))
+    text = sentences.sentence(failing[0], judgement.settings.gate)
+    first = sentences.with_name(text, formats.label(failing[0]))
     named, *others = (one.function for one in failing)
     count = formats.counted_comparisons(others, more="more ", besides=[named])
     return f"{against}{first}" + (f" (and {count})" if others else "")
@@ -94,9 +87,10 @@ def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterat
     if not having:
         return
     first = min(having, key=lambda one: not one.fails)
-    word = verdict_words(verdict, accepted=first.accepted)
+    word = sentences.verdict_words(verdict, accepted=first.accepted)
     if verdict is Verdict.UNCHANGED:
-        word = BOTH_REPLAYED if any(one.only_here for one in having) else ALL_REPLAYED
+        has_new = any(one.only_here for one in having)
+        word = sentences.BOTH_REPLAYED if has_new else sentences.ALL_REPLAYED
     count = formats.counted_comparisons([one.function for one in functions])
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"

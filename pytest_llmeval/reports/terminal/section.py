@@ -13,19 +13,15 @@ from itertools import chain
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Progress, Run, stops_of
-from pytest_llmeval.reports import formats
+from pytest_llmeval.reports import formats, remarks, sentences, telling, tries
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
 from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, in_form
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.remarks import first_errored, run_again
 from pytest_llmeval.reports.report import Report
-from pytest_llmeval.reports.sentences import ONE_DRAW
-from pytest_llmeval.reports.telling import worst_cases
 from pytest_llmeval.reports.terminal import gated
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import failure_line, headlines, is_described, place
 from pytest_llmeval.reports.terminal.tables import described_table
-from pytest_llmeval.reports.tries import tries_line
 from pytest_llmeval.reports.unseen_connections import unseen, unseen_connections
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import peculiarities, unusable_trials
@@ -125,7 +121,7 @@ def section(
     if lines:
         lines.append(Line())
     lines += [*gated.circumstances(report, judgement, page), *_facts(judgement, page)]
-    lines += [Line(text) for text in filter(None, [tries_line(judgement)])]
+    lines += [Line(text) for text in filter(None, [tries.tries_line(judgement)])]
     if shown_as_m:
         ways = "-rm shows them, --llm-fail-on-miss fails such a case"
         lines.append(Line(f"m: {counted(shown_as_m, 'case')} passed with wrong answers; {ways}"))
@@ -252,8 +248,8 @@ def _described(
         if one.drifts:
             yield Line(f"{formats.short(one)}: {why_drifts} meanwhile?", YELLOW)
         if one.identical_repeats:
-            yield Line(f"{formats.label(one)}: {ONE_DRAW}", YELLOW)
-    for function, short_of in worst_cases(report.side.described)[:_LISTED_CASES]:
+            yield Line(f"{formats.label(one)}: {sentences.ONE_DRAW}", YELLOW)
+    for function, short_of in telling.worst_cases(report.side.described)[:_LISTED_CASES]:
         case, metric = short_of.of, function.of.metric
         shown = formats.hits(case.scores, metric, are_hits=case.interval is not None)
         scores = f"{shown} {formats.ends_of(case.interval, metric) if page.verbose else ''}"
@@ -261,8 +257,8 @@ def _described(
         yield from gated.in_a_line(f"worst  {name}  {scores}".rstrip(), short_of.failure, page)
     lost = [one for one in judgement.descriptions if one.trials["errored"]]
     for one in lost:
-        yield from map(Line, first_errored(judgement, one))
-    if lost and not is_table and (again := run_again(judgement)):
+        yield from map(Line, remarks.first_errored(judgement, one))
+    if lost and not is_table and (again := remarks.run_again(judgement)):
         yield Line(f"errored trials have no score{again}")
 
 

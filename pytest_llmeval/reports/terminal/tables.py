@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval, Verdict
 from pytest_llmeval.gate.scoring import Counted, TrialCounts
-from pytest_llmeval.reports import formats
+from pytest_llmeval.reports import formats, telling
 from pytest_llmeval.reports.report import DescribedFunction, Side
 from pytest_llmeval.reports.sentences import SMALLEST_DROP, drop_as_factor, scored_otherwise
-from pytest_llmeval.reports.telling import figures, tells_drop, worst_first
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.settings import GateRules
 
@@ -71,7 +70,7 @@ def compared_table(
     Returns:
         The lines, and the cells without room, by function and metric.
     """
-    compared = [one.of for one in worst_first(side.compared)]
+    compared = [one.of for one in telling.worst_first(side.compared)]
     shown = [one for one in compared if page.verbose or one.verdict is not Verdict.UNCHANGED]
     if not shown:
         return [], {}  # the first line of the section says it already
@@ -121,7 +120,7 @@ def _filled(
 def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[str, str]:
     """Write the cells of a row, by column."""
     effect = function.effect
-    shown = figures(function, target=rules.target, with_ends=page.verbose)
+    shown = telling.figures(function, target=rules.target, with_ends=page.verbose)
     return {
         "verdict": shown.verdict,
         "test function": page.cut(formats.label(function), max(_LEAST_NAME, page.width // 3)),
@@ -130,7 +129,7 @@ def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[s
         "difference": shown.difference,
         "interval": shown.interval,
         "changed": f"{effect.changed}/{effect.cases}" if effect.changed else "",
-        CAN_FIND: _can_find(function) if tells_drop(function, target=rules.target) else "",
+        CAN_FIND: _can_find(function) if telling.tells_drop(function, target=rules.target) else "",
         "p": shown.p,
     }
 
