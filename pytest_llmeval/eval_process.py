@@ -61,7 +61,7 @@ class EvalProcess:
         self._reports = workers.report_hooks(config, settings)
         self._asks_only = asks_only(config)
         if settings.baseline is not None and not self._asks_only:
-            earlier_runs.refuse_foreign_runs(config, settings)
+            earlier_runs.refuse_untrusted_runs(config, settings)
 
     def choose(
         self,
@@ -135,7 +135,7 @@ class EvalProcess:
     def _begin(self, session: pytest.Session, items: list[pytest.Item], choice: Choice) -> Run:
         """Put the engine in place; return the run that begins."""
         config, settings = self._config, self._settings
-        if not self._asks_only:
+        if settings.baseline is None and not self._asks_only:
             earlier_runs.refuse_untrusted_runs(config, settings)
         models = model_session(config)
         draws = earlier_runs.draws_to_replay(config, settings, earlier=self._compared_with())

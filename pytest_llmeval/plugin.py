@@ -150,7 +150,6 @@ class SessionHooks:
         self._reports: ReportHooks | None = None  # of the workers, if this is their controller
         self._evals: EvalProcess | None = None
         self._controller: Controller | None = None  # likewise, in a process that is no worker
-        self._problems: list[str] = []
         if settings.baseline is not None and not pytest_options.asks_only(config):
             self._load()  # to find it before the first test or paid call
 
@@ -252,12 +251,9 @@ class SessionHooks:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Record, compare, and turn a green session red if the gate says so."""
         self._take_unreported()
-        if self._evals is not None:
-            self._evals.end(session)
-        elif session.exitstatus == pytest.ExitCode.USAGE_ERROR and self._settings.reports:
-            from pytest_llmeval.refusal import ENDED_BY_PYTEST, report_refusal
-
-            self._problems = report_refusal(self._config, ENDED_BY_PYTEST)
+        is_refused = session.exitstatus == pytest.ExitCode.USAGE_ERROR
+        if self._evals is not None or (is_refused and self._settings.reports):
+            self._load().end(session)
 
     def _take_unreported(self) -> None:
         """Take in the trials before a session was stopped; a worker sends them at its end."""
@@ -272,5 +268,3 @@ class SessionHooks:
         """Print the section."""
         if self._controller is not None:
             self._controller.show(terminalreporter)
-        for problem in self._problems:
-            terminalreporter.write_line(problem, red=True)

@@ -30,23 +30,14 @@ LOOKS_KEY = "llmeval_looks"  # under which a worker finds whether functions may 
 _SECONDS_ON_LAPTOP = 5.0  # for the store of a team: in CI nobody waits, and a missing run costs
 
 
-def refuse_foreign_runs(config: pytest.Config, settings: Settings) -> None:
-    """Read nothing that another user may have put where runs and replies are found.
-
-    Raises:
-        SettingsError: the folder is a stranger's.
-    """
-    if not settings.directory_is_typed:
-        refuse_foreign(settings.directory, rootpath=config.rootpath)
-
-
 def refuse_untrusted_runs(config: pytest.Config, settings: Settings) -> None:
     """Take nothing from a store that a stranger, or a commit, can write to.
 
     Raises:
         SettingsError: the folder is a stranger's, or git tracks runs or replies.
     """
-    refuse_foreign_runs(config, settings)
+    if not settings.directory_is_typed:
+        refuse_foreign(settings.directory, rootpath=config.rootpath)
     refuse_tracked(settings.directory, git=git_state(config))
 
 
