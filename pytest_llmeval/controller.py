@@ -262,7 +262,7 @@ class Controller(EvalProcess):
             print(f"\n{section.asks_again(reference, cases, repeats)}", flush=True)
 
         with ended_in_order(), ExitStack() as undoing:
-            self._asking_again = AskingAgain(
+            again = self._asking_again = AskingAgain(
                 self._settings,
                 baseline=baseline,
                 run=run,
@@ -272,15 +272,8 @@ class Controller(EvalProcess):
                 has_ended=has_ended,
                 undoing=undoing,
             )
-            return confirm(
-                baseline,
-                run,
-                found,
-                planned.settings.gate,
-                self._asking_again,
-                reference=reference,
-                cost_of=pricing(self._settings.prices),
-            )
+            rules, cost_of = planned.settings.gate, pricing(self._settings.prices)
+            return confirm(baseline, run, found, rules, again, reference=reference, cost_of=cost_of)
 
     def _untracked(self) -> tuple[str, ...]:
         return (*untracked(self._config, self._reports.files()), *self._foreign())

@@ -156,13 +156,9 @@ class CaseTrials:
     def begin(self, *, overlaps: bool, ready: Ready[TrialThread]) -> RunningTrial:
         """Make the next trial."""
         index, self._begun = self._begun, self._begun + 1
+        own = self._clone()
         trial = self.running[index] = RunningTrial(
-            self.spec,
-            index,
-            clone=self._clone(),
-            is_shown=self.is_shown,
-            overlaps=overlaps,
-            ready=ready,
+            self.spec, index, clone=own, is_shown=self.is_shown, overlaps=overlaps, ready=ready
         )
         return trial
 

@@ -40,7 +40,6 @@ def _module(name: str) -> ModuleType | None:
 
 fixtures_module = _module("_pytest.fixtures")
 # None where a part has moved: missing_parts says so before any of them is used.
-FuncFixtureInfo: Any = getattr(fixtures_module, "FuncFixtureInfo", None)
 call_and_report: Any = getattr(_module("_pytest.runner"), "call_and_report", None)
 xfailed_key: Any = getattr(_module("_pytest.skipping"), "xfailed_key", None)
 
@@ -51,7 +50,7 @@ NEEDED = {
         "_setupstate.stack", "_setupstate.teardown_exact", "_fixturemanager.getfixturedefs"
     ),
     "Function": (
-        "_fixtureinfo.argnames", "_fixtureinfo.initialnames", "_fixtureinfo.names_closure",
+        "_fixtureinfo.argnames", "_fixtureinfo.__dataclass_fields__",
         "_fixtureinfo.name2fixturedefs", "_report_sections", "_request._pyfuncitem",
     ),
     "Function with parameters": (
@@ -60,7 +59,6 @@ NEEDED = {
     ),
     "FixtureDef": ("cache_key", "execute", "cached_result", "_finalizers"),
     "LoggingPlugin": ("_log_cli_enabled",),
-    "_pytest.fixtures": ("FuncFixtureInfo",),
     "_pytest.runner": ("call_and_report",),
     "_pytest.skipping": ("xfailed_key",),
 }  # fmt: skip
@@ -151,12 +149,8 @@ def missing_parts(session: pytest.Session, items: Sequence[pytest.Function]) -> 
     signature: Any = {} if look_up is None else inspect.signature(look_up).parameters
     if "node" in signature:
         owners["FixtureDef"] = (look_up("pytestconfig", items[0]) or (None,))[-1]
-    missing = [
-        f"{name}.{part}"
-        for name, owner in owners.items()
-        for part in NEEDED[name]
-        if not _has(owner, part)
-    ]
+    parts = [(name, part) for name in owners for part in NEEDED[name]]
+    missing = [f"{name}.{part}" for name, part in parts if not _has(owners[name], part)]
     if look_up is not None and "node" not in signature:
         missing.append("Session._fixturemanager.getfixturedefs(name, node)")
     if "_use_item_location" not in inspect.signature(pytest.skip.Exception).parameters:

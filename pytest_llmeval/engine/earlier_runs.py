@@ -115,13 +115,9 @@ def missed_before(config: pytest.Config, settings: Settings) -> frozenset[str] |
 
     None if no run of it is stored.
     """
-    git = git_state(config)
-    return missed_last(
-        RunStore(settings.directory),
-        git=git,
-        root=relative_root(config.rootpath, top=git.top),
-        selection=selection(config),
-    )
+    git, store = git_state(config), RunStore(settings.directory)
+    root = relative_root(config.rootpath, top=git.top)
+    return missed_last(store, git=git, root=root, selection=selection(config))
 
 
 def may_defer(settings: Settings, ci: CiFacts, environ: Mapping[str, str]) -> bool:

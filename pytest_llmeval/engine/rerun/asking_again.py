@@ -88,26 +88,24 @@ class AskingAgain:
         baseline, run = self._sides
         rerun = self._ready(cases)
         mode = "off" if self._settings.cache == "off" else "refresh"
-        options = (f"--llm-repeats={count}", f"--llm-cache={mode}")
         old = tuple(self._names.get(case, case) for case in cases)
-        asked = [
-            AskedRun(
-                selection=ids,
-                first=first,
-                confirmation=f"{self._name}-{side}",
-                asked_by=run.id,
-                options=more,
-            )
-            for side, ids, first, more in zip(
-                ("base", "here"),
-                (old, tuple(cases)),
-                self._first,
-                ((*options, *self._model_of_base()), options),
-                strict=True,
-            )
-        ]
+        of_run = AskedRun(
+            selection=tuple(cases),
+            first=self._first[1],
+            confirmation=f"{self._name}-here",
+            asked_by=run.id,
+            options=(f"--llm-repeats={count}", f"--llm-cache={mode}"),
+        )
+        of_base = replace(
+            of_run,
+            selection=old,
+            first=self._first[0],
+            confirmation=f"{self._name}-base",
+            options=(*of_run.options, *self._model_of_base()),
+        )
         self._tell(len(cases), count)
-        children = [rerun.child(*each) for each in zip(self._trees, asked, strict=True)]
+        asked = zip(self._trees, (of_base, of_run), strict=True)
+        children = [rerun.child(*each) for each in asked]
         ended = zip(children, run_children(*children), (baseline, run), strict=True)
         found = [rerun.found(child, code, side.commit or "") for child, code, side in ended]
         self._first = [first + count for first in self._first]

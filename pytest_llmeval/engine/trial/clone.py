@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from inspect import isasyncgenfunction, iscoroutinefunction
 from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.compat import FuncFixtureInfo, fixtures_module
+from pytest_llmeval.engine.compat import fixtures_module
 from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.trial.other_loops import loop_aliases, loop_fixture, own_loop
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks
@@ -160,17 +161,11 @@ def clone_item(
         hooks: those of the trial.
         parameters: of the case.
     """
-    info = item._fixtureinfo
     clone: pytest.Function = hooks.kind(type(item)).from_parent(
         item.parent,
         name=item.name,
         callspec=parameters.for_trial(),
-        fixtureinfo=FuncFixtureInfo(
-            argnames=info.argnames,
-            initialnames=info.initialnames,
-            names_closure=info.names_closure,
-            name2fixturedefs=PrivateFixtures(item),
-        ),
+        fixtureinfo=replace(item._fixtureinfo, name2fixturedefs=PrivateFixtures(item)),
         originalname=item.originalname,
     )
     _mark_alike(clone, item)

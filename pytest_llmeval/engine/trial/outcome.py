@@ -224,11 +224,10 @@ def shown_score(trials: Sequence[Trial], means: Mapping[str, float | None]) -> s
     """Write the result of a case: ``4/5 passed``, and the mean of a score of its own."""
     scored = [trial for trial in trials if trial.outcome.is_scored]
     passed = sum(trial.outcome is Outcome.PASSED for trial in scored)
-    scores = {metric: mean for metric, mean in means.items() if metric != PASS_METRIC}
     own = [
         f"{printable(metric)} {round(mean, 12):.3f}"  # as the section has it, ties too
-        for metric, mean in scores.items()
-        if mean is not None
+        for metric, mean in means.items()
+        if metric != PASS_METRIC and mean is not None
     ]
     return ", ".join([f"{passed}/{len(scored)} passed", *own])
 
