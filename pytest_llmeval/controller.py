@@ -53,7 +53,7 @@ class Controller(EvalProcess):
     """The evals of a session: gathered, recorded and judged.
 
     Attributes:
-        saw_collection_error: some file could not be collected, so the run is incomplete.
+        session: gathers the trials.
     """
 
     progress_line = staticmethod(section.progress_line)
@@ -62,7 +62,6 @@ class Controller(EvalProcess):
         self, config: pytest.Config, settings: Settings, brief: Brief | None, started: float
     ) -> None:
         super().__init__(config, settings, brief, started)
-        self.saw_collection_error = False
         self._made: BaseRun | None = None
         self._judgement: Judgement | None = None
         self._report: Report | None = None  # on the judgement
@@ -73,7 +72,7 @@ class Controller(EvalProcess):
         self._problems: list[str] = []
         self._summary_problems: list[str] = []  # nobody asked for it, so they fail nothing
         self._annotations: list[str] = []
-        self._session = EvalSession(self._planned())
+        self.session = EvalSession(self._planned())
         if settings.baseline is not None:
             self._started = time.perf_counter()  # a run that was made now took time of its own
 
@@ -112,7 +111,7 @@ class Controller(EvalProcess):
 
     def _compared_with(self) -> list[Baseline]:
         """List the baseline and the anchor, under the names that they were recorded with."""
-        return [one for one in self._session.planned.recorded if one and one.run.cases]
+        return [one for one in self.session.planned.recorded if one and one.run.cases]
 
     @cached_property
     def files_compared(self) -> list[str]:
@@ -129,7 +128,7 @@ class Controller(EvalProcess):
 
     def early_judge(self, opening: Run) -> EarlyJudge | None:
         """Return the judge of functions whose trials are made; None where none is wanted."""
-        return EarlyJudge(self._session.planned, opening) if self.looks_early else None
+        return EarlyJudge(self.session.planned, opening) if self.looks_early else None
 
     @property
     def looks_early(self) -> bool:
@@ -139,13 +138,13 @@ class Controller(EvalProcess):
 
     def header(self) -> list[str]:
         """Name the baseline."""
-        return section.header(self._session.planned)
+        return section.header(self.session.planned)
 
     def _begin(self, session: pytest.Session, items: list[pytest.Item], choice: Choice) -> Run:
         """Put the engine in place, and foretell what the session may cost."""
         opening = super()._begin(session, items, choice)
         if not self._asks_only:
-            settings, baseline = self._settings, self._session.planned.baseline
+            settings, baseline = self._settings, self.session.planned.baseline
             run, is_known = earlier_runs.source_of_forecast(settings, baseline)
             self.forecast += forecast(opening, run, settings=settings, is_baseline=is_known)
             if settings.cache != "off" and (lack := lack_of_locks(settings.directory)):
@@ -171,13 +170,13 @@ class Controller(EvalProcess):
 
     def _take(self, result: CaseResult) -> None:
         if not self._asks_only:  # an item that was only set up has no outcome
-            self._session.add(result)
+            self.session.add(result)
 
     @property
     def _has_begun(self) -> bool:
         """Whether there is something to judge: a gate that was asked for, or results."""
         is_asked = self._settings.baseline is not None and not self._asks_only
-        return is_asked or self._session.has_results
+        return is_asked or self.session.has_results
 
     def take_unreported(self) -> None:
         """Take in the trials before a session was stopped."""
@@ -200,8 +199,8 @@ class Controller(EvalProcess):
         """Record the trials of a session that was stopped, without a judgement."""
         if self._judgement is None:
             self.take_unreported()
-            self._session.look_for_untracked(self._untracked)
-            self._session.record()
+            self.session.look_for_untracked(self._untracked)
+            self.session.record()
 
     def end(self, session: pytest.Session) -> None:
         """Record, compare, and turn a green session red if the gate says so."""
@@ -220,17 +219,16 @@ class Controller(EvalProcess):
 
     def _judge(self, session: pytest.Session) -> Judgement:
         """Record what ran, judge it, and write our own reports."""
-        settings, ci = self._session.planned.settings, ci_of(self._config)
+        settings, ci = self.session.planned.settings, ci_of(self._config)
         notes = [*earlier_runs.notes_on_store(self._config, settings, ci)]
         seconds = time.perf_counter() - self._started
-        self._session.look_for_untracked(self._untracked)
+        self.session.look_for_untracked(self._untracked)
         notes += section.ignored_note(self._made.ignored()) if self._made is not None else ()
-        self._session.saw_collection_error = self.saw_collection_error
         is_green = session.exitstatus == pytest.ExitCode.OK
         has_ended = session.exitstatus in ENDED  # else nobody wants to pay for more
         look_again = partial(self._confirmed, has_ended=has_ended)
         confirm = look_again if settings.confirm and self._brief is None else None
-        self._judgement = self._session.judge(
+        self._judgement = self.session.judge(
             seconds=seconds, ended=is_green, notes=notes, confirm=confirm
         )
         if (again := self._asking_again) is not None:

@@ -118,10 +118,8 @@ def _ledger(models: ModelSession) -> Ledger:
     trial = models.current_trial()
     if not isinstance(trial, Ledger) or trial.index is None:
         test = environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]  # without the phase
-        pytest.fail(
-            f"{test} uses an llm fixture but is no eval: mark it with @llm_eval(repeats=5)",
-            pytrace=False,
-        )
+        why = f"{test} uses an llm fixture but is no eval: mark it with @llm_eval(repeats=5)"
+        pytest.fail(why, pytrace=False)
     return trial
 
 

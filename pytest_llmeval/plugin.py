@@ -262,7 +262,7 @@ class SessionHooks:
         if self._evals is not None:
             self._evals.take_unreported()
         if self._controller is not None:
-            self._controller.saw_collection_error = self._collection_failed
+            self._controller.session.saw_collection_error = self._collection_failed
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the section."""

@@ -133,10 +133,8 @@ class CaseTrials:
 
     def is_shown(self, index: int) -> bool:
         """Whether a failure of a trial is to be rendered in full: none is shown that is lower."""
-        return self._shows_each or not any(
-            ended.record.index < index and hasattr(ended.longrepr, "addsection")
-            for ended in self._ended.values()
-        )
+        shown = (at for at, ended in self._ended.items() if hasattr(ended.longrepr, "addsection"))
+        return self._shows_each or not any(at < index for at in shown)
 
     @property
     def all_ended(self) -> bool:

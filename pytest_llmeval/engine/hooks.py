@@ -40,8 +40,7 @@ from pytest_llmeval.engine.trial.other_loops import (
     may_have_async_fixtures,
     own_loop,
 )
-from pytest_llmeval.engine.trial.other_plugins import PutOnItem
-from pytest_llmeval.engine.trial.subtests import SUBTESTS, take_over_subtests
+from pytest_llmeval.engine.trial.other_plugins import SUBTESTS, PutOnItem, take_over_subtests
 from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import (
@@ -160,10 +159,8 @@ class EngineHooks:
                 is_debugged = trial.item.config.getoption("usepdb", False)
                 take_over_subtests(value, trial.note_subtest, is_debugged=is_debugged)
             return value
-        with (
-            self._shared.setting_up(fixturedef, trial.spec),
-            self._scheduler.turns.setting_up_shared(thread),
-        ):
+        charged = self._shared.setting_up(fixturedef, trial.spec)
+        with charged, self._scheduler.turns.setting_up_shared(thread):
             return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -204,10 +204,8 @@ def _require_parts(session: pytest.Session, items: Iterable[pytest.Item]) -> Non
 def _trials_of(
     evals: Sequence[Eval], *, exclusive: Collection[str], serial: str
 ) -> dict[pytest.Item, CaseTrials]:
-    names, following = (
-        overlap.askable(evals[0].item.session),
-        followers([one.item for one in evals]),
-    )
+    names = overlap.askable(evals[0].item.session)
+    following = followers([spec.item for spec in evals])
     items = {spec.item.path: spec.item for spec in evals}
     hooks = {path: TrialHooks(item, without=following) for path, item in items.items()}
     return {

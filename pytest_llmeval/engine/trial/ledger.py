@@ -123,12 +123,9 @@ class Ledger:
         The provider failed or wanted fewer calls before the call was given up, or left behind; or
         the reply was there, and the trial had no turn.
         """
-        unanswered = (
-            why
-            for place, why in self._setbacks.items()
-            if place not in self._calls or not _is_answered(self._calls[place])
-        )
-        return next(unanswered, self._late)
+        answered = {place for place, call in self._calls.items() if _is_answered(call)}
+        setbacks = self._setbacks.items()
+        return next((why for place, why in setbacks if place not in answered), self._late)
 
     @property
     def setback(self) -> str:

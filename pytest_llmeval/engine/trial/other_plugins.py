@@ -6,21 +6,30 @@ A case is one item to a plugin that follows items, and it sees none of its trial
 run in another thread, and before the protocol of its case has begun. So such a plugin sees a case
 as one item with one setup, one call and one teardown, and none of the trials. So does pytest-socket
 where it keeps cases from the network: the end of one trial would let the others out.
+
+A subtest that fails is a failure of its trial, and has no report of its own. What the fixture
+``subtests`` does of itself, pytest's as well as that of pytest-subtests, is right for a test: it
+counts and reports each failure, and the session fails. In a trial that is a miss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import reprlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from inspect import ismodule
 from types import new_class
 from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.trial.outcome import Failure, is_skip
+from pytest_llmeval.errors import parts_of
+
+SUBTESTS = "subtests"  # the fixture
+_HOMES = ("_pytest.subtests", "pytest_subtests")
 _OWN = ("_pytest.", "pytest_llmeval.")
-_SOCKETS = "pytest_socket"
-_SOCKET_OPTIONS = ("disable_socket", "allow_hosts")
-_SOCKET_MARKS = ("disable_socket", "enable_socket", "allow_hosts")
 _OF_REPORTS = ("pytest_runtest_makereport", "pytest_runtest_logreport", "pytest_exception_interact")
 # What the case took over; and what is pytest's, as a trial has an instance of its own.
 _OF_ITEM = frozenset(("setup", "runtest", "teardown", "repr_failure", "_obj", "_instance"))
@@ -93,7 +102,7 @@ def followers(items: Sequence[pytest.Function]) -> frozenset[object]:
     config = items[0].config
     is_restricted = any(map(_restricts_sockets, items))
     plugins = config.pluginmanager.get_plugins() if is_restricted else ()
-    guards = [plugin for plugin in plugins if _module_of(plugin) == _SOCKETS]
+    guards = [plugin for plugin in plugins if _module_of(plugin) == "pytest_socket"]
     return frozenset(guards).union(
         plugin
         for plugin in _around_protocol(config.hook)
@@ -150,5 +159,57 @@ def _is_conftest(plugin: object) -> bool:
 
 def _restricts_sockets(item: pytest.Function) -> bool:
     """Whether pytest-socket is to keep an item from the network, or others but not this one."""
-    options = (item.config.getoption(name, None) for name in _SOCKET_OPTIONS)
-    return any(options) or any(map(item.get_closest_marker, _SOCKET_MARKS))
+    options = (item.config.getoption(name, None) for name in ("disable_socket", "allow_hosts"))
+    marks = ("disable_socket", "enable_socket", "allow_hosts")
+    return any(options) or any(map(item.get_closest_marker, marks))
+
+
+# --- subtests ---
+
+
+def take_over_subtests(
+    subtests: Any, note_failure: Callable[[Failure], None], *, is_debugged: bool
+) -> None:
+    """Let a trial know of the subtests that fail in it.
+
+    Args:
+        subtests: value of the fixture; that of another plugin stays as it is.
+        note_failure: of the trial that asked for it.
+        is_debugged: --pdb is to stop at a failure.
+    """
+    if type(subtests).__module__.startswith(_HOMES):
+        subtests.test = partial(_subtest, None if is_debugged else note_failure)
+
+
+def _ends_alone(error: BaseException) -> bool:
+    ends_it = isinstance(error, Exception | pytest.fail.Exception | pytest.skip.Exception)
+    return ends_it and not isinstance(error, pytest.exit.Exception)
+
+
+@contextmanager
+def _subtest(
+    note_failure: Callable[[Failure], None] | None, msg: str | None = None, **labels: Any
+) -> Iterator[None]:
+    """Swallow what ends a subtest alone, as pytest does: the trial goes on after it.
+
+    Args:
+        note_failure: of the trial; None where a failure is to end it.
+        msg: what the test calls the subtest.
+        **labels: likewise.
+    """
+    __tracebackhide__ = True
+    named = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in labels.items())
+    parts = ("" if msg is None else f"[{msg}]", f"({named})" if named else "")
+    name = " ".join(filter(None, parts))
+    try:
+        yield
+    except BaseException as error:
+        if not all(map(_ends_alone, parts_of(error))):
+            raise
+        if is_skip(error) or isinstance(error, pytest.xfail.Exception):
+            return
+        if name:
+            error.add_note(f"in subtest {name}")
+        if note_failure is None:
+            raise
+        note_failure(pytest.ExceptionInfo.from_exception(error))
