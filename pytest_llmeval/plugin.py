@@ -93,12 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
         base_of = None if brief is None else brief.session
         settings = pytest_options.read_settings(config, baseline_of=base_of)
         if brief is not None:
-            settings = replace(
-                settings,
-                first_trial=brief.asked.first,
-                confirmation=brief.asked.confirmation,
-                asked_by=brief.asked.asked_by,
-            )
+            settings = replace(settings, asked=brief.asked)
         config.stash[pytest_options.SETTINGS] = settings
         hooks = SessionHooks(config, settings, brief)
         if settings.intercept:

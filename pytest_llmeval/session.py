@@ -199,7 +199,7 @@ class EvalSession:
         counts, planned = list(map(len, trials)), [case.repeats for case in opening.cases]
         wanted = [looks.get(case.function, case.repeats) for case in opening.cases]
         is_whole = opening.complete and counts == wanted and not self.saw_collection_error
-        ended, first = chain.from_iterable(trials), self.planned.settings.first_trial
+        ended, first = chain.from_iterable(trials), self.planned.settings.asked.first
         baseline = self.planned.baseline
         return replace(
             opening,
@@ -212,7 +212,7 @@ class EvalSession:
             # cases in a file that could not be read were not counted
             collected=None if self.saw_collection_error else opening.collected,
             compared_with=baseline.run.id if baseline and baseline.run.cases else None,
-            asked_by=self.planned.settings.asked_by,
+            asked_by=self.planned.settings.asked.asked_by,
             looks=looks,
             # with the indices of their draws
             trials=tuple(replace(t, index=first + t.index) if first else t for t in ended),

@@ -447,6 +447,25 @@ class GateRules:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRun:
+    """What a session is to run for another one, which compares its runs.
+
+    Attributes:
+        selection: paths of tests and node ids, relative to rootpath; empty for all evals.
+        first: index of its first trial, by which draws are numbered.
+        confirmation: name of the confirmation that it is for; "" for the run of a baseline.
+        asked_by: see ``records.Run``.
+        options: that are typed for it besides.
+    """
+
+    selection: tuple[str, ...] = ()
+    first: int = 0
+    confirmation: str = ""
+    asked_by: str | None = None
+    options: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Settings:
     """Every option of the session, resolved and range-checked.
@@ -456,10 +475,7 @@ class Settings:
         typed: names of the options, those of the gate too, that were typed on the command line.
         makes_baseline: the run is made for the comparison of another session, whose id this one
             has.
-        first_trial: index of the first trial by which draws are numbered.
-        confirmation: name of the confirmation that the run is for, whose draws it replays; "" for
-            none.
-        asked_by: see ``records.Run``.
+        asked: what else that session wants of it.
         repeats: from the command line, None if not given there.
         default_repeats: for cases whose marker names no number.
         directory: where cache and runs live, absolute.
@@ -477,9 +493,7 @@ class Settings:
     session: str
     typed: frozenset[str] = frozenset()
     makes_baseline: bool = False
-    first_trial: int = 0
-    confirmation: str = ""
-    asked_by: str | None = None
+    asked: AskedRun = AskedRun()
     toml: bool = False
     baseline: str | None = Option("--llm-baseline=REF", not_blank).says(
         "compare with the run of REF, and fail if a function got worse: a branch, tag or commit, a "

@@ -64,7 +64,7 @@ class ModelSession:
         self.replies = Replies(
             settings.directory,
             mode=settings.cache,
-            session=settings.confirmation or settings.session,
+            session=settings.asked.confirmation or settings.session,
             warn=self.notes.append,
             patience=settings.timeout,
         )

@@ -16,14 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_llmeval.engine.rerun.base_run import Rerun
-from pytest_llmeval.engine.rerun.child import AskedRun, run_children
+from pytest_llmeval.engine.rerun.child import run_children
 from pytest_llmeval.engine.rerun.relocation import Relocation
 from pytest_llmeval.errors import BaselineError, GitFailed
 from pytest_llmeval.gate.confirmation import CannotConfirm
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.records import Run, Trial, trials_by_case
 from pytest_llmeval.runs.pooled import own_trials
-from pytest_llmeval.settings import Settings
+from pytest_llmeval.settings import AskedRun, Settings
 
 _NAME = 32  # hex digits
 

@@ -17,7 +17,6 @@ import pytest
 
 from pytest_llmeval.engine.rerun.base_arguments import base_arguments
 from pytest_llmeval.engine.rerun.child import (
-    AskedRun,
     Brief,
     Child,
     ended_in_order,
@@ -43,7 +42,7 @@ from pytest_llmeval.runs.lookup.best_run import crashed_functions, shortcomings
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run
 from pytest_llmeval.runs.store import FoundRun, first_of
-from pytest_llmeval.settings import MARKER, Settings
+from pytest_llmeval.settings import MARKER, AskedRun, Settings
 
 _LISTED = 5
 

@@ -27,7 +27,7 @@ from pytest_llmeval.engine.rerun.relocation import Relocation, installs_from
 from pytest_llmeval.engine.run_header import INSTALLED, files_loaded
 from pytest_llmeval.records import CONFIRM, RERUN
 from pytest_llmeval.runs.lookup.best_run import covers
-from pytest_llmeval.settings import BRIEF
+from pytest_llmeval.settings import BRIEF, AskedRun
 
 PATIENCE = 3  # how often Ctrl-C is passed on before the process is killed
 _ENDING = ("SIGTERM", "SIGHUP")
@@ -43,25 +43,6 @@ sys.exit(pytest.main(plugins=[told]))
 
 class Terminated(BaseException):
     """This process was told to end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedRun:
-    """What a session is to run.
-
-    Attributes:
-        selection: paths of tests and node ids, relative to rootpath; empty for all evals.
-        first: index of its first trial, by which draws are numbered.
-        confirmation: name of the confirmation that it is for; "" for the run of a baseline.
-        asked_by: see ``records.Run``.
-        options: that are typed for it besides.
-    """
-
-    selection: tuple[str, ...] = ()
-    first: int = 0
-    confirmation: str = ""
-    asked_by: str | None = None
-    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

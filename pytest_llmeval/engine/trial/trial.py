@@ -60,7 +60,7 @@ class RunningTrial:
         self.index = index
         function = spec.case.function
         self.thread = TrialThread(self.run, function=function, overlaps=overlaps, ready=ready)
-        drawn = spec.settings.first_trial + index  # a session that asks again goes on after others
+        drawn = spec.settings.asked.first + index  # a session that asks again goes on after others
         self.ledger = Ledger(
             drawn,
             function=function,

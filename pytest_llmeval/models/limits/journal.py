@@ -97,7 +97,7 @@ def process_name(worker: str, settings: Settings) -> str:
         worker: its name among the workers; "" where there are none.
         settings: of the process.
     """
-    return f"{settings.confirmation}{'base-' * settings.makes_baseline}{worker or 'here'}"
+    return f"{settings.asked.confirmation}{'base-' * settings.makes_baseline}{worker or 'here'}"
 
 
 def note_end(journal: Journal, process: str) -> None:
