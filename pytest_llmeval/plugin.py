@@ -97,10 +97,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[pytest_options.SETTINGS] = settings
         hooks = SessionHooks(config, settings, brief)
         if settings.intercept:
-            from pytest_llmeval.engine.trial.ledger import IMPORTS, ImportHooks
+            from pytest_llmeval.engine.trial.ledger import ImportHooks
 
             models = partial(fixtures.model_session, config)
-            config.pluginmanager.register(ImportHooks(models), IMPORTS)
+            config.pluginmanager.register(ImportHooks(models), "llmeval-imports")
     except (SettingsError, BaselineError) as exc:
         raise _usage_error(config, exc) from None
     if config.pluginmanager.register(hooks, "llmeval-session") is None:

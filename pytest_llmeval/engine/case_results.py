@@ -12,7 +12,7 @@ import pytest
 
 from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.case_reports import safe_failure, safe_output
-from pytest_llmeval.engine.trial.ledger import IMPORTS, SharedCalls
+from pytest_llmeval.engine.trial.ledger import SharedCalls
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import CaseResult, News, Run
 
@@ -90,8 +90,7 @@ class CaseResults:
         Whoever runs a case again may keep its report back: what that was to tell is among them.
         """
         notes, self._models.notes[:] = list(self._models.notes), []
-        imports = self._runners[0].item.config.pluginmanager.get_plugin(IMPORTS)
-        imported = 0 if imports is None else imports.new_calls()
+        imported, self._models.outside_calls = self._models.outside_calls, 0
         news = News(
             notes=tuple(notes),
             outside_calls=self._shared.new_calls() + imported,

@@ -45,6 +45,7 @@ class ModelSession:
         settings: of the session.
         current_trial: returns the trial that this thread or task belongs to, if any.
         notes: sentences for the section; whoever tells them takes them away.
+        outside_calls: how many calls of imports nobody was told of yet.
         replies: that were paid for.
         services: throttle, budget and limits of every call.
         unseen: the connections that trials open past the cache.
@@ -59,6 +60,7 @@ class ModelSession:
         clock: PaceClock | None = None,
     ) -> None:
         self.notes: list[str] = []
+        self.outside_calls = 0
         self.settings = settings
         self.current_trial: Callable[[], CurrentTrial | None] = trial_to_charge
         self.replies = Replies(

@@ -26,7 +26,6 @@ from pytest_llmeval.safe_text import printable
 if TYPE_CHECKING:
     from pytest_llmeval.models.model_session import ModelSession
 
-IMPORTS = "llmeval-imports"
 _slot = lru_cache(maxsize=1000)(Slot)  # equal ones are one: each trial keeps its own
 _LARGEST = 1e100  # squares of larger ones overflow
 
@@ -316,10 +315,10 @@ class SharedCalls:
 class ImportHooks:
     """Intercept clients while a file is collected, where the ini file wants all intercepted.
 
-    Only that file can tell so early.
-    It is not yet known then which cases there are, so these calls belong to none. Each draw of
-    them is the same in every session, whatever else is collected: else a system prompt, say, that
-    was made of one would be another each time, and nothing that contains it a replay.
+    Only that file can tell so early. It is not yet known then which cases there are, so these calls
+    belong to none. Each draw of them is the same in every session, whatever else is collected: else
+    a system prompt, say, that was made of one would be another each time, and nothing that contains
+    it a replay.
 
     Args:
         models: gives all that the session holds of models.
@@ -327,19 +326,13 @@ class ImportHooks:
 
     def __init__(self, models: Callable[[], ModelSession]) -> None:
         self._models = models
-        self._calls = 0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self) -> Generator[None, Any, Any]:
         """Keep what is asked; counted anew for each file, as which others there are may change."""
-        ledger = Ledger()
-        with self._models().intercepting(trial_to_charge), charging(ledger):
+        ledger, models = Ledger(), self._models()
+        with models.intercepting(trial_to_charge), charging(ledger):
             try:
                 return (yield)
             finally:
-                self._calls += len(ledger.calls)
-
-    def new_calls(self) -> int:
-        """Count the calls since the last time."""
-        calls, self._calls = self._calls, 0
-        return calls
+                models.outside_calls += len(ledger.calls)
