@@ -16,7 +16,7 @@ import pytest
 
 from pytest_llmeval.cache.process_locks import lack_of_locks
 from pytest_llmeval.engine import earlier_runs
-from pytest_llmeval.engine.case_reports import report_failures
+from pytest_llmeval.engine.gate_reports import report_failures
 from pytest_llmeval.engine.run_header import ENDED, Choice, untracked
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.eval_process import EvalProcess

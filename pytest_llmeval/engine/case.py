@@ -13,9 +13,10 @@ import pytest
 from pytest_llmeval.engine.case_reports import grouped
 from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import xfailed_key
-from pytest_llmeval.engine.ended import Ended, refused_if_made_once
+from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial import outcome
+from pytest_llmeval.engine.trial.setups import refused_if_made_once
 from pytest_llmeval.errors import parts_of
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
 from pytest_llmeval.records import PASS_METRIC, CaseOutcome, CaseResult, Outcome, Trial

@@ -1,24 +1,17 @@
-"""What pytest reports: of cases letters, failures and scores; of the gate, tests that failed.
-
-What a test raised and printed mostly holds a reply of a model, so it is made safe for terminals,
-logs and other plugins.
-"""
+"""Reports of cases: their letters, the failures that they show, and scores for files of others."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
 from functools import partial
 from html import escape
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from pytest_llmeval.engine.ended import Ended
-from pytest_llmeval.models.http.masking import keys_of_environment, masked_text
-from pytest_llmeval.records import CaseOutcome, CaseResult, GateFailure
-from pytest_llmeval.safe_text import printable_lines
+from pytest_llmeval.records import CaseOutcome, CaseResult
 from pytest_llmeval.stats.intervals import wilson_interval
 from pytest_llmeval.stats.sample import HITS
 
@@ -29,12 +22,9 @@ _OF_ONE_TRIAL = re.compile(rf"{_DRAW.pattern}|(?:0x|\.\.\.)[0-9a-f]+(?=>)")  # a
 _common = partial(_OF_ONE_TRIAL.sub, "")
 Section = tuple[str, str]
 Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # pytest's own records of logging have some, too
 _CELL = "</td>"
 _OF_TEST = 1  # the cell that names the test
 # Options of those who read properties; to compute intervals takes libraries that load for 0.3 s.
-_CHOOSE_TESTS = ("lfplugin", "stepwiseplugin")
-_WORD = "llm_gate"  # of a failure of the gate
 _READERS = ("xmlpath", "json_report", "htmlpath")
 
 
@@ -182,80 +172,3 @@ def _properties(result: CaseResult, alpha: float) -> Iterator[tuple[str, object]
         if HITS.issuperset(scores):
             low, high = wilson_interval(scores.count(1.0), len(scores), alpha=alpha)
             yield f"llm_{metric}_interval", f"[{low:.3f}, {high:.3f}]"
-
-
-class _Words:
-    """Count failures of the gate in pytest's last line by what they are: ``1 regressed``."""
-
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        word: str | None = getattr(report, _WORD, None)
-        return None if word is None or report.when != "call" else (word, "", "")
-
-
-def report_failures(session: pytest.Session, failures: Sequence[GateFailure]) -> None:
-    """Report each failure of the gate as a test that failed; before JUnit's file is written."""
-    manager = session.config.pluginmanager
-    manager.register(_Words())
-    terminal: pytest.TerminalReporter | None = manager.get_plugin("terminalreporter")
-    if terminal is not None:
-        terminal.stats.setdefault("failed", [])  # the last line is red where there is this key
-    choosing = filter(None, map(manager.get_plugin, _CHOOSE_TESTS))
-    tell = manager.subset_hook_caller("pytest_runtest_logreport", [session, *choosing])
-    for failure in failures:
-        for phase in ("setup", "call", "teardown"):  # reporters begin and end a test by them
-            tell(report=_report(failure, phase))
-
-
-def _report(failure: GateFailure, phase: Literal["setup", "call", "teardown"]) -> pytest.TestReport:
-    _, function = failure.name.split("::", 1)
-    failed = phase == "call"
-    return pytest.TestReport(
-        nodeid=failure.name,
-        location=(function.partition("::")[0], failure.line and failure.line - 1, function),
-        keywords={},
-        outcome="failed" if failed else "passed",
-        longrepr="\n".join(failure.lines) if failed else None,
-        when=phase,
-        user_properties=failure.properties,
-        **{_WORD: failure.word},  # type: ignore[arg-type]
-    )
-
-
-def safe_failure(longrepr: Any) -> Any:
-    """Make pytest's rendering of a failure safe: keys are masked, and commands are spelled out.
-
-    Args:
-        longrepr: of a report; changed in place.
-
-    Returns:
-        The same, or its text where a version of pytest allows no change.
-    """
-    if longrepr is None:
-        return None
-    keys = keys_of_environment()
-    try:
-        return _spelled_out(longrepr, keys)
-    except (AttributeError, TypeError):
-        return _safe(str(longrepr), keys)
-
-
-def safe_output(sections: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Do the same with what was printed and logged; it loses its colours."""
-    keys = keys_of_environment() if sections else ()
-    return [(title, _safe(_COLOUR.sub("", text), keys)) for title, text in sections]
-
-
-def _safe(text: str, keys: Sequence[str]) -> str:
-    return "\n".join(printable_lines(masked_text(text, keys)))
-
-
-def _spelled_out(value: Any, keys: Sequence[str]) -> Any:
-    """Make all texts of a value safe; pytest's renderings are dataclasses and lists of them."""
-    if isinstance(value, str):
-        return _safe(value, keys)
-    if type(value) in (list, tuple):
-        return type(value)(_spelled_out(each, keys) for each in value)
-    if is_dataclass(value) and type(value).__module__.startswith("_pytest."):
-        for each in fields(value):
-            setattr(value, each.name, _spelled_out(getattr(value, each.name), keys))
-    return value

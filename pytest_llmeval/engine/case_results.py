@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from pytest_llmeval.engine.case import CaseRunner
-from pytest_llmeval.engine.case_reports import safe_failure, safe_output
+from pytest_llmeval.engine.safe_report import safe_failure, safe_output
 from pytest_llmeval.engine.trial.ledger import SharedCalls
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import CaseResult, News, Run

@@ -13,8 +13,9 @@ from pytest_llmeval.engine.baton import Ready
 from pytest_llmeval.engine.case_reports import Section, sections_by_trial, shows_each
 from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.trial import clone
-from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks
+from pytest_llmeval.engine.trial import wider
+from pytest_llmeval.engine.trial.clone import clone_item, parameters_of
+from pytest_llmeval.engine.trial.put_on_item import PutOnItem, TrialHooks
 from pytest_llmeval.engine.trial.trial import RunningTrial
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.records import Call, Outcome
@@ -56,7 +57,7 @@ class CaseTrials:
         self.serial = serial
         self.signature = signature
         self.hooks = hooks
-        self.parameters = clone.parameters_of(self.item)
+        self.parameters = parameters_of(self.item)
         self.calls: dict[int, tuple[int, int]] = {}
         self._bought: dict[str, int] = {}  # draw, and index of the trial
         self._recorded: dict[int, Ended] = {}  # of attempts before this one
@@ -162,19 +163,19 @@ class CaseTrials:
 
     def set_up_wider(self) -> None:
         """Set up the fixtures that outlive the trials."""
-        if clone.must_be_set_up(self.item):
+        if wider.must_be_set_up(self.item):
             own = self._clone()
             own.stash[SET_UP_FOR] = self.spec
-            clone.set_up(self.item, own)
+            wider.set_up(self.item, own)
 
     @property
     def is_set_up(self) -> bool:
         """Whether these fixtures are there, or have failed."""
-        self._is_set_up = self._is_set_up or clone.are_set_up(self.item)
+        self._is_set_up = self._is_set_up or wider.are_set_up(self.item)
         return self._is_set_up
 
     def _clone(self) -> pytest.Function:
-        return clone.clone_item(
+        return clone_item(
             self.item, inherited=self.inherited, hooks=self.hooks, parameters=self.parameters
         )
 

@@ -40,7 +40,8 @@ from pytest_llmeval.engine.trial.other_loops import (
     may_have_async_fixtures,
     own_loop,
 )
-from pytest_llmeval.engine.trial.other_plugins import SUBTESTS, PutOnItem, take_over_subtests
+from pytest_llmeval.engine.trial.put_on_item import PutOnItem
+from pytest_llmeval.engine.trial.subtests import SUBTESTS, take_over_subtests
 from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import (

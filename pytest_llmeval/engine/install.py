@@ -25,7 +25,8 @@ from pytest_llmeval.engine.schedule import overlap
 from pytest_llmeval.engine.schedule.progress import Wording, show_progress
 from pytest_llmeval.engine.schedule.rounds import JudgesEarly, rounds_of
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
-from pytest_llmeval.engine.trial.other_plugins import TrialHooks, followers, needs_protocol
+from pytest_llmeval.engine.trial.followers import followers, needs_protocol
+from pytest_llmeval.engine.trial.put_on_item import TrialHooks
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.http.masking import masked_logs
 from pytest_llmeval.models.model_session import ModelSession

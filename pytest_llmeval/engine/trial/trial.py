@@ -9,14 +9,15 @@ from typing import Any, Literal, TypeVar
 import pytest
 
 from pytest_llmeval.engine.baton import Ready
-from pytest_llmeval.engine.case_reports import safe_failure
 from pytest_llmeval.engine.compat import call_and_report
 from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.safe_report import safe_failure
 from pytest_llmeval.engine.trial import outcome
 from pytest_llmeval.engine.trial.clone import end_clone
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.engine.trial.outcome import Failure
+from pytest_llmeval.engine.trial.setups import failed_fixture
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
@@ -89,7 +90,7 @@ class RunningTrial:
             outcome.explain(failure.value)
             self._raised[phase] = failure
             if phase == "setup":
-                self._failed_fixture = _failed_fixture(self.clone, failure.value)
+                self._failed_fixture = failed_fixture(self.clone, failure.value)
             self._keys = keys_of_environment()  # which may be the trial's own
 
     def note_subtest(self, failure: Failure) -> None:
@@ -215,13 +216,3 @@ def _resume_capture(config: pytest.Config) -> None:
     capture = config.pluginmanager.getplugin("capturemanager")
     if capture is not None:
         capture.resume_global_capture()
-
-
-def _failed_fixture(clone: pytest.Function, error: BaseException) -> str:
-    """Name the fixture of a trial that has just raised an error; "" if none is known to."""
-    for name, definitions in clone._fixtureinfo.name2fixturedefs.items():
-        for definition in definitions:
-            raised = definition.cached_result and definition.cached_result[2]
-            if raised and raised[0] is error:
-                return name
-    return ""
