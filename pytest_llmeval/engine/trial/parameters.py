@@ -81,11 +81,9 @@ def _is_changeable(value: object) -> bool:
 
 def _is_value(value: object) -> bool:
     """Whether a value is to be copied if anything in it can be changed."""
-    return _is_changeable(value) or isinstance(value, tuple | frozenset) or _is_frozen(value)
-
-
-def _is_frozen(value: object) -> bool:
-    kind = type(value)
+    if _is_changeable(value) or isinstance(value, tuple | frozenset):
+        return True
+    kind = type(value)  # a frozen dataclass, say
     return hasattr(kind, "__dataclass_fields__") and kind.__eq__ is not object.__eq__
 
 
