@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from pytest_llmeval import records
 from pytest_llmeval.errors import BaselineNotFound, files_unknown, listed_names
 from pytest_llmeval.gate.between_runs import without_drift
 from pytest_llmeval.gate.results import MOST_NAMED, Fact, Why
@@ -19,14 +20,6 @@ from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import Confirm, judged
-from pytest_llmeval.records import (
-    CaseResult,
-    Run,
-    Slowdown,
-    bare,
-    distinct_names,
-    first_failed,
-)
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.pooled import further_trials, pooled
@@ -48,16 +41,16 @@ class EvalSession:
         self.saw_collection_error = False
         self._untracked: tuple[str, ...] = ()
         self._store = RunStore(planned.settings.directory)
-        self._opening: Run | None = None
-        self._cases: dict[str, CaseResult] = {}
+        self._opening: records.Run | None = None
+        self._cases: dict[str, records.CaseResult] = {}
         self._notes = [*planned.notes]
-        self._slowdowns: dict[str, Slowdown] = {}
+        self._slowdowns: dict[str, records.Slowdown] = {}
         self._connections: Counter[tuple[str, str, str]] = Counter()
         self._outside_calls = 0
         self._attempts = 0
         self._taken_in: set[str] = set()  # ids of results
 
-    def add(self, result: CaseResult) -> None:
+    def add(self, result: records.CaseResult) -> None:
         """Take in the result on a report; the trials of a rerun replace the earlier ones.
 
         A result that came after the last report has no case. After an interruption a result may
@@ -89,7 +82,7 @@ class EvalSession:
         failed = {case: one for case, one in self._cases.items() if one.headline}
         if self.planned.settings.show_texts:
             return {case: one.headline for case, one in failed.items()}
-        places = ((case, first_failed(one.trials)) for case, one in failed.items())
+        places = ((case, records.first_failed(one.trials)) for case, one in failed.items())
         return {case: first.message for case, first in places if first}
 
     def look_for_untracked(self, find: Callable[[], Iterable[str]]) -> None:
@@ -106,7 +99,7 @@ class EvalSession:
         ordinary = {case: one.function for case, one in self._cases.items() if one.is_ordinary}
         if not ordinary or self._opening is None:
             return ()
-        shown = distinct_names(case.function for case in self._opening.cases)
+        shown = records.distinct_names(case.function for case in self._opening.cases)
         names = [shown[of] + case.removeprefix(of) for case, of in ordinary.items()]
         return (Fact(Why.ORDINARY_TESTS, (len(names), listed_names(names, MOST_NAMED))),)
 
@@ -158,14 +151,14 @@ class EvalSession:
         not_run = cases_not_run(run) if ended else None
         return judged(planned, run, not_run=not_run, confirm=confirm)
 
-    def _tries(self, run: Run | None) -> int:
+    def _tries(self, run: records.Run | None) -> int:
         """Count the tries against this baseline, if this run is one."""
         if run is None or run.compared_with is None or not run.attempts:
             return 0
         tries = tries_against(self._store, run.compared_with, branch=run.ref)
         return len(tries) if any(one.header.run.id == run.id for one in tries) else 0
 
-    def _note_on_part(self, run: Run | None) -> Iterator[Fact]:
+    def _note_on_part(self, run: records.Run | None) -> Iterator[Fact]:
         """Note if a job of CI judges a part of the suite, as other jobs judge the other parts."""
         baseline = self.planned.baseline
         if baseline is None or run is None or run.ci is None:
@@ -177,7 +170,7 @@ class EvalSession:
             reference = self.planned.settings.baseline or ""
             yield Fact(Why.PART_IN_CI, (len(run.cases), cases, reference))
 
-    def _slow_down(self, more: Slowdown) -> None:
+    def _slow_down(self, more: records.Slowdown) -> None:
         known = self._slowdowns.get(more.provider)
         if known is not None:
             more = replace(
@@ -188,7 +181,7 @@ class EvalSession:
             )
         self._slowdowns[more.provider] = more
 
-    def _run(self) -> Run | None:
+    def _run(self) -> records.Run | None:
         opening = self._opening
         if opening is None:
             return None
@@ -251,7 +244,7 @@ def planned_judgement(
         further, drifted = without_drift(baseline.run, further)
         run = pooled(baseline.run, further, most=settings.baseline_repeats)
         baseline = replace(baseline, run=run, older=())
-        notes += [Fact(Why.DRIFTED, (bare(name), p)) for name, p in drifted.items()]
+        notes += [Fact(Why.DRIFTED, (records.bare(name), p)) for name, p in drifted.items()]
     recorded = baseline, anchor
     notes += idle_renames([one.run for one in recorded if one], settings.renamed)
     baseline, anchor = (one and under_new_names(one, settings.renamed) for one in recorded)

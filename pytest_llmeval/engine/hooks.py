@@ -32,24 +32,14 @@ from pytest_llmeval.engine.case_trials import SET_UP_FOR
 from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.schedule.turns import capturing_throughout
+from pytest_llmeval.engine.trial import other_loops
 from pytest_llmeval.engine.trial.clone import is_own, quick_requests
 from pytest_llmeval.engine.trial.ledger import Ledger, SharedCalls
-from pytest_llmeval.engine.trial.other_loops import (
-    TRIAL_RUNNER,
-    find_loop,
-    may_have_async_fixtures,
-    own_loop,
-)
 from pytest_llmeval.engine.trial.put_on_item import PutOnItem
 from pytest_llmeval.engine.trial.subtests import SUBTESTS, take_over_subtests
 from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.attribution import (
-    CurrentTrial,
-    charging,
-    inherited_by_threads,
-    trial_to_charge,
-)
+from pytest_llmeval.models import attribution
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.models.waits import watching_waits
 from pytest_llmeval.records import Run
@@ -96,7 +86,7 @@ class EngineHooks:
             capturing_throughout(session.config),
             self._scheduler.turns.process.watching(),
             quick_requests(),
-            inherited_by_threads(),
+            attribution.inherited_by_threads(),
             self._models.intercepting(self.trial_to_charge) if intercepts else nullcontext(),
             watching_waits(),
             self._models.unseen.watching(self.current_trial),
@@ -116,7 +106,7 @@ class EngineHooks:
         self._scheduler.lookahead.next_item = nextitem
         runner = self._runners.get(item)
         intercepts = runner is not None and runner.spec.intercept
-        with charging(self._shared.elsewhere if intercepts else None):
+        with attribution.charging(self._shared.elsewhere if intercepts else None):
             result = yield
         if runner is not None and runner.outcome is None:
             # A plugin passed the case over: what ran ahead of it is no result.
@@ -179,16 +169,16 @@ class EngineHooks:
     @pytest.hookimpl(specname="pytest_pyfunc_call", tryfirst=True)
     def pytest_pyfunc_call_async(self, pyfuncitem: pytest.Function) -> object:
         """Run the body of an async trial, unless a plugin that has a loop of its own is to."""
-        body = pyfuncitem.obj
-        if TRIAL not in pyfuncitem.stash or not iscoroutinefunction(body) or own_loop(pyfuncitem):
+        body, is_trial = pyfuncitem.obj, TRIAL in pyfuncitem.stash
+        if not is_trial or not iscoroutinefunction(body) or other_loops.own_loop(pyfuncitem):
             return None
         names = pyfuncitem._fixtureinfo.argnames
         arguments = {name: pyfuncitem.funcargs[name] for name in names}
-        if may_have_async_fixtures(pyfuncitem):  # they run on it as well, to the last
-            pyfuncitem._request.getfixturevalue(TRIAL_RUNNER).run(body(**arguments))
+        if other_loops.may_have_async_fixtures(pyfuncitem):  # they run on it as well, to the last
+            pyfuncitem._request.getfixturevalue(other_loops.TRIAL_RUNNER).run(body(**arguments))
             return True
         # Else no fixture of its own, which would cost a trial 0.1 ms.
-        loop = self._scheduler.loop or find_loop(pyfuncitem._request)
+        loop = self._scheduler.loop or other_loops.find_loop(pyfuncitem._request)
         from pytest_llmeval.engine.trial.event_loop import runner_on  # it imports asyncio
 
         with closing(runner_on(loop, pyfuncitem.stash[TRIAL].thread)) as runner:
@@ -238,12 +228,12 @@ class EngineHooks:
         A plugin may run all its coroutines in a context of long ago (anyio does); but a
         trial that such a plugin runs is alone.
         """
-        found, alone = trial_to_charge(), self._scheduler.alone
+        found, alone = attribution.trial_to_charge(), self._scheduler.alone
         if not isinstance(found, Ledger):
             return None
         return alone.ledger if alone is not None and found.has_ended else found
 
-    def trial_to_charge(self) -> CurrentTrial | None:
+    def trial_to_charge(self) -> attribution.CurrentTrial | None:
         """Return the trial to charge for the current call of the application, or None."""
         found = self.current_trial()
         return found if found is not None and found.intercepts else None

@@ -11,14 +11,8 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
+from pytest_llmeval import records
 from pytest_llmeval.errors import SettingsError, did_you_mean
-from pytest_llmeval.records import (
-    MEASURED_METRICS,
-    OWN_DIRECTIONS,
-    PASS_METRIC,
-    Better,
-    is_usually_lower,
-)
 from pytest_llmeval.runs.run_lines import parameters_digest
 from pytest_llmeval.settings import MARKER
 
@@ -69,7 +63,7 @@ def min_score(value: object, *, gate: tuple[str, ...]) -> float | None:
     """The least mean of the gated metric; None if any will do."""
     if value is None:
         return None
-    if gate and set(gate) <= set(MEASURED_METRICS):
+    if gate and set(gate) <= set(records.MEASURED_METRICS):
         raise SettingsError(
             f"min_score holds for scores, and the gate looks at {' and '.join(gate)} alone; "
             f'name a score too, as in gate=("pass", "{gate[0]}")'
@@ -91,10 +85,10 @@ def gate(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def directions(value: object, *, gate: tuple[str, ...]) -> tuple[Better, tuple[str, ...]]:
+def directions(value: object, *, gate: tuple[str, ...]) -> tuple[records.Better, tuple[str, ...]]:
     """Return the direction of metrics that are not named, and the metrics that go lower."""
     ways = value if isinstance(value, Mapping) else {}
-    unsaid = [name for name in gate if is_usually_lower(name) and name not in ways]
+    unsaid = [name for name in gate if records.is_usually_lower(name) and name not in ways]
     if unsaid and (value is None or ways):
         raise SettingsError(
             f"of {' and '.join(unsaid)}, is a higher or a lower value better? Say so, as in "
@@ -103,20 +97,20 @@ def directions(value: object, *, gate: tuple[str, ...]) -> tuple[Better, tuple[s
     if not isinstance(value, Mapping):
         return _better(value, gate=gate), ()
     for name, way in ways.items():
-        if not isinstance(name, str) or OWN_DIRECTIONS.get(name, way) != way:
+        if not isinstance(name, str) or records.OWN_DIRECTIONS.get(name, way) != way:
             raise SettingsError(f"better={value!r}: {name!r} has a direction of its own")
         _better(way, gate=())
     return "higher", tuple(name for name, way in ways.items() if way == "lower")
 
 
-def _better(value: object, *, gate: tuple[str, ...]) -> Better:
+def _better(value: object, *, gate: tuple[str, ...]) -> records.Better:
     if value is None:
         return "higher"
     if value not in ("higher", "lower"):
         raise SettingsError(f'better must be "higher" or "lower", not {value!r}')
-    is_true = value == "higher" and PASS_METRIC in gate  # says what is so anyway
-    if gate and OWN_DIRECTIONS.keys() >= set(gate) and not is_true:
-        own = " and ".join(f"{OWN_DIRECTIONS[name]} of {name}" for name in gate)
+    is_true = value == "higher" and records.PASS_METRIC in gate  # says what is so anyway
+    if gate and records.OWN_DIRECTIONS.keys() >= set(gate) and not is_true:
+        own = " and ".join(f"{records.OWN_DIRECTIONS[name]} of {name}" for name in gate)
         raise SettingsError(
             f'better="{value}" has nothing to turn: {own} is always better; '
             'leave it out, or gate on a score that the test records, as in gate="score"'

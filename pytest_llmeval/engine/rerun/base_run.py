@@ -264,7 +264,14 @@ class Rerun:
         """
         outcome = child.brief.outcome_told()
         if outcome.foreign:
-            raise BaselineError(_foreign(outcome.foreign, self._checkout, commit))
+            own, base = f"{self._checkout}{os.sep}", short_hash(commit)
+            files = [file.removeprefix(own) for file in outcome.foreign]
+            raise BaselineError(
+                f"the run of {base} is no baseline: it read {first_of(files)}, which is of this "
+                "checkout or a copy of it. Name files relative to the project, and install "
+                f"packages by  pip install -e .  or record {base} by itself, installed from it:  "
+                f"git switch --detach {base}"
+            )
         if code not in ENDED:
             if child.output is not None:
                 print(f"\n{child.output.read_text(errors='replace')}", flush=True)
@@ -275,18 +282,6 @@ class Rerun:
         if outcome.run is None:
             return None
         return FoundRun(Path(outcome.run), read_run(Path(outcome.run)))
-
-
-def _foreign(files: Sequence[str], checkout: Path, commit: str) -> str:
-    inside = [os.path.relpath(file, checkout) if file.startswith(f"{checkout}{os.sep}") else file
-              for file in files]  # fmt: skip
-    base = short_hash(commit)
-    return (
-        f"the run of {base} is no baseline: it read {first_of(inside)}, which is of this checkout "
-        "or a copy of it. Name files relative to the project, and install packages by  "
-        f"pip install -e .  or record {base} by itself, installed from it:  "
-        f"git switch --detach {base}"
-    )
 
 
 def _absent(relocation: Relocation) -> str:
