@@ -53,9 +53,7 @@ class EvalProcess:
     def __init__(
         self, config: pytest.Config, settings: Settings, brief: Brief | None, started: float
     ) -> None:
-        self._config = config
-        self._settings = settings
-        self._brief = brief
+        self._config, self._settings, self._brief = config, settings, brief
         self._started = started
         self.forecast: list[str] = []
         self._reports = workers.report_hooks(config, settings)

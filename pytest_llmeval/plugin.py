@@ -136,9 +136,7 @@ class SessionHooks:
     """The hooks of one session, which ``Controller`` answers once there are evals."""
 
     def __init__(self, config: pytest.Config, settings: Settings, brief: Brief | None) -> None:
-        self._config = config
-        self._settings = settings
-        self._brief = brief
+        self._config, self._settings, self._brief = config, settings, brief
         self._started = time.perf_counter()
         self._deselected: set[pytest.Item] = set()
         self._collection_failed = False

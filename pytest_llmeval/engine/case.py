@@ -42,9 +42,7 @@ class CaseRunner:
     """
 
     def __init__(self, trials: CaseTrials, *, scheduler: Scheduler) -> None:
-        self.spec = trials.spec
-        self.item = trials.item
-        self.trials = trials
+        self.trials, self.spec, self.item = trials, trials.spec, trials.item
         self.outcome: CaseOutcome | None = None
         self._is_ordinary = False
         self._scheduler = scheduler

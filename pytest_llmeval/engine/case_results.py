@@ -30,10 +30,8 @@ class CaseResults:
     def __init__(
         self, opening: Run, runners: Sequence[CaseRunner], models: ModelSession, shared: SharedCalls
     ) -> None:
-        self._opening = opening
-        self._runners = runners
-        self._models = models
-        self._shared = shared
+        self._opening, self._runners = opening, runners
+        self._models, self._shared = models, shared
         self._reported: set[pytest.Item] = set()  # cases that the session knows of
         self._in_report: tuple[pytest.Item, CaseResult] | None = None
         process = uuid4().hex  # workers may run on several machines

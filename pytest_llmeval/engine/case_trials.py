@@ -49,21 +49,16 @@ class CaseTrials:
     """
 
     def __init__(self, spec: Eval, *, serial: str, signature: Hashable, hooks: TrialHooks) -> None:
-        self.spec = spec
-        self.item = spec.item
+        self.spec, self.item = spec, spec.item
         self.repeats = self.due = spec.case.repeats
-        self.awaits_look = False
         self.looks: int | None = None
-        self.serial = serial
-        self.signature = signature
-        self.hooks = hooks
+        self.serial, self.signature, self.hooks = serial, signature, hooks
         self.parameters = parameters_of(self.item)
         self.calls: dict[int, tuple[int, int]] = {}
         self._bought: dict[str, int] = {}  # draw, and index of the trial
         self._recorded: dict[int, Ended] = {}  # of attempts before this one
-        self.has_run_again = False
         self._unrecorded = 0  # paid calls of attempts that are not recorded
-        self._is_set_up = False
+        self.awaits_look = self.has_run_again = self._is_set_up = False
         self._shows_each = shows_each(self.item.config)
         self.forget()
 

@@ -69,10 +69,8 @@ class EngineHooks:
         exclusive: Collection[str],
     ) -> None:
         models.current_trial = self.current_trial
-        self._models = models
-        self._exclusive = exclusive
+        self._scheduler, self._models, self._exclusive = scheduler, models, exclusive
         self._runners: dict[pytest.Item, CaseRunner] = {one.item: one for one in runners}
-        self._scheduler = scheduler
         self._shared = SharedCalls()
         self._results = CaseResults(opening, runners, models, self._shared)
         self.unreported = self._results.unreported

@@ -74,16 +74,12 @@ class Ledger:
         wait: Callable[..., Any] = _call,
         wait_async: Callable[..., Coroutine[Any, Any, Any]] = _call_elsewhere,
     ) -> None:
-        self.index = index
-        self.function = function
-        self.intercepts = intercepts
+        self.index, self.function, self.intercepts = index, function, intercepts
         self.course = Course(name)
         self.scores: dict[str, float] = {}
         self.shared: tuple[Call, ...] = ()
         self.refusal = self.denial = ""
-        self.reached_out = False
-        self.had_trouble = False
-        self.has_ended = False
+        self.reached_out = self.had_trouble = self.has_ended = False
         self.wait = wait  # runs a function that waits for the outside
         self.wait_async = wait_async  # awaits it, or a coroutine of the loop
         self._calls: dict[tuple[str, Slot], Call] = {}

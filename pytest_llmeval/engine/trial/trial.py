@@ -57,8 +57,7 @@ class RunningTrial:
         overlaps: bool,
         ready: Ready[TrialThread],
     ) -> None:
-        self.item = spec.item
-        self.index = index
+        self.spec, self.item, self.index = spec, spec.item, index
         function = spec.case.function
         self.thread = TrialThread(self.run, function=function, overlaps=overlaps, ready=ready)
         drawn = spec.settings.asked.first + index  # a session that asks again goes on after others
@@ -75,7 +74,6 @@ class RunningTrial:
         self._inherited = len(clone.user_properties)
         self.clone.stash[TRIAL] = self
         self.clone.repr_failure = self._repr_failure  # type: ignore[method-assign]
-        self.spec = spec
         self._is_shown = is_shown
         self._raised: dict[str, Failure] = {}  # by phase
         self._keys: tuple[str, ...] = ()
