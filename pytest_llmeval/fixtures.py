@@ -103,7 +103,7 @@ def llm(_llm_models: ModelSession) -> Model:
 @pytest.fixture
 def async_llm(_llm_models: ModelSession) -> AsyncModel:
     """Cached model of this ``async def`` trial: ``await async_llm.ask(prompt)``; see ``llm``."""
-    return _llm_models.async_model(_llm_models.settings.model, _ledger(_llm_models))
+    return _llm_models.model(_llm_models.settings.model, _ledger(_llm_models), awaits=True)
 
 
 @pytest.fixture

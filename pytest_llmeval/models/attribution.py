@@ -30,9 +30,15 @@ class CurrentTrial(Protocol):
 
     Attributes:
         course: of its calls.
+        function: whose trial it is; "" for what hooks do around trials.
+        intercepts: clients of the application are intercepted.
+        reached_out: it opened a connection.
     """
 
     course: Course
+    function: str
+    intercepts: bool
+    reached_out: bool
 
     def slot(self, key: str, /) -> Slot:
         """Take the next free occurrence of this key in this trial."""

@@ -22,7 +22,7 @@ from pytest_llmeval.models.http.attempt import HttpFailed, NetworkFailed, TimedO
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.masking import MASK
 from pytest_llmeval.models.http.sender import Sender
-from pytest_llmeval.models.llm import Messages, Reply
+from pytest_llmeval.models.llm import Messages, Params, Reply
 from pytest_llmeval.models.vendors.vendor import Vendor
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.vendors import VENDORS
@@ -42,7 +42,7 @@ class ChatProvider:
         self._sender = sender
         self._exchange = Exchange(dialect=vendor, calls=calls)
 
-    def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
+    def chat(self, model: str, messages: Messages, *, params: Params) -> Reply:
         """Ask and wait for the reply.
 
         Raises:
@@ -56,9 +56,7 @@ class ChatProvider:
             raise self._failure(model, exc) from exc
         return self._reply(stored, expected)
 
-    async def chat_async(
-        self, model: str, messages: Messages, *, params: Mapping[str, object]
-    ) -> Reply:
+    async def chat_async(self, model: str, messages: Messages, *, params: Params) -> Reply:
         """Ask and await the reply; raises as ``chat``."""
         request, expected = self._question(model, messages, params)
         try:
@@ -67,9 +65,7 @@ class ChatProvider:
             raise self._failure(model, exc) from exc
         return self._reply(stored, expected)
 
-    def _question(
-        self, model: str, messages: Messages, params: Mapping[str, object]
-    ) -> tuple[Request, Expected]:
+    def _question(self, model: str, messages: Messages, params: Params) -> tuple[Request, Expected]:
         """Word the request, and what reads its reply."""
         vendor = self._vendor
         if params.get("stream"):

@@ -233,8 +233,9 @@ class Course:
             begun = monotonic() - self._started
             thread = get_ident() if self.others and not running_loop() else 0
             call = OpenCall(place, slot, draw, begun, self.expired, recorded, thread, leave)
-            given_up = (steps[place] for steps in recorded if steps[place].given_up)
-            call.given_up = next(given_up, None)
+            for steps in recorded:
+                if call.given_up is None and steps[place].given_up:
+                    call.given_up = steps[place]
             if self._open or self._comes_after_others():
                 self._is_new, self._is_plain = True, False
             self._keep = replies.keep_course

@@ -6,9 +6,10 @@ import ast
 import hashlib
 import importlib
 import inspect
+import math
 import random
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from copy import deepcopy
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ from pytest_llmeval.errors import BudgetExceeded, CallAbandoned, ProviderFailed,
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.http.masking import masked_answer, masked_text
 from pytest_llmeval.models.limits.budget import Reservation
-from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, Watched, run_on_loop
-from pytest_llmeval.models.llm import Messages, Reply
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, run_on_loop
+from pytest_llmeval.models.llm import Messages, Params, Reply
 from pytest_llmeval.models.source import drop_docstrings, innermost
 from pytest_llmeval.originals import Clock
 from pytest_llmeval.records import Slot, Usage
@@ -94,7 +95,11 @@ def load_function(target: str) -> LoadedFunction:
             f"model function/{target}: llm_serial holds for plain functions; an async def shares "
             "its loop with the tests. Take an asyncio.Lock in it, or make it a plain function."
         )
-    return LoadedFunction(target, function, _source(target, function), _takes_draw(function))
+    try:
+        takes_draw = "draw" in inspect.signature(function).parameters
+    except ValueError:  # some builtins do not tell
+        takes_draw = False
+    return LoadedFunction(target, function, _source(target, function), takes_draw)
 
 
 class FunctionProvider:
@@ -109,7 +114,7 @@ class FunctionProvider:
         self._calls = calls
         self._loaded = loaded
 
-    def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
+    def chat(self, model: str, messages: Messages, *, params: Params) -> Reply:
         """Call the function, unless its reply is stored.
 
         An ``async def`` is run on a loop of its own.
@@ -120,9 +125,7 @@ class FunctionProvider:
         """
         return _reply(self._calls.call(self._request(model, messages, params, _run_alone)))
 
-    async def chat_async(
-        self, model: str, messages: Messages, *, params: Mapping[str, object]
-    ) -> Reply:
+    async def chat_async(self, model: str, messages: Messages, *, params: Params) -> Reply:
         """Call the function in another thread, or on this loop if it is an ``async def``.
 
         Raises:
@@ -131,9 +134,7 @@ class FunctionProvider:
         request = self._request(model, messages, params, _runner_on_this_loop())
         return _reply(await self._calls.call_async(request))
 
-    def _request(
-        self, model: str, messages: Messages, params: Mapping[str, object], run: Run
-    ) -> Request:
+    def _request(self, model: str, messages: Messages, params: Params, run: Run) -> Request:
         canonical = canonical_request(
             provider="function",
             method="CALL",
@@ -154,7 +155,7 @@ class FunctionProvider:
         )
 
     def _perform(
-        self, key: str, messages: Messages, params: Mapping[str, object], run: Run, slot: Slot
+        self, key: str, messages: Messages, params: Params, run: Run, slot: Slot
     ) -> StoredReply:
         loaded, services = self._loaded, self._calls.services
         limit, budget, name = services.limit, services.budget, f"function/{loaded.target}"
@@ -227,7 +228,7 @@ def _runner_on_this_loop() -> Run:
 
     def run(answer: Awaitable[object]) -> object:
         try:
-            return run_on_loop(lambda: answer, loop, context, Watched())
+            return run_on_loop(lambda: answer, loop, context, Deadline(math.inf, None))
         except CallAbandoned:
             if inspect.iscoroutine(answer):
                 answer.close()  # else it would be said, too, that it was never awaited
@@ -238,14 +239,6 @@ def _runner_on_this_loop() -> Run:
 
 def _first_line(exc: Exception) -> str:
     return printable(masked_text(str(exc).partition("\n")[0]))
-
-
-def _takes_draw(function: Callable[..., object]) -> bool:
-    try:
-        parameters = inspect.signature(function).parameters
-    except ValueError:  # some builtins do not tell
-        return False
-    return "draw" in parameters
 
 
 def _source(target: str, function: Callable[..., object]) -> str:

@@ -23,17 +23,17 @@ from pytest_llmeval.models.vendors.recognition import Certainty, Recognition
 # By this header the SDKs of openai and anthropic tell that they try again themselves.
 RETRYING = "x-stainless-retry-count"
 # Fields in which vendors' requests have what a model is to read.
-ASKING = frozenset(
-    {
-        "content", "contents", "documents", "input", "message", "messages", "prompt", "requests",
-        "texts",
-    }
-)  # fmt: skip
+ASKING = frozenset((
+    "content", "contents", "documents", "input", "message", "messages", "prompt", "requests",
+    "texts",
+))  # fmt: skip
 
 
 # A request that is a question if its body agrees: what answers it, and whether its host is known,
 # or the body has the last word.
 Candidate = tuple[Exchange, Certainty]
+# By which clients of a library send: its own, and what stands in its place.
+Method = Callable[..., Any]
 
 
 @dataclass(kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +13,7 @@ from pytest_llmeval.records import Usage
 from pytest_llmeval.vendors import VENDORS
 
 Messages = Sequence[Mapping[str, object]]
+Params = Mapping[str, object]  # of a test, by name: they go into the request as they are
 
 
 class ModelName(NamedTuple):
@@ -117,13 +117,14 @@ class AsyncModel(Protocol):
 class Provider(Protocol):
     """One vendor, or a function, behind both models: knows nothing of sessions."""
 
-    def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
+    def chat(self, model: str, messages: Messages, *, params: Params) -> Reply:
         """Ask the model of this name (without the provider) and wait for the reply."""
 
-    async def chat_async(
-        self, model: str, messages: Messages, *, params: Mapping[str, object]
-    ) -> Reply:
+    async def chat_async(self, model: str, messages: Messages, *, params: Params) -> Reply:
         """Ask the model of this name and await the reply."""
+
+
+Build = Callable[[ModelName], Provider]  # makes what speaks to the provider of a model
 
 
 def parse_model_name(text: str) -> ModelName:
@@ -158,22 +159,24 @@ def parse_model_name(text: str) -> ModelName:
     return ModelName(provider, model)
 
 
-class _AnyModel(ABC):
-    """Send each request to the provider that the name of its model names.
+class TrialModel:
+    """A ``Model``, or an ``AsyncModel``, for one trial: each name of a model names who is asked.
 
     Args:
-        build: makes what speaks to the provider of a model.
+        build: is asked once for a model.
         default: the model of requests that name none.
         trial: is told of what cannot be asked, which the application may take for a provider
             that fails.
+        awaits: it is an ``AsyncModel``.
     """
 
     def __init__(
-        self, build: Callable[[ModelName], Provider], *, default: str | None, trial: CurrentTrial
+        self, build: Build, *, default: str | None, trial: CurrentTrial, awaits: bool
     ) -> None:
         self._build = build
         self._default = default
         self._trial = trial
+        self._awaits = awaits
         self._found: dict[str, tuple[str, Provider]] = {}
         if default is not None:
             self._find(default)  # so that mistakes show before a test runs
@@ -182,10 +185,6 @@ class _AnyModel(ABC):
         """Name the model: pytest shows the arguments of a test that fails."""
         return f"<{type(self).__name__}: {self._default or 'no model named'}>"
 
-    @abstractmethod
-    def chat(self, messages: Messages, *, model: str | None = None, **params: object) -> Any:
-        """Continue a conversation; see ``Model`` and ``AsyncModel``."""
-
     def ask(
         self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
     ) -> Any:
@@ -193,6 +192,25 @@ class _AnyModel(ABC):
         question = {"role": "user", "content": prompt}
         instructions = [] if system is None else [{"role": "system", "content": system}]
         return self.chat([*instructions, question], model=model, **params)
+
+    def chat(self, messages: Messages, *, model: str | None = None, **params: object) -> Any:
+        """Continue a conversation; see ``Model`` and ``AsyncModel``."""
+        if self._awaits:
+            return PendingReply(self._chat_async(messages, model, params))
+        try:
+            name, provider = self._find(model)
+            return provider.chat(name, messages, params=params)
+        except SettingsError as exc:
+            self._trial.refuse(exc)
+            raise
+
+    async def _chat_async(self, messages: Messages, model: str | None, params: Params) -> Reply:
+        try:
+            name, provider = self._find(model)
+            return await provider.chat_async(name, messages, params=params)
+        except SettingsError as exc:
+            self._trial.refuse(exc)
+            raise
 
     def _find(self, name: str | None) -> tuple[str, Provider]:
         """Return the model's name at its provider, and the provider."""
@@ -206,39 +224,6 @@ class _AnyModel(ABC):
             parsed = parse_model_name(name)
             self._found[name] = parsed.model, self._build(parsed)
         return self._found[name]
-
-
-class TrialModel(_AnyModel):
-    """A ``Model`` for one trial."""
-
-    def chat(self, messages: Messages, *, model: str | None = None, **params: object) -> Reply:
-        """Continue a conversation; see ``Model``."""
-        try:
-            name, provider = self._find(model)
-            return provider.chat(name, messages, params=params)
-        except SettingsError as exc:
-            self._trial.refuse(exc)
-            raise
-
-
-class AsyncTrialModel(_AnyModel):
-    """An ``AsyncModel`` for one trial."""
-
-    def chat(
-        self, messages: Messages, *, model: str | None = None, **params: object
-    ) -> PendingReply:
-        """Continue a conversation; see ``AsyncModel``."""
-        return PendingReply(self._chat(messages, model, params))
-
-    async def _chat(
-        self, messages: Messages, model: str | None, params: dict[str, object]
-    ) -> Reply:
-        try:
-            name, provider = self._find(model)
-            return await provider.chat_async(name, messages, params=params)
-        except SettingsError as exc:
-            self._trial.refuse(exc)
-            raise
 
 
 class PendingReply(Coroutine[Any, Any, Reply]):

@@ -21,12 +21,8 @@ ASSISTANT, USER, SYSTEM, TOOL = "assistant", "user", "system", "tool"
 ROLES = frozenset((ASSISTANT, USER, SYSTEM, TOOL, "developer"))
 # Fields of a request that hold messages, in the order in which a model reads them.
 ASKING: Mapping[str, str] = {
-    "instructions": SYSTEM,
-    "system": SYSTEM,
-    "messages": USER,
-    "prompt": USER,
-    "input": USER,
-}
+    "instructions": SYSTEM, "system": SYSTEM, "messages": USER, "prompt": USER, "input": USER,
+}  # fmt: skip
 _THOUGHTS = ("thinking", "reasoning_content", "reasoning", "summary", "tool_plan")
 _CALLS = ("function_call", "tool_use", "server_tool_use", "custom_tool_call")
 _RESULTS = ("function_call_output", "tool_result", "custom_tool_call_output")

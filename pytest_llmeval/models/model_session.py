@@ -72,7 +72,7 @@ class ModelSession:
         )
         self.services = _services(settings, processes, worker, clock or PaceClock())
         self.unseen = UnseenConnections(
-            self._is_refused,
+            is_refused=self._is_refused,
             only_replays=self.replies.only_replays,
             allowed=settings.replay_allow,
             seen=frozenset(name.partition(".")[0] for name in SEEN),
@@ -81,23 +81,21 @@ class ModelSession:
         self._sender: Sender | None = None
         self._opening = fork_safe_lock()
 
-    def model(self, name: str | None, trial: CurrentTrial) -> llm.Model:
-        """Build what the fixture ``llm`` hands to one trial.
+    def model(
+        self, name: str | None, trial: CurrentTrial, *, awaits: bool = False
+    ) -> llm.TrialModel:
+        """Build what the fixture ``llm``, or ``async_llm``, hands to one trial.
 
         Args:
             name: ``provider/model``; None if every request is to name its own.
             trial: whose calls are recorded.
+            awaits: it is an ``AsyncModel``; else a ``Model``.
 
         Raises:
             SettingsError: the name, or the function it names, cannot be used.
         """
         build = partial(self._provider, calls=self.calls_of(trial))
-        return llm.TrialModel(build, default=name, trial=trial)
-
-    def async_model(self, name: str | None, trial: CurrentTrial) -> llm.AsyncModel:
-        """Build what the fixture ``async_llm`` hands to one trial; see ``model``."""
-        build = partial(self._provider, calls=self.calls_of(trial))
-        return llm.AsyncTrialModel(build, default=name, trial=trial)
+        return llm.TrialModel(build, default=name, trial=trial, awaits=awaits)
 
     def client(self, vendor_name: str, trial: CurrentTrial, *, awaits: bool = False) -> Any:
         """Build a vendor's own client for one trial, with replies kept.

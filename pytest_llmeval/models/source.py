@@ -16,7 +16,6 @@ from typing import Any
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
-_METHODS_OF = ("self", "cls")
 # Decorators that say how a test is run, by the last parts of their names.
 _HOW_TO_RUN = ("llm_eval", "fixture")
 
@@ -147,17 +146,12 @@ def _named_in(
 ) -> Iterator[tuple[str, ast.stmt]]:
     """List what code names of the top of its file: also fixtures, by its arguments."""
     for node in ast.walk(code):
-        name = node.id if isinstance(node, ast.Name) else ""
-        name = node.arg if isinstance(node, ast.arg) else name
-        if name in top:
-            yield name, top[name]
-        elif (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id in _METHODS_OF
-            and node.attr in methods
-        ):
-            yield f"{node.value.id}.{node.attr}", methods[node.attr]
+        match node:
+            case ast.Name(id=name) | ast.arg(arg=name) if name in top:
+                yield name, top[name]
+            case ast.Attribute(value=ast.Name(id="self" | "cls" as owner), attr=name):
+                if name in methods:
+                    yield f"{owner}.{name}", methods[name]
 
 
 def _sha256(dumps: Iterator[str]) -> str:

@@ -14,14 +14,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, wraps
 from queue import SimpleQueue
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
-from pytest_llmeval.errors import LLMEvalError, ProgramRefused, ReplayMiss
-from pytest_llmeval.models.attribution import replaced
+from pytest_llmeval.errors import ProgramRefused, ReplayMiss
+from pytest_llmeval.models.attribution import CurrentTrial, replaced
 
 _PORTS = (80, 443)  # that go without saying
 # Which argument of an event has the program and its arguments.
@@ -34,27 +35,11 @@ _STARTS_TASKS = ("anyio",)  # in which nobody can tell who wanted them
 _OWN = __name__.partition(".")[0]
 
 
-class WatchedTrial(Protocol):
-    """The trial that opens a connection; see ``CurrentTrial``.
-
-    Attributes:
-        function: whose trial it is; "" for what hooks do around trials.
-        intercepts: clients of the application are intercepted.
-        reached_out: it opened a connection.
-    """
-
-    function: str
-    intercepts: bool
-    reached_out: bool
-
-    def deny(self, refusal: LLMEvalError, /) -> None:
-        """Note that something was not let out, which the trial may get over."""
-
-
+@dataclass(kw_only=True)
 class UnseenConnections:
     """The connections that trials open while none of our adapters sends for them.
 
-    Args:
+    Attributes:
         is_refused: tells by host and port whether no connection at all is to be opened there, as
             a model is known to be there and only replays are wanted.
         only_replays: evals reach this machine alone, and what is allowed.
@@ -62,26 +47,18 @@ class UnseenConnections:
         seen: the libraries that are intercepted.
     """
 
-    def __init__(
-        self,
-        is_refused: Callable[[str, int], bool],
-        *,
-        only_replays: bool = False,
-        allowed: Sequence[str] = (),
-        seen: Collection[str] = (),
-    ) -> None:
-        self._is_refused = is_refused
-        self._only_replays = only_replays
-        self._allowed = allowed
-        self._seen = seen
-        # That were looked up last, by address: by a test function, and by any.
-        self._names: dict[tuple[str | None, str | int], str] = {}
-        self._opened: SimpleQueue[tuple[str, str, str, int]] = SimpleQueue()
-        self._counts: Counter[tuple[str, str, str, int]] = Counter()  # with the family
-        self._told: Counter[tuple[str, str, str]] = Counter()
+    is_refused: Callable[[str, int], bool]
+    only_replays: bool = False
+    allowed: Sequence[str] = ()
+    seen: Collection[str] = ()
+    # Names that were looked up last, by address: by a test function, and by any.
+    _names: dict[tuple[str | None, str | int], str] = field(default_factory=dict)
+    _opened: SimpleQueue[tuple[str, str, str, int]] = field(default_factory=SimpleQueue)
+    _counts: Counter[tuple[str, str, str, int]] = field(default_factory=Counter)  # with the family
+    _told: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     @contextmanager
-    def watching(self, current_trial: Callable[[], WatchedTrial | None]) -> Iterator[None]:
+    def watching(self, current_trial: Callable[[], CurrentTrial | None]) -> Iterator[None]:
         """Watch sockets in here, and in a replay what is looked up and started.
 
         Args:
@@ -92,7 +69,7 @@ class UnseenConnections:
         @wraps(plain)
         def getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
             trial = current_trial() if host else None
-            if trial is not None and self._only_replays:
+            if trial is not None and self.only_replays:
                 self._looking_up(trial, _text(host), *args[:1])
             found = plain(host, *args, **kwargs)
             if host:  # bytes, where anyio asks, and so for awaitable clients of httpx
@@ -101,7 +78,7 @@ class UnseenConnections:
             return found
 
         def told(event: str, args: Sequence[Any]) -> None:
-            if event != "socket.connect" and not self._only_replays:
+            if event != "socket.connect" and not self.only_replays:
                 return
             trial = current_trial()
             if trial is None:
@@ -135,7 +112,7 @@ class UnseenConnections:
         self._told = most
         return [(*whose, count) for whose, count in news.items()]
 
-    def _sending(self, trial: WatchedTrial, opened: Any, address: Any, *, connects: bool) -> None:
+    def _sending(self, trial: CurrentTrial, opened: Any, address: Any, *, connects: bool) -> None:
         """Count a connection; refuse it, or a datagram, that is to go out of a replay."""
         is_stream = opened.type == socket.SOCK_STREAM
         if opened.family not in (socket.AF_INET, socket.AF_INET6) or is_stream is not connects:
@@ -149,7 +126,7 @@ class UnseenConnections:
         number, port = _text(address[0]), address[1]
         host = self._names.get((None, number), number)
         host = self._names.get((trial.function, number), host)
-        library = _library_of(caller, self._seen)
+        library = _library_of(caller, self.seen)
         try:
             self._check(trial, (host, number), port, library)
         except ReplayMiss:
@@ -158,17 +135,17 @@ class UnseenConnections:
         if trial.function and connects:
             self._opened.put((_shown(host, port), trial.function, library, int(opened.family)))
 
-    def _looking_up(self, trial: WatchedTrial, host: str, port: object = None) -> None:
+    def _looking_up(self, trial: CurrentTrial, host: str, port: object = None) -> None:
         """Refuse before the lookup what would be refused after it.
 
         Where there is no network the lookup fails, and would look like the application's failure.
         """
         if ":" not in host and not host.replace(".", "").isdigit():
             number = int(str(port)) if str(port).isdigit() else 0
-            library = _library_of(sys._getframe(2), self._seen)
+            library = _library_of(sys._getframe(2), self.seen)
             self._check(trial, (host,), number, library)
 
-    def _starting(self, trial: WatchedTrial, command: Any) -> None:
+    def _starting(self, trial: CurrentTrial, command: Any) -> None:
         trial.reached_out = True
         is_text = isinstance(command, str | bytes)
         words = os.fsdecode(command).split() if is_text else map(os.fsdecode, command)
@@ -186,7 +163,7 @@ class UnseenConnections:
             trial.deny(refusal)
             raise refusal
 
-    def _check(self, trial: WatchedTrial, names: Sequence[str], port: int, library: str) -> None:
+    def _check(self, trial: CurrentTrial, names: Sequence[str], port: int, library: str) -> None:
         """Refuse what is not to be reached, by what it was looked up as and by its number.
 
         Args:
@@ -196,8 +173,8 @@ class UnseenConnections:
             library: see ``take``.
         """
         hosts = [name.lower().rstrip(".") for name in names]
-        is_model = any(self._is_refused(host, port or _PORTS[1]) for host in hosts)
-        may_go = not (self._only_replays and trial.function) or _is_here(hosts[0])
+        is_model = any(self.is_refused(host, port or _PORTS[1]) for host in hosts)
+        may_go = not (self.only_replays and trial.function) or _is_here(hosts[0])
         if not is_model and (may_go or any(self._is_allowed(host, port) for host in hosts)):
             return
         shown = _shown(names[0], port)
@@ -220,7 +197,7 @@ class UnseenConnections:
 
     def _is_allowed(self, name: str, port: int | None = None) -> bool:
         """Whether the ini file lets a host or a program pass."""
-        named = [one.partition(":")[0] if port == 0 else one for one in self._allowed]
+        named = [one.partition(":")[0] if port == 0 else one for one in self.allowed]
         return any(fnmatchcase(text, one) for one in named for text in (name, f"{name}:{port}"))
 
 

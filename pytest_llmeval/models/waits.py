@@ -28,7 +28,7 @@ def watching_waits() -> Iterator[None]:
 
     def watched_wait(condition: threading.Condition, timeout: float | None = None) -> bool:
         trial = trial_to_charge()
-        with _waiting(trial, lambda: not condition._waiters):  # type: ignore[attr-defined]
+        with _noted(trial, lambda: not condition._waiters):  # type: ignore[attr-defined]
             is_notified, pieces = wait(condition, timeout), _MOST_PIECES
             while not is_notified and pieces and trial and trial.course.is_early():
                 is_notified, pieces = wait(condition, PIECE), pieces - 1
@@ -38,7 +38,7 @@ def watching_waits() -> Iterator[None]:
 
     def watched_join(thread: threading.Thread, timeout: float | None = None) -> None:
         trial = trial_to_charge()
-        with _waiting(trial, lambda: not thread.is_alive()):
+        with _noted(trial, lambda: not thread.is_alive()):
             join(thread, timeout)
         if trial and timeout is not None and thread.is_alive():
             trial.course.expire()
@@ -85,9 +85,7 @@ def _watching_timers(plain: Callable[..., Any]) -> Callable[..., Any]:
     return call_at
 
 
-def _waiting(
-    trial: CurrentTrial | None, is_over: Callable[[], bool]
-) -> AbstractContextManager[None]:
+def _noted(trial: CurrentTrial | None, is_over: Callable[[], bool]) -> AbstractContextManager[None]:
     if trial is None:
         return nullcontext()
     if not trial.course.others:  # for whom would it wait

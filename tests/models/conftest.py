@@ -165,7 +165,7 @@ class Session:
         return client
 
     def async_model(self, name: str | None, trial: CountingTrial) -> AsyncModel:
-        return self.models.async_model(name, trial)
+        return self.models.model(name, trial, awaits=True)
 
     def model(self, name: str | None, trial: CountingTrial) -> Model:
         return self.models.model(name, trial)

@@ -57,7 +57,7 @@ def test_a_host_tried_at_addresses_of_both_families_counts_once(
         (socket.AF_INET, 1, 6, "", ("192.0.2.1", 80)),
     ]
     monkeypatch.setattr(_socket, "getaddrinfo", lambda *_: found)
-    unseen = UnseenConnections(nowhere)
+    unseen = UnseenConnections(is_refused=nowhere)
     with unseen.watching(Trial):
         socket.getaddrinfo("Tools.example.com", 80)
         assert unseen.take() == []
@@ -72,7 +72,7 @@ def test_a_host_tried_at_addresses_of_both_families_counts_once(
 
 
 def test_a_refused_connection_is_told_to_its_trial_and_closed() -> None:
-    unseen, trial = UnseenConnections(everywhere), Trial()
+    unseen, trial = UnseenConnections(is_refused=everywhere), Trial()
     opened = socket.socket()
     with unseen.watching(lambda: trial), pytest.raises(ReplayMiss, match=r"192\.0\.2\.1:8080 was"):
         opened.connect(("192.0.2.1", 8080))
@@ -82,17 +82,19 @@ def test_a_refused_connection_is_told_to_its_trial_and_closed() -> None:
 
 
 def test_nothing_is_watched_where_no_trial_runs_and_after_the_session() -> None:
-    lookup, unseen, trial = _socket.getaddrinfo, UnseenConnections(everywhere), Trial()
+    lookup, unseen, trial = _socket.getaddrinfo, UnseenConnections(is_refused=everywhere), Trial()
     with unseen.watching(lambda: None):
         tried(("192.0.2.1", 443)).close()
-        with UnseenConnections(nowhere).watching(lambda: trial):  # of a session in this one
+        with UnseenConnections(is_refused=nowhere).watching(
+            lambda: trial
+        ):  # of a session in this one
             tried(("192.0.2.1", 443)).close()
     tried(("192.0.2.1", 443)).close()
     assert (unseen.take(), trial.refusals, _socket.getaddrinfo) == ([], [], lookup)
 
 
 def test_the_pair_of_sockets_of_an_event_loop_is_no_connection() -> None:
-    unseen = UnseenConnections(everywhere)
+    unseen = UnseenConnections(is_refused=everywhere)
     with unseen.watching(Trial):
         socketpair()
     assert unseen.take() == []
@@ -101,7 +103,7 @@ def test_the_pair_of_sockets_of_an_event_loop_is_no_connection() -> None:
 @pytest.mark.parametrize("host", ["API.example.com.", b"api.example.com", bytearray(b"192.0.2.1")])
 def test_a_host_may_be_written_in_any_way(host: object) -> None:
     asked = []
-    unseen = UnseenConnections(lambda *address: bool(asked.append(address)))
+    unseen = UnseenConnections(is_refused=lambda *address: bool(asked.append(address)))
     with unseen.watching(Trial), socket.socket() as opened:
         sys.audit("socket.connect", opened, (host, 443))
     assert asked[0] in [("api.example.com", 443), ("192.0.2.1", 443)]
@@ -112,7 +114,7 @@ def test_a_host_may_be_written_in_any_way(host: object) -> None:
 def test_a_name_may_be_looked_up_as_bytes(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     found = [(socket.AF_INET, 1, 6, "", ("192.0.2.1", 443))]
     monkeypatch.setattr(_socket, "getaddrinfo", lambda *_: found)
-    unseen = UnseenConnections(lambda host, _port: host == "tools.example.com")
+    unseen = UnseenConnections(is_refused=lambda host, _port: host == "tools.example.com")
     with unseen.watching(Trial):
         socket.getaddrinfo(host, 443)
         with pytest.raises(ReplayMiss, match=r"to Tools\.example\.com was refused"):
@@ -120,7 +122,7 @@ def test_a_name_may_be_looked_up_as_bytes(monkeypatch: pytest.MonkeyPatch, host:
 
 
 def test_a_thread_may_run_nothing_but_a_connection() -> None:
-    unseen = UnseenConnections(nowhere)
+    unseen = UnseenConnections(is_refused=nowhere)
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as opened:
         with unseen.watching(Trial):
             _thread.start_new_thread(copy_context().run, (opened.connect, server.getsockname()))
@@ -136,7 +138,9 @@ LOOKED_UP = [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 443))]
 def replay(monkeypatch: pytest.MonkeyPatch) -> UnseenConnections:
     """A replay in which all names lead to this machine, and one host and one program may pass."""
     monkeypatch.setattr(_socket, "getaddrinfo", lambda *_: LOOKED_UP)
-    return UnseenConnections(nowhere, only_replays=True, allowed=("*.local:5432", "tool*"))
+    return UnseenConnections(
+        is_refused=nowhere, only_replays=True, allowed=("*.local:5432", "tool*")
+    )
 
 
 @pytest.mark.parametrize(
@@ -257,7 +261,7 @@ def test_in_a_replay_what_hooks_do_around_trials_is_their_own_business(
 def test_outside_a_replay_all_is_let_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_socket, "getaddrinfo", lambda *_: LOOKED_UP)
     trial = Trial()
-    unseen = UnseenConnections(nowhere)
+    unseen = UnseenConnections(is_refused=nowhere)
     with unseen.watching(lambda: trial), socket.socket(type=socket.SOCK_DGRAM) as opened:
         socket.getaddrinfo("shop.example.com", 443)
         sys.audit("socket.sendto", opened, ("192.0.2.1", 8125))
@@ -269,11 +273,11 @@ def test_the_library_that_connects_is_named_unless_it_is_seen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         for seen, library in [((), "urllib3"), (("requests",), ""), (("urllib3",), "")]:
-            unseen = UnseenConnections(nowhere, seen=seen)
+            unseen = UnseenConnections(is_refused=nowhere, seen=seen)
             with unseen.watching(Trial), pytest.raises(requests.Timeout):
                 requests.get(url, timeout=0.05)
             assert [named for _, _, named, _ in unseen.take()] == [library]
-        unseen = UnseenConnections(nowhere)
+        unseen = UnseenConnections(is_refused=nowhere)
         with unseen.watching(Trial), socket.create_connection(server.getsockname()):
             pass
         assert [named for _, _, named, _ in unseen.take()] == ["socket"]

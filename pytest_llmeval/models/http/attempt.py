@@ -12,6 +12,7 @@ us. With a library these rules become hooks that are longer than the loop.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +25,7 @@ from pytest_llmeval.models.http import http_reply
 from pytest_llmeval.models.http.answers import Expected, with_facts
 from pytest_llmeval.models.http.dialect import HttpRequest
 from pytest_llmeval.models.limits.budget import HighestCost, Reservation
-from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, Watched
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp
 from pytest_llmeval.models.limits.throttle import NoteSetback, ProviderThrottle, growing_pause
 
 MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never gets through
@@ -173,7 +174,7 @@ class Attempt:
 
         def run() -> http_reply.HttpReply:
             reservation.take()
-            reply = with_facts(self.send(Watched()), self.expected)
+            reply = with_facts(self.send(Deadline(math.inf, None)), self.expected)
             if reply.facts is not None:
                 reservation.settle(usage_of(sensible(reply.facts)))
             else:  # one that we found unusable came all the same, and may be charged for

@@ -71,9 +71,8 @@ class Question:
             library.RequestError: the network failed, however often it was tried.
             CacheError: the store cannot be used.
         """
-        outcome: StoredReply | Unanswered
         try:
-            outcome = self.exchange.calls.call(self._call(send))
+            outcome: StoredReply | Unanswered = self.exchange.calls.call(self._call(send))
         except UNANSWERED as exc:
             outcome = exc
         return self._handed_on(outcome)

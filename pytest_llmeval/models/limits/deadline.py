@@ -8,7 +8,6 @@ an event loop.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
@@ -67,11 +66,12 @@ class Deadline:
 
     Attributes:
         left: seconds for all parts together.
-        worker: gives a thread that is idle.
+        worker: gives a thread that is idle; None inside a part that has one, under the deadline of
+            that.
     """
 
     left: float
-    worker: Callable[[], _Worker]
+    worker: Callable[[], _Worker] | None
 
     def run(self, part: Callable[[], T]) -> T:
         """Run a part of the call, in another thread but with the context of this one.
@@ -79,7 +79,7 @@ class Deadline:
         Raises:
             TimeIsUp: it did not end in what was left of the time; its thread is left behind.
         """
-        return self.wait(self.worker().begin(part))
+        return part() if self.worker is None else self.wait(self.worker().begin(part))
 
     def wait(self, future: Future[T]) -> T:
         """Wait for what goes on elsewhere, as on an event loop.
@@ -102,17 +102,6 @@ class Deadline:
         """Take a pause off what is left; tell whether anything is left after it."""
         self.left -= pause
         return self.left > 0
-
-
-class Watched(Deadline):
-    """The deadline inside a part of a call that runs under a deadline already."""
-
-    def __init__(self) -> None:
-        self.left = math.inf
-
-    def run(self, part: Callable[[], T]) -> T:
-        """Run the part in this thread."""
-        return part()
 
 
 def run_on_loop(

@@ -174,13 +174,11 @@ LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 COPIES = ("n", "best_of")
 
 # What stands for more than its own text: a picture, a file, a conversation kept by the vendor.
-POINTERS = frozenset(
-    {
-        "cachedContent", "conversation", "document", "file", "fileData", "file_data", "file_id",
-        "image", "image_url", "images", "inlineData", "input_audio", "previous_response_id",
-        "source",
-    }
-)  # fmt: skip
+POINTERS = frozenset((
+    "cachedContent", "conversation", "document", "file", "fileData", "file_data", "file_id",
+    "image", "image_url", "images", "inlineData", "input_audio", "previous_response_id",
+    "source",
+))  # fmt: skip
 OWN_TOOLS = (None, "custom", "function")
 # Google names its own tools by the field that configures them.
 GOOGLES_TOOLS = frozenset({"codeExecution", "googleSearch", "googleSearchRetrieval", "urlContext"})

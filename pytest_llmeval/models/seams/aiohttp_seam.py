@@ -23,7 +23,7 @@ from pytest_llmeval.models.attribution import CurrentTrial, charging
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.seam import send_once_async, uncached
 from pytest_llmeval.models.http.sender import close_along, newest, package_of
-from pytest_llmeval.models.interception import Interception
+from pytest_llmeval.models.interception import Interception, Method
 from pytest_llmeval.models.limits.deadline import run_on_loop
 from pytest_llmeval.originals import Clock
 
@@ -38,9 +38,7 @@ RESOLVERS = (aiohttp.ThreadedResolver, aiohttp.AsyncResolver)
 LIMIT = 100  # connections, by default
 
 
-def connecting(
-    plain: Callable[..., Awaitable[Any]], _library: Any, interception: Interception
-) -> Callable[..., Awaitable[Any]]:
+def connecting(plain: Method, _library: Any, interception: Interception) -> Method:
     """Make the method by which connectors get a connection for a request."""
     beside, most = LoopBeside(), interception.sender.most
     interception.undoing.callback(beside.close)
@@ -105,11 +103,9 @@ class HttpxNames:
     @staticmethod
     def Response(status: int, *, headers: dict[str, str], stream: bytes) -> bytes:  # noqa: N802
         """Write a response as it is sent by HTTP/1.1."""
-        lines = [
-            f"HTTP/1.1 {status} {responses.get(status, '')}",
-            *(f"{name}: {headers[name]}" for name in headers),
-        ]
-        return _bytes("\r\n".join((*lines, "", ""))) + stream
+        told = [f"{name}: {headers[name]}" for name in headers]
+        begin = f"HTTP/1.1 {status} {responses.get(status, '')}"
+        return _bytes("\r\n".join((begin, *told, "", ""))) + stream
 
 
 async def request_of(sent: Any, timeout: Any) -> SimpleNamespace:

@@ -8,7 +8,6 @@ its own sake.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -17,15 +16,13 @@ from pytest_llmeval.models.attribution import SENDING
 from pytest_llmeval.models.course import running_loop
 from pytest_llmeval.models.http.seam import send_once_async, uncached
 from pytest_llmeval.models.http.sender import is_stubbed
-from pytest_llmeval.models.interception import Interception
+from pytest_llmeval.models.interception import Interception, Method
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 
-def sending_by_httpx(
-    plain: Callable[[Any, Any], Any], library: Any, interception: Interception
-) -> Callable[[Any, Any], Any]:
+def sending_by_httpx(plain: Method, library: Any, interception: Interception) -> Method:
     """Make the method by which blocking clients send."""
 
     def handle_request(transport: Any, request: Any) -> Any:
@@ -45,9 +42,7 @@ def sending_by_httpx(
     return handle_request
 
 
-def sending_awaitably(
-    plain: Callable[[Any, Any], Awaitable[Any]], library: Any, interception: Interception
-) -> Callable[[Any, Any], Awaitable[Any]]:
+def sending_awaitably(plain: Method, library: Any, interception: Interception) -> Method:
     """Make the method by which awaitable clients send; off asyncio it lets all pass.
 
     An attempt that is made through the transport itself runs on the loop, where its connections

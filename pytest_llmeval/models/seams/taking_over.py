@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from inspect import signature
 from types import ModuleType
 from typing import Any
 
-from pytest_llmeval.models.interception import Interception
+from pytest_llmeval.models.interception import Interception, Method
 from pytest_llmeval.models.seams.httpx_seam import sending_awaitably, sending_by_httpx
 from pytest_llmeval.models.seams.urllib3_seam import sending_by_botocore, sending_by_requests
 
@@ -34,16 +34,14 @@ def take_over(library: ModuleType, interception: Interception) -> None:
             interception.undoing.callback(setattr, owner, name, plain)
 
 
-def _connecting(
-    plain: Callable[..., Awaitable[Any]], library: Any, interception: Interception
-) -> Callable[..., Awaitable[Any]]:
+def _connecting(plain: Method, library: Any, interception: Interception) -> Method:
     """Make the method by which connectors of aiohttp get a connection for a request.
 
     Its adapter takes httpx, which is imported once an eval sends by aiohttp, and not before.
     """
 
     @cache
-    def adapted() -> Callable[..., Awaitable[Any]]:
+    def adapted() -> Method:
         try:
             from pytest_llmeval.models.seams.aiohttp_seam import connecting
         except Exception as exc:  # a version whose parts are others
@@ -58,7 +56,7 @@ def _connecting(
     return connect
 
 
-Seam = tuple[str, str, int, Callable[..., Any]]
+Seam = tuple[str, str, int, Callable[[Method, Any, Interception], Method]]
 # Class, method, how many arguments it takes, and what makes another of it, by module of ``SEEN``.
 _OF_HTTPX: tuple[Seam, ...] = (
     ("HTTPTransport", "handle_request", 2, sending_by_httpx),

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pytest_llmeval.models.http.seam import send_once
 from pytest_llmeval.models.http.sender import newest
-from pytest_llmeval.models.interception import Interception
+from pytest_llmeval.models.interception import Interception, Method
 
 PIECE = 2**16  # bytes that are read at a time
 _POOLS = {
@@ -28,9 +28,7 @@ _POOLS = {
 _OWN = ("urllib3", "botocore")  # whose connections the pools have where nobody put stubs there
 
 
-def sending_by_requests(
-    plain: Callable[..., Any], module: Any, interception: Interception
-) -> Callable[..., Any]:
+def sending_by_requests(plain: Method, module: Any, interception: Interception) -> Method:
     """Make the method by which adapters of requests send.
 
     Args:
@@ -55,9 +53,7 @@ def sending_by_requests(
     return send
 
 
-def sending_by_botocore(
-    plain: Callable[..., Any], module: Any, interception: Interception
-) -> Callable[..., Any]:
+def sending_by_botocore(plain: Method, module: Any, interception: Interception) -> Method:
     """Make the method by which sessions of botocore send.
 
     Args:

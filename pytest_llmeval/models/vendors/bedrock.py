@@ -118,11 +118,8 @@ VENDOR = vendor.Vendor(
     chat_path="/model/{model}/converse",
     body=_body,
     hosts=(
-        "bedrock-runtime.*.amazonaws.com",
-        "bedrock-runtime-fips.*.amazonaws.com",
-        "bedrock-runtime.*.amazonaws.com.cn",
-        "bedrock-runtime.*.api.aws",
-        ".bedrock-runtime.*.vpce.amazonaws.com",
-        "bedrock-mantle.*.api.aws",
+        "bedrock-runtime.*.amazonaws.com", "bedrock-runtime-fips.*.amazonaws.com",
+        "bedrock-runtime.*.amazonaws.com.cn", "bedrock-runtime.*.api.aws",
+        ".bedrock-runtime.*.vpce.amazonaws.com", "bedrock-mantle.*.api.aws",
     ),
 )  # fmt: skip
