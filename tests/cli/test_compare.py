@@ -476,6 +476,7 @@ def test_only_some_of_many_lost_cases_are_listed() -> None:
     result = compare(write_rows("a.csv", *before), write_rows("b.csv", *after))
     assert "no significant change" in result.stdout
     assert result.stdout.count("fell most") == 20
+    assert "of 400 cases 30 fell, 30 rose" in result.stdout
     assert "and 10 more that fell from all passed to all missed" in result.stdout
 
 

@@ -142,8 +142,7 @@ def _told_cases(function: ComparedFunction, page: Page) -> list[MovedCase[CaseEn
 
 def _counts(function: ComparedFunction, told: Told) -> Iterator[str]:
     """Count the cases that fell and rose, unless all of them are named."""
-    has_more = sum(bool(case.difference) for case in function.compared) > len(told) > 0
-    if has_more:
+    if sum(bool(case.difference) for case in function.compared) > len(told) > 0:
         yield telling.moved_counts(function)
 
 

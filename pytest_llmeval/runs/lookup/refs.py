@@ -168,12 +168,11 @@ class Refs:
         if not is_file or self.wanted(reference).is_known:
             return None
         if tracked_below((path.absolute(),), top=self.git.top):
-            quoted = shlex.quote(reference)
             raise SettingsError(
                 f"no branch, tag or commit is called {reference!r}. A file is, but it is tracked "
                 "by git, so a commit may have made its results up. Name a branch, or fetch it. To "
                 "compare with the file nevertheless, name its path:  "
-                f".{os.sep}{quoted}"
+                f".{os.sep}{shlex.quote(reference)}"
             )
         return self._read(path, reference, how="file")
 
