@@ -64,7 +64,7 @@ class TrialThread:
         escaped: what left the trial altogether, such as pytest.exit.
         left_setup: its fixtures are set up, or failed to be.
         in_teardown: its fixtures end; only an ordinary exception lets pytest end the others.
-        context: the state of the process as the trial left it when it last waited; None
+        context: the state of the process as the trial left it when it last waited; empty
             for one that overlaps no other.
         patches: what it patches while it has its turn; None if nothing is ever swapped.
         call_output: of its calls, as far as it is not shown.
@@ -100,7 +100,7 @@ class TrialThread:
         self.escaped: BaseException | None = None
         self.pooled: PooledThread | None = None
         self.handing_over = threading.Lock()
-        self.context: State | None = None
+        self.context: State = {}
         self.patches: Patches | None = None
         self.call_output = CallOutput()
         self.warned: list[warnings.WarningMessage] = []

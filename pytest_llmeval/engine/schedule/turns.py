@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple
+from itertools import takewhile
+from typing import Any
 
 import pytest
 
@@ -39,16 +40,14 @@ class Turns:
             handlers=() if logs is None else (logs.caplog_handler, logs.report_handler),
         )
         self._in_flight = in_flight
-        self._taken: list[_Turn] = []  # one inside the other
         self._in_turn: TrialThread | None = None
+        self._on: TrialThread | None = None  # whose state stands on the process
+        self._session: State | None = None  # its own state, while that does not stand there
         self._is_row = False
-        self._away: State | None = None  # the state beneath, between two turns in a row
-        self._unsaved: _Turn | None = None  # the last step on the loop, if its state still stands
 
     def prepare(self, thread: TrialThread, item: pytest.Function) -> None:
         """Make the state in which a new trial begins, from the session's own."""
-        self._save_last_step()
-        session = self._away = self._away or self._taken_off()
+        session = self._clear()
         thread.context = self.process.fork(
             session,
             nodes=self._nodes_of(item, session[self.process.nodes]),
@@ -73,87 +72,67 @@ class Turns:
 
     def put_back(self) -> None:
         """Put the session's state back, which a turn in a row had left away for the next one."""
-        self._save_last_step()
-        if self._away is not None:
-            self.process.put_on(self._away)
-            self._away = None  # not before: Ctrl-C may come at any line
+        self._save()
+        if self._session is not None:
+            self.process.put_on(self._session)
+            self._session = None  # not before: Ctrl-C may come at any line
 
     @contextmanager
     def turn(self, thread: TrialThread) -> Iterator[None]:
         """Swap the state of the process for the trial's, during a step on the event loop.
 
         Often the next step is of the same trial. So what calls would not notice is left as it is
-        until another turn begins, or the state beneath is put back.
+        until another turn begins, or the session's state is put back.
         """
-        if thread.context is None or thread is self._in_turn:
+        around = self._in_turn  # runs the loop in its own turn
+        if not thread.context or thread is around:
             yield  # it runs inline, or has its turn already
             return
-        depth = len(self._taken)
         try:
             self.begin(thread)
             yield
         finally:
-            self.end(depth, is_step=True)
+            self.end(is_step=True)
+            if around is not None:
+                self.begin(around)
 
     def begin(self, thread: TrialThread) -> None:
         """Swap the state of the process for that of a trial which overlaps others."""
-        assert thread.context is not None  # noqa: S101 - it was prepared
-        last = self._unsaved
-        if last is not None and last.thread is thread:
-            self._taken.append(last)
-            self._in_turn, self._unsaved, self._away = thread, None, None
+        if self._on is thread:
             self.process.calls.show()
-            return
-        self._save_last_step()
-        beneath = self._away = self._away or self._taken_off()
-        self._taken.append(_Turn(thread, beneath))
-        self._away = None
-        try:
-            self.process.put_on(thread.context)
-        except Exception as exc:
-            thread.failure = thread.failure or exc
+        else:
+            self._clear()
+            try:
+                self.process.put_on(thread.context)
+            except Exception as exc:
+                thread.failure = thread.failure or exc
+            self._on = thread
         self._in_turn = thread
 
-    def end(self, depth: int = 0, *, is_step: bool = False) -> None:
-        """Keep the state of the trial whose turn it is, and go back to that beneath it.
+    def end(self, *, is_step: bool = False) -> None:
+        """End a turn, if one has begun: the state of its trial is saved.
 
         Args:
-            depth: how many turns go on; nothing is done if no more than those are taken.
             is_step: the next turn may be of the same trial.
         """
-        if len(self._taken) <= depth:
-            return
-        turn = self._taken[depth]
-        in_row = self._is_row and not depth
-        is_alike = False
+        thread, self._in_turn = self._in_turn, None
         try:
-            if self._in_turn is turn.thread:  # else Ctrl-C broke into its beginning
-                turn.thread.is_plain = self.process.is_as(turn.beneath)
-                is_alike = in_row and turn.thread.is_plain
-                if is_step and is_alike:
-                    self._unsaved = turn
-                else:
-                    self._keep(turn)
-        finally:  # whatever became of the trial's state: Ctrl-C may come at any line
-            self._away = turn.beneath
-            del self._taken[depth:]
-            self._in_turn = self._taken[-1].thread if self._taken else None
-            if not is_alike:
+            if thread is not None and self._session is not None:
+                thread.is_plain = self.process.is_as(self._session)
+        finally:  # Ctrl-C may come at any line
+            if not self._is_row or (thread is not None and not thread.is_plain):
                 self.put_back()
+            elif not is_step:
+                self._save()
 
     def is_plain(self) -> bool:
         """Whether the trial in turn has left the state of the process as all others have it."""
-        return bool(self._taken) and self.process.is_as(self._taken[-1].beneath)
-
-    def _save_last_step(self) -> None:
-        if self._unsaved is not None:
-            self._keep(self._unsaved)
-            self._unsaved = None
+        return self._session is not None and self.process.is_as(self._session)
 
     @contextmanager
     def setting_up_shared(self, thread: TrialThread) -> Iterator[None]:
         """Set up a shared fixture: its changes to the process stay, for all trials."""
-        if thread.context is None:  # nothing is swapped
+        if not thread.context:  # nothing is swapped
             yield
             return
         thread.holding += 1
@@ -164,23 +143,13 @@ class Turns:
             thread.holding -= 1
 
     def _states(self) -> Iterator[State]:
-        yield from (turn.beneath for turn in self._taken)
-        yield from filter(None, (thread.context for thread in self._in_flight))
+        return filter(None, (self._session, *(thread.context for thread in self._in_flight)))
 
     def tear_down(self, thread: TrialThread, item: pytest.Function, clone: pytest.Function) -> None:
         """End the fixtures of a trial that was left in the middle."""
-        assert thread.context is not None  # noqa: S101 - it has had its turn
-        self.put_back()
-        session = self._taken_off()
-        try:
-            self.process.put_on(thread.context)
-            try:
-                if clone in self._state.stack:
-                    self._state.teardown_exact(item)
-            finally:
-                self.process.take_off(thread.context)
-        finally:
-            self.process.put_on(session)
+        with self.turn(thread):
+            if clone in self._state.stack:
+                self._state.teardown_exact(item)
 
     @contextmanager
     def inline(self, item: pytest.Function, clone: pytest.Function) -> Iterator[None]:
@@ -204,40 +173,30 @@ class Turns:
 
     def _nodes_of(self, item: pytest.Function, active: Nodes) -> Nodes:
         """Return the active nodes of a new trial, which it shares with the session."""
-        stack: Nodes = {}
-        for node in item.listchain()[:-1]:
-            if node not in active:
-                break
-            stack[node] = active[node]
-        return stack
+        shared = takewhile(active.__contains__, item.listchain()[:-1])
+        return {node: active[node] for node in shared}
 
-    def _keep(self, turn: _Turn) -> None:
-        """Take off the state of a trial that hands the baton back."""
-        thread, beneath = turn
-        assert thread.context is not None  # noqa: S101 - it was put on
+    def _clear(self) -> State:
+        """Take off whatever state stands on the process; return the session's."""
+        self._save()
+        if self._session is None:
+            session: State = {}
+            self.process.take_off(session)
+            self._session = session
+        return self._session
+
+    def _save(self) -> None:
+        """Take off the state of the trial whose it is that stands there, if it is one's."""
+        thread, self._on = self._on, None
+        if thread is None:
+            return
         try:
             self.process.take_off(thread.context)
         except Exception as exc:
             thread.failure = thread.failure or exc
-        if thread.done:  # hooks printed it after the last phase: it is the case's
-            self.process.capture.hand_over(thread.context, to=beneath)
-
-    def _taken_off(self) -> State:
-        state: State = {}
-        self.process.take_off(state)
-        return state
-
-
-class _Turn(NamedTuple):
-    """A turn that is taken.
-
-    Attributes:
-        thread: of the trial whose it is.
-        beneath: the state of the process that goes on after it.
-    """
-
-    thread: TrialThread
-    beneath: State
+        if thread.done and self._session is not None:
+            # hooks printed it after the last phase: it is the case's
+            self.process.capture.hand_over(thread.context, to=self._session)
 
 
 def capturing_throughout(config: pytest.Config) -> AbstractContextManager[None]:

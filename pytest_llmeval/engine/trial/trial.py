@@ -154,7 +154,7 @@ class RunningTrial:
         self.ledger.end()
         del self.clone.stash[TRIAL]
         end_clone(self.clone, of=self.item)
-        self.thread.context = self.thread.patches = None
+        self.thread.context, self.thread.patches = {}, None
         self._raised.clear()  # it holds each frame that an exception passed
         del self.clone
 
