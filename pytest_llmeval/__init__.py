@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_llmeval.engine.baton import waiting as waiting
     from pytest_llmeval.engine.case_sources import cases_from as cases_from
     from pytest_llmeval.engine.case_sources import sample_cases as sample_cases
-    from pytest_llmeval.engine.holder import waiting as waiting
     from pytest_llmeval.engine.marker import llm_eval as llm_eval
     from pytest_llmeval.models.llm import AsyncModel as AsyncModel
     from pytest_llmeval.models.llm import Model as Model
@@ -21,7 +21,7 @@ _HOMES = {
     "llm_eval": "pytest_llmeval.engine.marker",
     "cases_from": "pytest_llmeval.engine.case_sources",
     "sample_cases": "pytest_llmeval.engine.case_sources",
-    "waiting": "pytest_llmeval.engine.holder",
+    "waiting": "pytest_llmeval.engine.baton",
     "AsyncModel": "pytest_llmeval.models.llm",
     "Model": "pytest_llmeval.models.llm",
     "Reply": "pytest_llmeval.models.llm",

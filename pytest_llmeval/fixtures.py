@@ -80,11 +80,11 @@ def _llm_loop() -> Iterator[AbstractEventLoop]:
 @pytest.fixture
 def _llm_runner(request: pytest.FixtureRequest) -> Iterator[TrialRunner]:
     """Give the runner of this trial's coroutines: its body, and pytest-asyncio's fixtures."""
-    from pytest_llmeval.engine.trial.event_loop import runner_on
+    from pytest_llmeval.engine.trial.event_loop import TrialRunner
     from pytest_llmeval.engine.trial.other_loops import find_loop
     from pytest_llmeval.engine.trial.trial import TRIAL
 
-    runner = runner_on(find_loop(request), request.node.stash[TRIAL].thread)
+    runner = TrialRunner(request.node.stash[TRIAL].thread, find_loop(request))
     yield runner
     runner.close()
 

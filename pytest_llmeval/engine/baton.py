@@ -1,9 +1,9 @@
 """The baton: the right to run Python, which the session and the trials pass to one another.
 
-Beside it the trials that are ready to take it, and the watch over the one that has it.
-
 A trial that waits or ends passes it on by itself, to the trial that is next. So the session's own
-thread, which would have to be woken for each turn, is asked only for what it alone can do.
+thread, which would have to be woken for each turn, is asked only for what it alone can do. What
+runs in the thread of a trial finds that here: patches and fixtures, which wait for the baton where
+the trial runs without it, and ``waiting``.
 """
 
 from __future__ import annotations
@@ -13,158 +13,84 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
+from functools import partial
 from queue import SimpleQueue
-from time import monotonic  # by name: a test may mock the module's
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from pytest_llmeval.engine.holder import Holder
 from pytest_llmeval.engine.stall import StallWatch
 from pytest_llmeval.engine.threads import PooledThread, Threads
 from pytest_llmeval.originals import Clock
 
-H = TypeVar("H", bound=Holder)
+T = TypeVar("T")
 
 _FEW = 0.03  # of the time of a call
 GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
 
 
+class Holder(Protocol):
+    """A trial, as far as the baton needs to know it.
+
+    Attributes:
+        pooled: the thread in which it runs; None before its first turn.
+        handing_over: held while it is decided who has the baton.
+        done: it has ended.
+        detached: it runs without the baton at the moment.
+        waits_since: when it gave its last turn up, by the clock of seconds.
+        ready_since: when it could go on after that; 0 while it has a turn.
+        call_output: of what it does beside the baton.
+    """
+
+    pooled: PooledThread | None
+    handing_over: threading.Lock
+    done: bool
+    detached: bool
+    waits_since: float
+    ready_since: float
+    call_output: Any
+
+    def go_on(self) -> None:
+        """Let it run: whoever calls has passed the baton to it."""
+
+    def go_beside(self) -> None:
+        """Get ready to run on without the baton."""
+
+    def is_detached(self, stalled: float | None) -> bool:
+        """Lose the baton, unless it must not be lost now.
+
+        Args:
+            stalled: seconds for which it has made no progress; None to lose it in any case.
+        """
+
+    def check_in(self) -> None:
+        """Take the baton again if it was taken away."""
+
+    def be_alone(self) -> None:
+        """Wait until no trial runs beside it."""
+
+    def wait_for_own(self, function: Callable[[], T]) -> T:
+        """Run a function that the test itself waits for."""
+
+
+H = TypeVar("H", bound=Holder)
+
+
 class Baton(Generic[H]):
-    """Who may run.
+    """Who may run, and the trials that are ready to.
 
     Args:
         next_one: ends the turn of a trial, begins the turn of the next trial and returns it;
             None if the session is next. Called in the thread of the trial that ends its
             turn.
-
-    Attributes:
-        variables: the context variables with which a new trial begins, those of the session.
-        is_wanted: the session wants the baton, whichever trial is next.
-        beside: the trials that run without it, beside whoever has it.
-    """
-
-    def __init__(self, next_one: Callable[[H], H | None]) -> None:
-        self.variables: Context = copy_context()
-        self.is_wanted = False
-        self.beside: set[H] = set()
-        self._next_one = next_one
-        self._lent = 0.0
-        self._holder: H | None = None  # None while the session has it
-        self._to_session = threading.Lock()
-        self._to_session.acquire()
-
-    @property
-    def seconds_away(self) -> float:
-        """Seconds since the session has lent it."""
-        return monotonic() - self._lent
-
-    def lend(self, thread: H) -> None:
-        """Let a trial run, and all to which it is passed on; return when the session has it back.
-
-        It is back as well if it was taken from a trial that is stalled.
-        """
-        self.variables = copy_context()
-        self.is_wanted = False
-        self._to_session.acquire(blocking=False)  # it may have come back after Ctrl-C
-        self._lent = monotonic()
-        try:
-            self._holder = thread
-            thread.go_on()
-            self._await()
-        except BaseException:  # Ctrl-C, or what a handler of a signal raised
-            self._take_back()
-            raise
-
-    def pass_on(self, thread: H) -> H | None:
-        """Give it up: the next trial goes on, or the session.
-
-        Args:
-            thread: has had its turn, and waits now or has ended.
-
-        Returns:
-            The next trial if it is to begin in the thread of this one, which has ended.
-        """
-        with thread.handing_over:
-            if thread.detached:
-                return None
-            following = self._holder = self._next_one(thread)
-            if following is None:
-                self._to_session.release()
-            elif thread.done and following.pooled is None:
-                return following
-            else:
-                following.go_on()
-        return None
-
-    def let_run(self, thread: H) -> None:
-        """Pass it on while a trial that has it runs on without it."""
-        with thread.handing_over:
-            if thread.detached:
-                return
-            thread.note_filters()
-            self.beside.add(thread)  # first: one that has patched something must not be next
-            following = self._holder = self._next_one(thread)
-            thread.detached = True
-            if following is None:
-                self._to_session.release()
-            else:
-                following.go_on()
-
-    def _await(self) -> None:
-        """Wait for it, and take it from a trial that is stalled."""
-        watch: StallWatch | None = None
-        watched: PooledThread | None = None
-        while not self._to_session.acquire(timeout=StallWatch.PERIOD):
-            holder = self._holder
-            if holder is None or holder.pooled is None:
-                continue
-            if watch is None or watched is not holder.pooled:
-                watch, watched = StallWatch(holder.pooled), holder.pooled
-            if watch.is_stalled() and self._is_taken_from(holder, stalled=watch.seconds):
-                return
-
-    def _is_taken_from(self, holder: H, *, stalled: float = 0.0, by_force: bool = False) -> bool:
-        """Take it from a trial, unless it has just passed it on: that one is detached.
-
-        Args:
-            holder: had it when it was last looked at.
-            stalled: seconds for which it has made no progress.
-            by_force: whatever it does.
-        """
-        with holder.handing_over:
-            if self._holder is not holder:
-                return False  # it may have ended, and nothing is left of its trial
-            if not by_force:
-                holder.note_block(stalled)
-            is_to_go_on = by_force or holder.may_be_detached
-            if is_to_go_on:
-                self._holder = None
-                holder.note_filters()
-                holder.detached = holder.was_detached = True
-                self.beside.add(holder)
-            return is_to_go_on
-
-    def _take_back(self) -> None:
-        """Take it back after Ctrl-C, from whoever has it."""
-        self.is_wanted = True
-        try:
-            self._to_session.acquire(timeout=GRACE)
-        finally:  # after a second Ctrl-C, too, no trial may run beside the session
-            holder = self._holder
-            while holder is not None and not self._is_taken_from(holder, by_force=True):
-                holder = self._holder  # it has just passed it on
-
-
-class Ready(Generic[H]):
-    """A queue of trial threads; to wait for the next one is to run the event loop.
-
-    Args:
         turn: swaps the state of the process for a trial's.
         is_plain: whether the trial in turn has left the state of the process as others have it.
-        baton: goes from trial to trial.
 
     Attributes:
         threads: where trials run, and where their calls wait.
         pump: runs the loop (``trial/event_loop.py``); None before the first async eval.
+        variables: the context variables with which a new trial begins, those of the session.
+        lent: when the session has lent it, by the clock of seconds.
+        is_wanted: the session wants the baton, whichever trial is next.
+        beside: the trials that run without it, beside whoever has it.
         alone: the async trial under whose swapped places no other may run, None if there is none.
         blocking: test functions of which a trial blocked without telling; whether it was its body
             that did, or a fixture.
@@ -175,32 +101,114 @@ class Ready(Generic[H]):
 
     def __init__(
         self,
-        turn: Callable[[H], AbstractContextManager[None]],
-        baton: Baton[H],
+        next_one: Callable[[H], H | None],
         *,
+        turn: Callable[[H], AbstractContextManager[None]],
         is_plain: Callable[[], bool],
     ) -> None:
+        self.turn = turn
+        self.is_plain = is_plain
         self.threads = Threads()
         self.pump: Any = None
+        self.variables: Context = copy_context()
+        self.lent = 0.0
+        self.is_wanted = False
+        self.beside: set[H] = set()
+        self.alone: H | None = None
         self.blocking: set[tuple[str, bool]] = set()
         self.held_back: deque[H] = deque()
         self.put_off: list[H] = []
         self.is_behind = False
-        self.turn = turn
-        self.is_plain = is_plain
-        self.baton = baton
-        self.alone: H | None = None
+        self._next_one = next_one
         self._queue: SimpleQueue[H] = SimpleQueue()
+        self._holder: H | None = None  # None while the session has it
+        self._to_session = threading.Lock()
+        self._to_session.acquire()
+
+    def lend(self, thread: H) -> None:
+        """Let a trial run, and all to which it is passed on; return when the session has it back.
+
+        It is back as well if it was taken from a trial that is stalled.
+        """
+        self.variables = copy_context()
+        self.is_wanted = False
+        self._to_session.acquire(blocking=False)  # it may have come back after Ctrl-C
+        self.lent = Clock.seconds()
+        try:
+            self._holder = thread
+            thread.go_on()
+            self._await()
+        except BaseException:  # Ctrl-C, or what a handler of a signal raised
+            self._take_back()
+            raise
+
+    def pass_on(self, thread: H, *, runs_on: bool = False) -> H | None:
+        """Give it up: the next trial goes on, or the session.
+
+        Args:
+            thread: has had its turn, and waits now or has ended.
+            runs_on: it does neither, and runs on without the baton.
+
+        Returns:
+            The next trial if it is to begin in the thread of this one, which has ended.
+        """
+        with thread.handing_over:
+            if thread.detached:
+                return None
+            if runs_on:
+                thread.go_beside()  # first: one that has patched something must not be next
+            following = self._holder = self._next_one(thread)
+            thread.detached = runs_on
+            if following is None:
+                self._to_session.release()
+            elif thread.done and following.pooled is None:
+                return following
+            else:
+                following.go_on()
+        return None
+
+    def _await(self) -> None:
+        """Wait for it, and take it from a trial that is stalled."""
+        watch: StallWatch | None = None
+        while not self._to_session.acquire(timeout=StallWatch.PERIOD):
+            holder = self._holder
+            if holder is None or holder.pooled is None:
+                continue
+            if watch is None or watch.thread is not holder.pooled:
+                watch = StallWatch(holder.pooled)
+            if watch.is_stalled() and self._is_taken_from(holder, watch.seconds):
+                return
+
+    def _is_taken_from(self, holder: H, stalled: float | None) -> bool:
+        """Take it from a trial, unless it has just passed it on: that one is detached.
+
+        Args:
+            holder: had it when it was last looked at.
+            stalled: seconds for which it has made no progress; None to take it in any case.
+        """
+        with holder.handing_over:
+            # If another one has it, this one may have ended, and nothing is left of its trial.
+            is_taken = self._holder is holder and holder.is_detached(stalled)
+            if is_taken:
+                self._holder = None
+            return is_taken
+
+    def _take_back(self) -> None:
+        """Take it back after Ctrl-C, from whoever has it."""
+        self.is_wanted = True
+        try:
+            self._to_session.acquire(timeout=GRACE)
+        finally:  # after a second Ctrl-C, too, no trial may run beside the session
+            holder = self._holder
+            while holder is not None and not self._is_taken_from(holder, None):
+                holder = self._holder  # it has just passed it on
+
+    # --- who is ready ---
 
     @property
     def is_empty(self) -> bool:
         """Whether no trial can go on at the moment; only the session takes any away."""
         return self._queue.empty()
-
-    @property
-    def is_looping(self) -> bool:
-        """Whether the event loop runs at the moment."""
-        return self.pump is not None and self.pump.loop.is_running()
 
     def put(self, thread: H) -> None:
         """Note, from any thread, that a trial can be resumed."""
@@ -208,6 +216,31 @@ class Ready(Generic[H]):
         self._queue.put(thread)
         if self.pump is not None:
             self.pump.stop()
+
+    def get(self, *, timeout: float) -> H:
+        """Take the next trial, without running the loop.
+
+        Args:
+            timeout: seconds to wait for one.
+
+        Raises:
+            queue.Empty: none came in that time.
+        """
+        return self._queue.get(block=timeout > 0, timeout=timeout or None)
+
+    def wait(self, timeout: float) -> H:
+        """Take the next trial, and run the loop until there is one.
+
+        Args:
+            timeout: seconds after which to give up.
+
+        Raises:
+            queue.Empty: none came in that time.
+        """
+        if self.pump is None:
+            return self._queue.get(timeout=timeout)
+        self.pump.run(lambda: not self.is_empty, timeout)
+        return self._queue.get_nowait()
 
     def note_turn(self, thread: H) -> None:
         """Note how long a trial that is about to go on has waited for that."""
@@ -224,27 +257,48 @@ class Ready(Generic[H]):
             if self.pump is not None:
                 self.pump.open_gates()
 
-    def get(self, *, timeout: float) -> H:
-        """Take the next trial, without running the loop.
 
-        Args:
-            timeout: seconds to wait for one.
+def _here() -> Holder | None:
+    """Return the trial of this thread, if it overlaps others."""
+    thread = threading.current_thread()
+    holder: Holder | None = thread.holder if isinstance(thread, PooledThread) else None
+    return holder
 
-        Raises:
-            queue.Empty: none came in that time.
-        """
-        return self._queue.get(block=timeout > 0, timeout=timeout or None)
 
-    def wait(self, timeout: float | None = None) -> H:
-        """Take the next trial, and run the loop until there is one.
+def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call a function that waits for the outside, so that other trials go on meanwhile.
 
-        Args:
-            timeout: seconds after which to give up, None for never.
+    For blocking calls of the test's own, such as ``waiting(requests.get, url)``. It runs
+    in another thread; outside an overlapping trial it is just called.
 
-        Raises:
-            queue.Empty: none came in that time.
-        """
-        if self.pump is None:
-            return self._queue.get(timeout=timeout)
-        self.pump.run(lambda: not self.is_empty, timeout)
-        return self._queue.get_nowait()
+    Args:
+        function: what blocks. It is called once.
+        *args: its arguments by position.
+        **kwargs: its arguments by name.
+
+    Returns:
+        What the function returns; what it raises is raised here.
+    """
+    holder = _here()
+    if holder is None:
+        return function(*args, **kwargs)
+    return holder.wait_for_own(partial(function, *args, **kwargs))
+
+
+def check_in(*, alone: bool = False) -> None:
+    """Have the trial that runs in this thread take the baton again if it was taken away.
+
+    Args:
+        alone: the trial is about to patch something, which no other must run beside.
+    """
+    holder = _here()
+    if holder is not None:
+        holder.check_in()
+        if alone:
+            holder.be_alone()
+
+
+def running_beside() -> Holder | None:
+    """Return the trial of this thread if it runs without the baton."""
+    holder = _here()
+    return None if holder is None or not holder.detached else holder

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.baton import Ready
+from pytest_llmeval.engine.baton import Baton
 from pytest_llmeval.engine.case_reports import Section, sections_by_trial, shows_each
 from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.marker import Eval
@@ -147,12 +147,12 @@ class CaseTrials:
         """Whether the first trial has its fixtures, or failed to get them."""
         return 0 in self._ended or (0 in self.running and self.running[0].thread.left_setup)
 
-    def begin(self, *, overlaps: bool, ready: Ready[TrialThread]) -> RunningTrial:
+    def begin(self, *, overlaps: bool, baton: Baton[TrialThread]) -> RunningTrial:
         """Make the next trial."""
         index, self._begun = self._begun, self._begun + 1
         own = self._clone()
         trial = self.running[index] = RunningTrial(
-            self.spec, index, clone=own, is_shown=self.is_shown, overlaps=overlaps, ready=ready
+            self.spec, index, clone=own, is_shown=self.is_shown, overlaps=overlaps, baton=baton
         )
         return trial
 

@@ -26,10 +26,10 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.baton import check_in
 from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.case_results import CaseResults
 from pytest_llmeval.engine.case_trials import SET_UP_FOR
-from pytest_llmeval.engine.holder import check_in
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.schedule.turns import capturing_throughout
 from pytest_llmeval.engine.trial import other_loops
@@ -177,9 +177,9 @@ class EngineHooks:
             return True
         # Else no fixture of its own, which would cost a trial 0.1 ms.
         loop = self._scheduler.loop or other_loops.find_loop(pyfuncitem._request)
-        from pytest_llmeval.engine.trial.event_loop import runner_on  # it imports asyncio
+        from pytest_llmeval.engine.trial.event_loop import TrialRunner  # it imports asyncio
 
-        with closing(runner_on(loop, pyfuncitem.stash[TRIAL].thread)) as runner:
+        with closing(TrialRunner(pyfuncitem.stash[TRIAL].thread, loop)) as runner:
             runner.run(body(**arguments))
         return True
 

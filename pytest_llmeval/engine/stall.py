@@ -20,6 +20,9 @@ class StallWatch:
     does; elsewhere a look that itself comes late, as on a machine that is so busy, does not count.
 
     Where threads have no clock of their own (macOS, Windows) nothing is ever stalled.
+
+    Attributes:
+        thread: that is looked at.
     """
 
     PERIOD = 0.05  # seconds
@@ -27,7 +30,7 @@ class StallWatch:
     CHECKS = 5  # with 2, trials that only waited for a core were taken for stalled (measured)
 
     def __init__(self, thread: PooledThread) -> None:
-        self._thread = thread
+        self.thread = thread
         self._still = 0
         self.seconds = 0.0  # for which it has stood still
         self._last: float | None = None
@@ -49,13 +52,13 @@ class StallWatch:
 
     def _clock(self) -> float | None:
         with suppress(OSError):  # the thread has just ended
-            return None if self._thread.clock is None else clock_gettime(self._thread.clock)
+            return None if self.thread.clock is None else clock_gettime(self.thread.clock)
         return None
 
     def _wants_core(self) -> bool | None:
         """Whether the system would run the thread if it had a core; None where it does not say."""
         with suppress(OSError):
-            descriptor = open_file(f"/proc/self/task/{self._thread.native_id}/stat", O_RDONLY)
+            descriptor = open_file(f"/proc/self/task/{self.thread.native_id}/stat", O_RDONLY)
             try:
                 return read(descriptor, 256).rpartition(b")")[2].split()[:1] == [b"R"]
             finally:

@@ -15,7 +15,7 @@ from functools import partial
 from os import getpid  # by name: a test may mock the module's
 from typing import TypeVar, cast
 
-from pytest_llmeval.engine.baton import Ready
+from pytest_llmeval.engine.baton import Baton
 from pytest_llmeval.engine.isolation.call_output import CallOutput
 from pytest_llmeval.engine.isolation.patches import Patches
 from pytest_llmeval.engine.isolation.process_state import State
@@ -51,11 +51,11 @@ class TrialThread:
         run: runs the trial, from its first fixture to its last.
         function: the test function.
         overlaps: see below.
-        ready: has the threads and the baton, and takes the trial when it can go on.
+        baton: is passed to the trial when it can go on.
 
     Attributes:
         overlaps: other trials run while this one waits.
-        ready: see above.
+        baton: see above.
         done, detached, was_detached, waits_since, ready_since: see ``Holder``.
         pooled, handing_over: likewise.
         cancelled: it is not wanted any more.
@@ -85,10 +85,10 @@ class TrialThread:
         *,
         function: str,
         overlaps: bool,
-        ready: Ready[TrialThread],
+        baton: Baton[TrialThread],
     ) -> None:
         self.overlaps = overlaps
-        self.ready = ready
+        self.baton = baton
         self.done = False
         self.detached = False
         self.was_detached = False
@@ -125,21 +125,26 @@ class TrialThread:
     def go_on(self) -> None:
         """Let the trial run, in its own thread: whoever calls has passed the baton to it."""
         if self.pooled is None:
-            self.ready.threads.run(self._run_in_a_row)
+            self.baton.threads.run(self._run_in_a_row)
         else:
             self.detached = False
             self.ready_since = 0.0
-            self.ready.baton.beside.discard(self)
+            self.baton.beside.discard(self)
             self._to_trial.release()
 
     def check_in(self) -> None:
         """Take the baton again if it was taken away; called where a trial enters our code."""
         if self.detached and self._is_entered():
-            self.ready.baton.beside.discard(self)  # it runs no further
-            self.ready.put(self)
+            self.baton.beside.discard(self)  # it runs no further
+            self.baton.put(self)
             self._to_trial.acquire()
             if not self.in_teardown:
                 self.raise_if_cancelled()
+
+    def go_beside(self) -> None:
+        """Get ready to run on without the baton: filters of warnings are its own there."""
+        self.call_output.filters = warnings.filters
+        self.baton.beside.add(self)
 
     # --- what may become of the baton ---
 
@@ -156,32 +161,47 @@ class TrialThread:
 
         Not where it has patched anything, for it would run on without that.
         """
-        if self._is_bound or self.saw_others:
-            return not self._is_bound
-        return self.ready.is_plain() and not (self.ready.held_back or self.swaps())
+        return not self._is_bound and (
+            self.saw_others or (not self.baton.held_back and self._is_clean)
+        )
 
-    def note_block(self, seconds: float) -> None:
-        """Note that it blocks without telling: trials of its function run free from now on.
+    def is_detached(self, stalled: float | None) -> bool:
+        """Lose the baton, unless it must not be lost now.
+
+        Args:
+            stalled: seconds for which it has blocked without telling; None to lose it in any case.
+        """
+        if stalled is not None:
+            self._note_block(stalled)
+            if not self.may_be_detached:
+                return False
+        self.go_beside()
+        self.detached = self.was_detached = True
+        return True
+
+    def _note_block(self, seconds: float) -> None:
+        """Note that it blocks: trials of its function run free from now on.
 
         One that has patched something keeps the baton, unless it may wait for a lock that
         another trial has, which waits for the baton.
         """
         if self._is_bound:
             return
-        if self.ready.is_plain() and not self.swaps():
-            self.ready.blocking.add(self._code)
+        if self._is_clean:
+            self.baton.blocking.add(self._code)
             return
         self.held_for = self.held_for or BLOCKING_AND_PATCHING
-        waits = self.ready.held_back or not self.ready.is_empty
+        waits = self.baton.held_back or not self.baton.is_empty
         self.saw_others = bool(seconds > LONGEST_BLOCK and waits)
 
-    def note_filters(self) -> None:
-        """Keep the filters of warnings for what it does beside the baton."""
-        self.call_output.filters = warnings.filters
+    @property
+    def _is_clean(self) -> bool:
+        """Whether it has patched and swapped nothing."""
+        return self.baton.is_plain() and not self.swaps()
 
     @property
     def _is_bound(self) -> bool:
-        return bool(self.holding or self.ready.is_looping)
+        return bool(self.holding or (self.baton.pump and self.baton.pump.loop.is_running()))
 
     @property
     def _code(self) -> tuple[str, bool]:
@@ -192,12 +212,14 @@ class TrialThread:
 
     def wait(self, function: Callable[[], T], *, serial: bool = False) -> T:
         """Run the call of a model; with the patches of the trial where any call may need them."""
+        self.check_in()
         return self._hold(function) if self.must_hold(serial) else self._give_way(function)
 
     def wait_for_own(self, function: Callable[[], T]) -> T:
         """Run a function that the test itself waits for, with the patches of the trial."""
+        self.check_in()
         patches = self.patches
-        is_plain = patches is None or (self.ready.is_plain() and not patches.held_for)
+        is_plain = patches is None or (self.baton.is_plain() and not patches.held_for)
         return self._give_way(function) if is_plain else self._hold(function)
 
     def must_hold(self, serial: bool) -> bool:
@@ -209,7 +231,6 @@ class TrialThread:
         return bool(held_for)
 
     def _hold(self, function: Callable[[], T]) -> T:
-        self.check_in()
         self.holding += 1
         try:
             return function()
@@ -229,9 +250,9 @@ class TrialThread:
 
         def job() -> None:
             result.keep(function)
-            self.ready.put(self)
+            self.baton.put(self)
 
-        self.suspend(lambda: self.ready.threads.run(partial(self.call_output.context().run, job)))
+        self.suspend(lambda: self.baton.threads.run(partial(self.call_output.context().run, job)))
         return result.get()
 
     def suspend(self, begin: Callable[[], object], *, has_ended: Callable[[], bool] = bool) -> None:
@@ -246,36 +267,35 @@ class TrialThread:
         self.raise_if_cancelled()
         self.waits_since = Clock.seconds()
         begin()
-        self.ready.baton.pass_on(self)
+        self.baton.pass_on(self)
         self._to_trial.acquire()
         if not has_ended():
             self.raise_if_cancelled()
-        if self._runs_test and self.ready.blocking:
+        if self._runs_test and self.baton.blocking:
             self._run_free()
 
     def be_alone(self) -> None:
         """Wait until no trial runs beside this one, which is about to patch something."""
-        while self._is_entered() and not self.in_teardown and self.ready.baton.beside:
+        while self._is_entered() and not self.in_teardown and self.baton.beside:
             runs_test, self._runs_test = self._runs_test, False
             self.wants_alone = True
-            self.suspend(lambda: self.ready.put(self))
+            self.suspend(lambda: self.baton.put(self))
             self.wants_alone, self._runs_test = False, runs_test
 
     def enter_test(self) -> None:
         """Begin the test's own code, without the baton if it is known to block."""
         self._runs_test = not self.in_teardown
-        if self._runs_test and self.ready.blocking:
+        if self._runs_test and self.baton.blocking:
             self._run_free()
 
     def leave_test(self) -> None:
         """End it, with the baton."""
         self._runs_test = False
-        if self.detached:
-            self.check_in()
+        self.check_in()
 
     def _run_free(self) -> None:
-        if self._is_entered() and self._code in self.ready.blocking and self.may_be_detached:
-            self.ready.baton.let_run(self)
+        if self._is_entered() and self._code in self.baton.blocking and self.may_be_detached:
+            self.baton.pass_on(self, runs_on=True)
 
     # --- from its first line to its last ---
 
@@ -302,17 +322,17 @@ class TrialThread:
         thread: TrialThread | None = self
         while thread is not None:
             thread._run()
-            following = thread.ready.baton.pass_on(thread)
+            following = thread.baton.pass_on(thread)
             if thread.detached:  # at its very end: the session is to hear that it has ended
-                thread.ready.baton.beside.discard(thread)
-                thread.ready.put(thread)
+                thread.baton.beside.discard(thread)
+                thread.baton.put(thread)
             thread = following
 
     def _run(self) -> None:
         self.pooled = cast("PooledThread", threading.current_thread())
         self.pooled.holder = self
         try:
-            self.ready.baton.variables.copy().run(self._run_trial)
+            self.baton.variables.copy().run(self._run_trial)
         except BaseException as exc:  # Ctrl-C or pytest.exit: it is for the session to raise
             self.escaped = exc
             self.in_teardown = True

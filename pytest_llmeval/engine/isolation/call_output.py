@@ -22,7 +22,7 @@ from itertools import product
 from types import FrameType
 from typing import Any
 
-from pytest_llmeval.engine.holder import running_beside
+from pytest_llmeval.engine.baton import running_beside
 from pytest_llmeval.engine.isolation.part import Part
 from pytest_llmeval.models.attribution import replaced
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from pytest_llmeval.engine.holder import check_in
+from pytest_llmeval.engine.baton import check_in
 from pytest_llmeval.engine.isolation.part import Part
 from pytest_llmeval.engine.isolation.places import noted
 from pytest_llmeval.models.seams.imported import once_imported

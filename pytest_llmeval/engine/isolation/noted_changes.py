@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.holder import check_in
+from pytest_llmeval.engine.baton import check_in
 from pytest_llmeval.engine.isolation.patches import SWITCHES, Patches
 from pytest_llmeval.engine.isolation.places import noted
 from pytest_llmeval.models.seams.imported import once_imported

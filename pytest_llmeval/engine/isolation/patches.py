@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.holder import check_in
+from pytest_llmeval.engine.baton import check_in
 from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.part import Part
 from pytest_llmeval.engine.isolation.places import Attribute, ImportPath, Item, Level, Place, told

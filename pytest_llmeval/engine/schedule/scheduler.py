@@ -6,18 +6,17 @@ is next is decided by whoever gives the baton up, the session or a trial, in its
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from itertools import chain
 from queue import Empty
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_llmeval.engine.baton import GRACE, Baton, Ready
+from pytest_llmeval.engine.baton import GRACE, Baton
 from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import Abilities
 from pytest_llmeval.engine.schedule.overlap import Lookahead
@@ -27,6 +26,7 @@ from pytest_llmeval.engine.schedule.turns import Turns
 from pytest_llmeval.engine.trial.clone import forget_finalizers
 from pytest_llmeval.engine.trial.trial import RunningTrial
 from pytest_llmeval.engine.trial_thread import LONGEST_BLOCK, TrialThread
+from pytest_llmeval.originals import Clock
 from pytest_llmeval.records import Progress
 from pytest_llmeval.stats.arrays import load
 from pytest_llmeval.stats.early_looks import load_solver
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
 # Seconds for which trials go on though the case in turn can be reported. To wake the session for
 # each of many replayed cases takes 3 to 7 % more time.
 LONGEST_AWAY = 0.02
-
-
-class _InFlight(NamedTuple):
-    trial: RunningTrial
-    case: CaseTrials
 
 
 class Scheduler:
@@ -70,7 +65,7 @@ class Scheduler:
         limit: int,
     ) -> None:
         self.lookahead = Lookahead(session)
-        self._flight: dict[TrialThread, _InFlight] = {}
+        self._flight: dict[TrialThread, RunningTrial] = {}
         self.turns = Turns(session, abilities=abilities, in_flight=self._flight)
         self._case_of = cases
         self._cases = cases.values()
@@ -85,8 +80,9 @@ class Scheduler:
         self._starts_next = True
         self._left: list[TrialThread] = []  # have ended, and the session is to see to them
         self._failures: list[BaseException] = []  # of what a trial did for the session
-        self._baton: Baton[TrialThread] = Baton(self._next_one)
-        self._ready = Ready(self.turns.turn, self._baton, is_plain=self.turns.is_plain)
+        self._baton: Baton[TrialThread] = Baton(
+            self._next_one, turn=self.turns.turn, is_plain=self.turns.is_plain
+        )
         self.display: ProgressDisplay | None = None
         self.alone: RunningTrial | None = None
         self.evals: set[str] = set()
@@ -94,7 +90,7 @@ class Scheduler:
     @property
     def loop(self) -> AbstractEventLoop | None:
         """The loop on which async trials wait; None before the first of them."""
-        return None if self._ready.pump is None else self._ready.pump.loop
+        return None if self._baton.pump is None else self._baton.pump.loop
 
     def progress(self) -> Progress:
         """Return how far the session, or the worker, is."""
@@ -122,7 +118,7 @@ class Scheduler:
         self._head, self._until = head, until
         try:
             with self.turns.in_a_row():
-                while not until() or self._ready.alone is not None:
+                while not until() or self._baton.alone is not None:
                     self._go_on(head)
         finally:
             self._head = self._until = None
@@ -139,7 +135,7 @@ class Scheduler:
         elif head.serial and not self._flight:
             self._run_inline(head)
         else:
-            if (pump := self._ready.pump) is not None and pump.is_due:
+            if (pump := self._baton.pump) is not None and pump.is_due:
                 self.turns.put_back()  # a loop runs others' callbacks as well
                 pump.breathe()
             thread = self._startable_or_ready(head)
@@ -164,15 +160,15 @@ class Scheduler:
             head, until = self._head, self._until
             if self._baton.is_wanted or head is None or until is None or self._escaped or self._due:
                 return None
-            is_away_for_long = self._baton.seconds_away > LONGEST_AWAY
-            is_loop_due = self._ready.pump is not None and self._ready.pump.is_due
+            is_away_for_long = Clock.seconds() - self._baton.lent > LONGEST_AWAY
+            is_loop_due = self._baton.pump is not None and self._baton.pump.is_due
             if is_loop_due or (is_away_for_long and until()):
                 return None
             if self.display is not None:
                 self.display.turn()
             following = self._startable_or_ready(head)
             if following is not None and following.done:
-                self._ready.put(following)  # it was detached to its very end: no turn is left
+                self._baton.put(following)  # it was detached to its very end: no turn is left
                 return None
             if following is not None:
                 self.turns.begin(following)
@@ -189,18 +185,18 @@ class Scheduler:
         first, one that blocks would hold up the rest. But where replies lie for a while, more
         trials would only make them lie longer, beyond the deadlines of the application.
         """
-        self._starts_next = not (self._starts_next or self._ready.is_behind)
+        self._starts_next = not (self._starts_next or self._baton.is_behind)
         if self._starts_next:
             return self._start_one(head) or self._one_that_is_ready()
         return self._one_that_is_ready() or self._start_one(head)
 
     def _one_that_is_ready(self) -> TrialThread | None:
-        while self._ready.held_back and not self._baton.beside:
-            thread = self._ready.held_back.popleft()
+        while self._baton.held_back and not self._baton.beside:
+            thread = self._baton.held_back.popleft()
             if thread in self._flight:
                 return thread
-        while not self._ready.is_empty:
-            thread = self._ready.get(timeout=0)
+        while not self._baton.is_empty:
+            thread = self._baton.get(timeout=0)
             if self._may_go_on(thread):
                 return thread
         return None
@@ -212,14 +208,14 @@ class Scheduler:
         """
         if thread not in self._flight:
             return False  # it was cancelled, and its call came back only now
-        if self._ready.alone not in (None, thread):
-            self._ready.put_off.append(thread)
+        if self._baton.alone not in (None, thread):
+            self._baton.put_off.append(thread)
             return False
         patches = thread.wants_alone or not thread.is_plain
         if patches and not thread.done and self._baton.beside - {thread}:
-            self._ready.held_back.append(thread)
+            self._baton.held_back.append(thread)
             return False
-        self._ready.note_turn(thread)
+        self._baton.note_turn(thread)
         return True
 
     def _wait_for_one(self) -> TrialThread | None:
@@ -228,17 +224,17 @@ class Scheduler:
         if self._ahead and (self._rounds or len(self._flight) < self._limit):
             self.turns.put_back()
             self._ahead.pop(0)()
-        if self._ready.pump is not None:
+        if self._baton.pump is not None:
             self.turns.put_back()  # a loop runs others' callbacks as well
-        since = time.monotonic()
+        since = Clock.seconds()
         while True:
-            period = LONGEST_BLOCK if self._ready.held_back else None
+            shown = LONGEST_BLOCK if self.display is None else self.display.surface.period
             try:
-                thread = self._ready.wait(self.display.surface.period if self.display else period)
+                thread = self._baton.wait(min(shown, LONGEST_BLOCK))
             except Empty:
                 if self.display is not None:
                     self.display.turn()
-                if self._ready.held_back and time.monotonic() - since > LONGEST_BLOCK:
+                if self._baton.held_back and Clock.seconds() - since > LONGEST_BLOCK:
                     return self._end_deadlock()
             else:
                 return thread if self._may_go_on(thread) else None
@@ -252,7 +248,7 @@ class Scheduler:
 
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread."""
-        trial = trials.begin(overlaps=False, ready=self._ready)
+        trial = trials.begin(overlaps=False, baton=self._baton)
         self.alone = trial
         try:
             with self.turns.inline(trial.item, trial.clone):
@@ -266,15 +262,13 @@ class Scheduler:
     def cancel(self, item: pytest.Item | None = None) -> None:
         """End the trials of a case that are in flight, or all, and tear their fixtures down."""
         unwanted = [
-            thread
-            for thread, (trial, _) in self._flight.items()
-            if item is None or trial.item is item
+            thread for thread, trial in self._flight.items() if item is None or trial.item is item
         ]
         for thread in unwanted:
             thread.cancel()
-        self._ready.let_alone(None)
-        if self._ready.pump is not None:
-            self._ready.pump.withdraw(unwanted)
+        self._baton.let_alone(None)
+        if self._baton.pump is not None:
+            self._baton.pump.withdraw(unwanted)
         for thread in unwanted:
             if not thread.detached:
                 self._step(thread)
@@ -282,16 +276,16 @@ class Scheduler:
 
     def abandon(self) -> None:
         """Forget the trials in flight; nothing, wider fixtures included, tears theirs down."""
-        for trial, _ in self._flight.values():
+        for trial in self._flight.values():
             forget_finalizers(trial.clone)
         self._flight.clear()
 
     def _await_detached(self, unwanted: list[TrialThread]) -> None:
         """Give detached trials a moment to come by; abandon each trial that does not."""
-        deadline = time.monotonic() + GRACE
+        deadline = Clock.seconds() + GRACE
         while any(thread in self._flight for thread in unwanted):
             try:
-                self._step(self._ready.get(timeout=max(0.0, deadline - time.monotonic())))
+                self._step(self._baton.get(timeout=max(0.0, deadline - Clock.seconds())))
             except Empty:
                 break
         for thread in unwanted:
@@ -300,16 +294,16 @@ class Scheduler:
 
     def _start_one(self, head: CaseTrials) -> TrialThread | None:
         """Make the next trial of the case in turn, or of one of the cases after it."""
-        if head.serial or len(self._flight) >= self._limit or self._ready.alone is not None:
+        if head.serial or len(self._flight) >= self._limit or self._baton.alone is not None:
             return None  # a case is serial beside others where it was found out to swap something
-        if self._ready.held_back:
+        if self._baton.held_back:
             return None  # it could not run free, and would keep the baton where it blocks
         following = () if self._escaped else self._following(head)
         for trials in chain((head,), following):
             if trials.may_begin:
-                trial = trials.begin(overlaps=True, ready=self._ready)
+                trial = trials.begin(overlaps=True, baton=self._baton)
                 self.turns.prepare(trial.thread, trial.item)
-                self._flight[trial.thread] = _InFlight(trial, trials)
+                self._flight[trial.thread] = trial
                 return trial.thread
         return None
 
@@ -355,11 +349,12 @@ class Scheduler:
 
     def _is_folded(self, thread: TrialThread) -> bool:
         """Take in a trial that has ended, if there is no more to it than its result."""
-        if self._ready.alone is thread:
-            self._ready.let_alone(None)
+        if self._baton.alone is thread:
+            self._baton.let_alone(None)
         if thread.escaped is not None or thread.is_void:
             return False
-        trial, trials = self._flight[thread]
+        trial = self._flight[thread]
+        trials = self._case_of[trial.item]
         trials.finished(trial)
         del self._flight[thread]
         rounds = self._rounds.get(trials.spec.case.function)
@@ -393,7 +388,7 @@ class Scheduler:
 
     def _let_go(self, thread: TrialThread) -> None:
         """See to a trial that ended otherwise than by its result."""
-        trial, trials = self._flight.pop(thread)
+        trial = self._flight.pop(thread)
         if thread.escaped is not None:
             self._escaped.setdefault(trial.item, thread.escaped)
             with suppress(Exception):  # as of a trial that is cancelled: it says nothing
@@ -401,7 +396,7 @@ class Scheduler:
             if isinstance(thread.escaped, KeyboardInterrupt):
                 raise thread.escaped  # somebody wants an end at once
         else:  # it was cancelled and says nothing
-            del trials.running[trial.index]
+            del self._case_of[trial.item].running[trial.index]
             trial.release()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Coroutine, Generator, Iterator
+from collections.abc import Callable, Collection, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar, copy_context
@@ -20,10 +20,11 @@ from threading import get_ident
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from pytest_llmeval.engine.baton import Ready
+from pytest_llmeval.engine.baton import GRACE
 from pytest_llmeval.engine.threads import Result
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.attribution import replaced
 from pytest_llmeval.originals import Clock
 
 T = TypeVar("T")
@@ -31,7 +32,6 @@ T = TypeVar("T")
 _MOST_PASSES = 20  # of the loop, before trials have turns again
 _LONGEST_STOP = 0.005  # seconds for which trials take turns before the loop runs
 _LONGEST_ALONE = 60.0  # seconds for which a step of another trial is put off
-GRACE = 1.0  # seconds for a coroutine that is cancelled to end
 # Of asyncio.to_thread, each begun when it is needed: by itself a loop has a handful for all trials,
 # and what waits in vain for one looks as if the model were late.
 _MOST_THREADS = 1000
@@ -44,12 +44,10 @@ class Pump:
 
     Args:
         loop: on which all overlapping trials wait.
-        ready: the trials that can go on, to which those are added whose coroutine has ended.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, ready: Ready[TrialThread]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.ready = ready
         self._is_pumping = False
         self._thread = get_ident()  # where the loop runs
         self._mains: dict[TrialThread, asyncio.Task[None]] = {}
@@ -82,24 +80,20 @@ class Pump:
                 alarm.cancel()
 
     def run_until_done(self, tasks: Collection[asyncio.Task[Any]], timeout: float | None) -> None:
-        """Run the loop until tasks have ended, or for so many seconds.
+        """Run the loop until tasks that were started here have ended, or for so many seconds.
 
         Not ``run_until_complete``, which would need a task of its own, to be seen by all.
         """
-        if all(task.done() for task in tasks):
-            return  # there may be none, and the loop may be closed
-        for task in tasks:
-            task.add_done_callback(self._stop)
-        try:
+        if not all(task.done() for task in tasks):  # else the loop may be closed
             self.run(lambda: all(task.done() for task in tasks), timeout)
-        finally:
-            for task in tasks:
-                task.remove_done_callback(self._stop)
 
     def _run_loop(self) -> None:
         """Run the loop until it is stopped, with each trial seeing its own tasks alone."""
         try:
-            with own_tasks_alone():
+            with (
+                replaced(asyncio, "all_tasks", _own_tasks),
+                replaced(asyncio.tasks, "all_tasks", _own_tasks),
+            ):
                 self.loop.run_forever()
         finally:
             self._stopped = Clock.seconds()
@@ -116,11 +110,7 @@ class Pump:
         """
         for _ in range(_MOST_PASSES):
             began = Clock.seconds()
-            stop = self.loop.call_soon(self.loop.stop)
-            try:
-                self._run_loop()
-            finally:  # left there after Ctrl-C it would break off what closes the loop
-                stop.cancel()
+            self.run(lambda: False, 0)
             if self._stopped - began < _LONGEST_STOP:
                 break
 
@@ -155,9 +145,13 @@ class Pump:
         self, trial: TrialThread, coroutine: Coroutine[Any, Any, None], context: Context
     ) -> asyncio.Task[None]:
         """Begin a coroutine that a trial waits for."""
-        task = self.loop.create_task(coroutine, context=context)
-        self._mains[trial] = task
-        task.add_done_callback(lambda _: self._mains.pop(trial, None))
+
+        def end(_: object) -> None:
+            self._mains.pop(trial, None)
+            self._stop()
+
+        task = self._mains[trial] = self.loop.create_task(coroutine, context=context)
+        task.add_done_callback(end)
         return task
 
     def cancel(self, trial: TrialThread) -> None:
@@ -168,31 +162,29 @@ class Pump:
     def withdraw(self, trials: Collection[TrialThread]) -> None:
         """Cancel the coroutines that trials wait for, and give them a moment to end."""
         mains = {trial: self._mains[trial] for trial in trials if trial in self._mains}
-        tasks = {trial: task for trial, task in mains.items() if not task.done()}
-        for trial, task in tasks.items():
-            trial.is_void = not trial.in_teardown
+        for trial, task in mains.items():
+            trial.is_void |= not (task.done() or trial.in_teardown)
             task.cancel()
-        self.run_until_done(tasks.values(), GRACE)
-
-
-def runner_on(loop: asyncio.AbstractEventLoop, trial: TrialThread) -> TrialRunner:
-    """Return a runner for the coroutines of a trial on a loop, pumped from now on."""
-    ready = trial.ready
-    if ready.pump is None or ready.pump.loop is not loop:
-        ready.pump = Pump(loop, ready)
-    return TrialRunner(trial, ready.pump)
+        self.run_until_done(mains.values(), GRACE)
 
 
 class TrialRunner:
     """Run the coroutines of one trial; to pytest-asyncio it is an ``asyncio.Runner``.
 
+    Args:
+        trial: see above.
+        loop: on which they run, pumped from now on.
+
     Attributes:
         tasks: those that coroutines of the trial began.
     """
 
-    def __init__(self, trial: TrialThread, pump: Pump) -> None:
+    def __init__(self, trial: TrialThread, loop: asyncio.AbstractEventLoop) -> None:
         self._trial = trial
-        self._pump = pump
+        self._baton = baton = trial.baton
+        if baton.pump is None or baton.pump.loop is not loop:
+            baton.pump = Pump(loop)
+        self._pump: Pump = baton.pump
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._exit: SystemExit | None = None  # that a task of the trial raised
         self._has_ended = False
@@ -243,21 +235,21 @@ class TrialRunner:
 
     def gate(self) -> asyncio.Future[None] | None:
         """Return what the next step of the trial must wait for, None if for nothing."""
-        alone = self._pump.ready.alone
+        alone = self._baton.alone
         is_free = alone is None or alone is self._trial or self._has_ended
         return None if is_free else self._pump.gate()
 
     def watch(self) -> None:
         """Let the trial alone while it has swapped what others would see; it has its turn."""
-        trial, ready = self._trial, self._pump.ready
+        trial = self._trial
         if trial.overlaps and not self._has_ended:
             swaps = bool(trial.swaps())
-            if swaps is not (ready.alone is trial):
-                ready.let_alone(trial if swaps else None)
+            if swaps is not (self._baton.alone is trial):
+                self._baton.let_alone(trial if swaps else None)
 
     def turn(self) -> AbstractContextManager[None]:
         """Swap the state of the process for the trial's, while there is a trial."""
-        return contextlib.nullcontext() if self._has_ended else self._pump.ready.turn(self._trial)
+        return contextlib.nullcontext() if self._has_ended else self._baton.turn(self._trial)
 
     def _run(
         self,
@@ -272,10 +264,10 @@ class TrialRunner:
         elif thread.cancelled and (thread.knows_it or thread.in_teardown):
             self._wait_here(begin(), timeout=GRACE)  # it tears its fixtures down
         else:
-            ready = self._pump.ready
             self.watch()
             thread.suspend(
-                lambda: begin().add_done_callback(lambda _: ready.put(thread)), has_ended=has_ended
+                lambda: begin().add_done_callback(lambda _: self._baton.put(thread)),
+                has_ended=has_ended,
             )
         self._raise_exit()
 
@@ -394,16 +386,3 @@ def _own_tasks(loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Tas
         # on a loop of the test's own, or under its factory, we know of none
         return _ALL_TASKS(loop)
     return {one for one in runner.tasks if one.get_loop() is loop and not one.done()}
-
-
-@contextlib.contextmanager
-def own_tasks_alone() -> Iterator[None]:
-    """Replace ``asyncio.all_tasks`` while the loop runs."""
-    places: tuple[Any, ...] = (asyncio, asyncio.tasks)
-    for place in places:
-        place.all_tasks = _own_tasks
-    try:
-        yield
-    finally:
-        for place in places:
-            place.all_tasks = _ALL_TASKS

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import pytest
 
-from pytest_llmeval.engine.baton import Ready
+from pytest_llmeval.engine.baton import Baton
 from pytest_llmeval.engine.compat import call_and_report
 from pytest_llmeval.engine.ended import Ended
 from pytest_llmeval.engine.marker import Eval
@@ -40,7 +40,7 @@ class RunningTrial:
         clone: of the item, in which it runs.
         is_shown: whether a failure of a trial, by its index, is to be rendered in full.
         overlaps: other trials run while it waits.
-        ready: takes it when it can go on.
+        baton: is passed to it when it can go on.
 
     Attributes:
         spec: see above.
@@ -55,11 +55,11 @@ class RunningTrial:
         clone: pytest.Function,
         is_shown: Callable[[int], bool],
         overlaps: bool,
-        ready: Ready[TrialThread],
+        baton: Baton[TrialThread],
     ) -> None:
         self.spec, self.item, self.index = spec, spec.item, index
         function = spec.case.function
-        self.thread = TrialThread(self.run, function=function, overlaps=overlaps, ready=ready)
+        self.thread = TrialThread(self.run, function=function, overlaps=overlaps, baton=baton)
         drawn = spec.settings.asked.first + index  # a session that asks again goes on after others
         self.ledger = Ledger(
             drawn,
@@ -196,7 +196,7 @@ class RunningTrial:
             return function()
         thread = self.thread
         context = thread.call_output.context() if thread.overlaps else None
-        return await wait_in_thread(function, begin=thread.ready.threads.run, context=context)
+        return await wait_in_thread(function, begin=thread.baton.threads.run, context=context)
 
     def _repr_failure(self, excinfo: Failure) -> Any:
         """Render what left the body: in full once a case, and a lost reply in one line.

@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
-from pytest_llmeval.engine.baton import Ready
+from pytest_llmeval.engine.baton import Baton
 from pytest_llmeval.engine.compat import Abilities
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial_thread import TrialCancelled, TrialThread
@@ -31,14 +31,14 @@ class Trial:
     """A trial whose body is a function of its thread."""
 
     def __init__(
-        self, case: Case, index: int, *, overlaps: bool, ready: Ready[TrialThread]
+        self, case: Case, index: int, *, overlaps: bool, baton: Baton[TrialThread]
     ) -> None:
         self.item, self.index = case.item, index
         self.clone = Node(f"{case.item.name} {index}")
         self.ledger = SimpleNamespace()
         self._body = case.bodies[index]
         self.thread = TrialThread(
-            self.run, function=case.spec.case.function, overlaps=overlaps, ready=ready
+            self.run, function=case.spec.case.function, overlaps=overlaps, baton=baton
         )
         self.is_released = False
 
@@ -76,9 +76,9 @@ class Case:
     def may_begin(self) -> bool:
         return self.begun < self.due
 
-    def begin(self, *, overlaps: bool, ready: Ready[TrialThread]) -> Trial:
+    def begin(self, *, overlaps: bool, baton: Baton[TrialThread]) -> Trial:
         index, self.begun = self.begun, self.begun + 1
-        self.running[index] = Trial(self, index, overlaps=overlaps, ready=ready)
+        self.running[index] = Trial(self, index, overlaps=overlaps, baton=baton)
         return self.running[index]
 
     def finished(self, trial: Trial) -> None:

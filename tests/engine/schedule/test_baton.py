@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +17,10 @@ from pytest_llmeval.engine.baton import Baton
 class Thread(SimpleNamespace):
     __hash__ = object.__hash__
 
+    def is_detached(self, stalled: float | None) -> bool:
+        self.detached = stalled is None
+        return self.detached
+
 
 def thread() -> Any:
     """What a baton needs of a trial that never comes by."""
@@ -26,8 +30,11 @@ def thread() -> Any:
         handing_over=threading.Lock(),
         detached=False,
         done=False,
-        note_filters=lambda: None,
     )
+
+
+def made() -> Baton[Any]:
+    return Baton(lambda _: None, turn=nullcontext, is_plain=lambda: True)
 
 
 @contextmanager
@@ -50,7 +57,7 @@ def ctrl_c_twice(at_the_second: Callable[[], object]) -> Iterator[None]:
 
 
 def test_at_a_second_ctrl_c_the_baton_is_taken_from_a_trial_that_does_not_come_by() -> None:
-    holder, baton = thread(), Baton(lambda _: None)
+    holder, baton = thread(), made()
 
     with ctrl_c_twice(lambda: None):
         baton.lend(holder)
@@ -59,7 +66,7 @@ def test_at_a_second_ctrl_c_the_baton_is_taken_from_a_trial_that_does_not_come_b
 
 
 def test_a_baton_that_came_back_at_a_second_ctrl_c_is_not_taken_for_that_of_the_next() -> None:
-    first, second, baton = thread(), thread(), Baton(lambda _: None)
+    first, second, baton = thread(), thread(), made()
     with ctrl_c_twice(lambda: baton.pass_on(first)):
         baton.lend(first)
     assert not first.detached

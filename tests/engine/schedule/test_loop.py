@@ -16,7 +16,6 @@ from pytest_llmeval.engine.trial import event_loop
 from pytest_llmeval.engine.trial.event_loop import (
     TrialRunner,
     make_task,
-    runner_on,
     wait_in_thread,
 )
 from pytest_llmeval.engine.trial_thread import TrialCancelled, TrialThread
@@ -40,7 +39,7 @@ def on(
     """Make the body of a trial that runs a coroutine to its end."""
 
     def run_body(thread: TrialThread) -> None:
-        runner = runner_on(loop, thread)
+        runner = TrialRunner(thread, loop)
         try:
             runner.run(body(runner))
         finally:
@@ -113,7 +112,7 @@ def test_the_loop_runs_between_the_turns_of_trials_that_never_wait_for_long(
 
     def busy(thread: TrialThread) -> None:
         while "async" not in ended:
-            thread.suspend(lambda: thread.ready.put(thread))  # ready at once, again and again
+            thread.suspend(lambda: thread.baton.put(thread))  # ready at once, again and again
         ended.append("busy")
 
     case = Case("test_it", on(loop, awaits), busy)
@@ -127,7 +126,7 @@ def test_a_result_and_an_error_reach_the_trial(loop: Loop) -> None:
         raise ValueError("wrong")
 
     def body(thread: TrialThread) -> None:
-        runner = runner_on(loop, thread)
+        runner = TrialRunner(thread, loop)
         assert runner.get_loop() is loop
         assert runner.run(asyncio.sleep(0, "right")) == "right"
         with pytest.raises(ValueError, match="wrong"):
@@ -235,7 +234,7 @@ def test_a_trial_that_is_cancelled_cancels_its_coroutine(loop: Loop) -> None:
             ended.append("coroutine")
 
     def of_trial(thread: TrialThread) -> None:
-        runner = runner_on(loop, thread)
+        runner = TrialRunner(thread, loop)
         try:
             runner.run(body(runner))
         except TrialCancelled:
@@ -284,7 +283,7 @@ def test_while_a_trial_has_swapped_a_place_the_steps_of_others_wait(loop: Loop) 
 
 def test_a_call_that_blocks_is_awaited_in_a_thread(loop: Loop) -> None:
     async def ask(runner: TrialRunner, function: Callable[[], object]) -> object:
-        return await wait_in_thread(function, begin=runner._trial.ready.threads.run)
+        return await wait_in_thread(function, begin=runner._trial.baton.threads.run)
 
     async def body(runner: TrialRunner) -> None:
         assert await ask(runner, lambda: "yes") == "yes"

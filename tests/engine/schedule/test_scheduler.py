@@ -244,7 +244,7 @@ def test_a_deadlock_of_trials_that_patch_ends(monkeypatch: pytest.MonkeyPatch) -
 
     def patches(thread: TrialThread) -> None:
         threads.append(thread)
-        while not thread.ready.baton.beside:  # until the other one was detached
+        while not thread.baton.beside:  # until the other one was detached
             thread.wait(lambda: None)
         thread.be_alone()
         opened.set()
@@ -274,7 +274,7 @@ def test_one_that_is_about_to_patch_waits_for_those_that_run_beside() -> None:
     is_waiting = threading.Event()
     case, other = Case("free", runs_free), Case("patches", patches)
     scheduler: Any = bench(case, other)
-    scheduler._ready.blocking.add(("free", True))
+    scheduler._baton.blocking.add(("free", True))
     run(scheduler, case, other)
 
     assert order == ["ran free", "alone"]

@@ -115,7 +115,7 @@ def test_state_that_cannot_be_swapped_is_the_failure_of_its_trial(step: str) -> 
 def test_a_step_within_the_turn_of_its_own_trial_swaps_nothing() -> None:
     def body(thread: TrialThread) -> None:
         before = thread.context
-        with thread.ready.turn(thread):
+        with thread.baton.turn(thread):
             assert thread.context is before
 
     alone(body)
@@ -135,7 +135,7 @@ def test_a_trial_that_comes_back_while_another_is_alone_is_put_off() -> None:
         thread.patches = swapped
         await asyncio.sleep(0)
         is_alone.set()
-        while not has_come.is_set() or not thread.ready.put_off:
+        while not has_come.is_set() or not thread.baton.put_off:
             await asyncio.sleep(0.001)
         order.append("alone")
         thread.patches = plain

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.holder import check_in, running_beside, waiting
+from pytest_llmeval.engine.baton import check_in, running_beside, waiting
 from pytest_llmeval.engine.stall import StallWatch
 from pytest_llmeval.engine.threads import PooledThread, Result, Threads
-from pytest_llmeval.engine.trial.event_loop import runner_on
+from pytest_llmeval.engine.trial.event_loop import TrialRunner
 from pytest_llmeval.engine.trial_thread import BLOCKING_IN_ASYNC, SERIAL_MODEL, TrialThread
 from tests.engine.schedule.bench import Body, Case, bench, run
 
@@ -98,7 +98,7 @@ def test_a_call_that_blocks_on_the_loop_is_told() -> None:
         async def asks() -> None:
             thread.wait(lambda: None)
 
-        runner_on(loop, thread).run(asks())
+        TrialRunner(thread, loop).run(asks())
         assert thread.held_for == BLOCKING_IN_ASYNC
 
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
@@ -124,7 +124,7 @@ def test_a_trial_tells_how_long_it_has_waited_for_its_turn() -> None:
         seen = []
 
         def ready_and_look() -> None:
-            thread.ready.put(thread)
+            thread.baton.put(thread)
             seen.append(thread.waits_for_turn())
 
         thread.suspend(ready_and_look)
@@ -136,7 +136,7 @@ def test_a_trial_tells_how_long_it_has_waited_for_its_turn() -> None:
 def test_a_trial_of_a_function_that_blocks_runs_free_again_after_a_call() -> None:
     def body(thread: TrialThread) -> None:
         thread.left_setup = True
-        thread.ready.blocking.add(("test_it", True))
+        thread.baton.blocking.add(("test_it", True))
         thread.enter_test()
         for _ in range(2):
             assert thread.detached
@@ -152,7 +152,7 @@ def test_a_trial_of_a_function_that_blocks_runs_free_again_after_a_call() -> Non
 def test_a_trial_in_teardown_does_not_run_free() -> None:
     def body(thread: TrialThread) -> None:
         thread.left_setup = thread.in_teardown = True
-        thread.ready.blocking.add(("test_it", True))
+        thread.baton.blocking.add(("test_it", True))
         thread.enter_test()
         assert not thread.detached
 
