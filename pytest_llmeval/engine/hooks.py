@@ -139,11 +139,8 @@ class EngineHooks:
                 '@llm_eval(concurrency="serial").'
             )
         if is_own(fixturedef, trial.item):
-            thread.enter_test()
-            try:
+            with thread.in_test():
                 value = yield
-            finally:
-                thread.leave_test()
             if fixturedef.argname == SUBTESTS:
                 is_debugged = trial.item.config.getoption("usepdb", False)
                 take_over_subtests(value, trial.note_subtest, is_debugged=is_debugged)
@@ -158,11 +155,8 @@ class EngineHooks:
         trial = pyfuncitem.stash.get(TRIAL, None)
         if trial is None or iscoroutinefunction(pyfuncitem.obj):
             return (yield)
-        trial.thread.enter_test()
-        try:
+        with trial.thread.in_test():
             return (yield)
-        finally:
-            trial.thread.leave_test()
 
     @pytest.hookimpl(specname="pytest_pyfunc_call", tryfirst=True)
     def pytest_pyfunc_call_async(self, pyfuncitem: pytest.Function) -> object:

@@ -84,7 +84,7 @@ def install(
     limit = max(1, settings.concurrency // workers(config))
     scheduler = Scheduler(session, trials, abilities=abilities, limit=limit)
     throttle = models.services.throttle
-    scheduler.display = show_progress(
+    scheduler.show = show_progress(
         config,
         look=lambda: replace(scheduler.progress(), holding_back=throttle.holding_back()),
         wording=wording,

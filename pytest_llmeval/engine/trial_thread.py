@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from os import getpid  # by name: a test may mock the module's
 from typing import TypeVar, cast
@@ -271,30 +272,29 @@ class TrialThread:
         self._to_trial.acquire()
         if not has_ended():
             self.raise_if_cancelled()
-        if self._runs_test and self.baton.blocking:
-            self._run_free()
+        self._run_free()
 
     def be_alone(self) -> None:
         """Wait until no trial runs beside this one, which is about to patch something."""
         while self._is_entered() and not self.in_teardown and self.baton.beside:
-            runs_test, self._runs_test = self._runs_test, False
             self.wants_alone = True
             self.suspend(lambda: self.baton.put(self))
-            self.wants_alone, self._runs_test = False, runs_test
+            self.wants_alone = False
 
-    def enter_test(self) -> None:
-        """Begin the test's own code, without the baton if it is known to block."""
+    @contextmanager
+    def in_test(self) -> Iterator[None]:
+        """Run the test's own code, without the baton if it is known to block."""
         self._runs_test = not self.in_teardown
-        if self._runs_test and self.baton.blocking:
-            self._run_free()
-
-    def leave_test(self) -> None:
-        """End it, with the baton."""
-        self._runs_test = False
-        self.check_in()
+        self._run_free()
+        try:
+            yield
+        finally:
+            self._runs_test = False
+            self.check_in()
 
     def _run_free(self) -> None:
-        if self._is_entered() and self._code in self.baton.blocking and self.may_be_detached:
+        blocks = self._runs_test and self._code in self.baton.blocking
+        if blocks and not self.wants_alone and self._is_entered() and self.may_be_detached:
             self.baton.pass_on(self, runs_on=True)
 
     # --- from its first line to its last ---

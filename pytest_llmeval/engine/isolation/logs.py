@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from pytest_llmeval.engine.isolation.part import Part
 
 
-def set_level(logger: logging.Logger, level: int) -> None:
-    """Set a level past who is told of it while evals run, and clear what loggers remember of it."""
-    vars(logger)["level"] = level
+def set_switch(logger: logging.Logger, name: str, value: object) -> None:
+    """Set a level or such past who is told while evals run, and clear what loggers remember."""
+    vars(logger)[name] = value
     logger.manager._clear_cache()  # type: ignore[attr-defined]
 
 
@@ -27,7 +27,7 @@ class LogLevels(Part[tuple[int, int]]):
         """Set them."""
         level, disabled = saved
         if logging.root.level != level:
-            set_level(logging.root, level)
+            set_switch(logging.root, "level", level)
         if logging.root.manager.disable != disabled:
             logging.disable(disabled)
 

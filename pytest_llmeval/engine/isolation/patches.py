@@ -24,7 +24,7 @@ import pytest
 from pytest_llmeval.engine.baton import check_in
 from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.part import Part
-from pytest_llmeval.engine.isolation.places import Attribute, ImportPath, Item, Level, Place, told
+from pytest_llmeval.engine.isolation.places import Attribute, ImportPath, Item, Place, Switch, told
 
 SWITCHES = frozenset(("level", "propagate", "disabled"))  # of loggers
 _INSTALLED = ("site-packages", "dist-packages")
@@ -83,10 +83,8 @@ class Patches:
 
     def add_switch(self, logger: logging.Logger, name: str, _: object) -> None:
         """Look at what a logger does; the root logger's level is swapped anyway."""
-        if name != "level":
-            self.add(Item(vars(logger), name))
-        elif logger is not logging.root:
-            self.add(Level(logger, name))
+        if name != "level" or logger is not logging.root:
+            self.add(Switch(logger, name))
 
     def add_variable(self, name: str | bytes, value: str | bytes | None = None) -> None:
         """Note what child processes find; the environment of Python may not know of it."""

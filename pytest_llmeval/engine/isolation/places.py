@@ -13,7 +13,7 @@ from inspect import getattr_static
 from types import ModuleType
 from typing import Any
 
-from pytest_llmeval.engine.isolation.logs import set_level
+from pytest_llmeval.engine.isolation.logs import set_switch
 from pytest_llmeval.models.attribution import replaced
 
 ABSENT = object()
@@ -143,13 +143,13 @@ class ImportPath(Place):
         getattr(self._target, self._name)[:] = value
 
 
-class Level(Place):
-    """The level of a logger."""
+class Switch(Place):
+    """What a logger does: its level, whether it is disabled or propagates."""
 
     def read(self) -> object:
-        """Return the level."""
-        return self._target.level
+        """Look at it."""
+        return vars(self._target)[self._name]
 
     def write(self, value: Any) -> None:
-        """Set the level, which also clears what loggers remember of it."""
-        set_level(self._target, value)
+        """Set it, and clear what loggers remember of it."""
+        set_switch(self._target, self._name, value)

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -164,17 +165,22 @@ class ProgressDisplay:
         self._estimate = Estimate()
         self._last = clock()
 
-    def turn(self) -> None:
-        """Show how far it is, unless that was done a moment ago; called often."""
+    def turn(self) -> float:
+        """Show how far it is, unless that was done a moment ago; called often.
+
+        Returns:
+            Seconds after which it wants to be called again.
+        """
         now = self._clock()
-        if now - self._last < self.surface.period:
-            return
-        self._last = now
-        progress = self._look()
+        is_due = now - self._last >= self.surface.period
+        progress = self._look() if is_due else None
+        if is_due:
+            self._last = now
         if progress is not None:
             left = self._estimate.seconds_left(now, done=progress.done, total=progress.total)
             line = self._wording(replace(progress, seconds_left=left), width=self.surface.width)
             self.surface.show(line)
+        return self.surface.period
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -189,7 +195,7 @@ class WorkersProgress:
     """How far the workers of xdist are, as far as their reports tell."""
 
     def __init__(self) -> None:
-        self.display: ProgressDisplay | None = None
+        self.show: Callable[[], object] = nothing_to_show
         self._total = 0
         self._counts: dict[str, tuple[int, int, int]] = {}
 
@@ -200,20 +206,9 @@ class WorkersProgress:
         done, made, replayed = map(sum, zip(*self._counts.values(), strict=True))
         return Progress(done=done, total=self._total, made=made, replayed=replayed)
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_logreport(
-        self, report: pytest.TestReport
-    ) -> Generator[None, object, object]:
-        """Take in what came from a worker, and show it when pytest has written its dot."""
-        self.take(report)
-        try:
-            return (yield)
-        finally:
-            if self.display is not None:
-                self.display.turn()
-
-    def take(self, report: pytest.TestReport) -> None:
-        """Count what rides on a report."""
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count what rides on a report, and show it now that pytest has written its dot."""
         result: CaseResult | None = getattr(report, "llm_eval", None)
         if result is not None:
             calls = [call for trial in result.trials for call in trial.calls]
@@ -221,19 +216,29 @@ class WorkersProgress:
             made = sum(call.was_paid for call in calls)
             self._counts[result.case] = len(result.trials), made, replayed
             self._total = result.total or self._total
+        self.show()
+
+
+def nothing_to_show() -> float:
+    """Show nothing, as the session has no output for it."""
+    return inf
 
 
 def show_progress(
     config: pytest.Config, *, look: Callable[[], Progress | None], wording: Wording
-) -> ProgressDisplay | None:
-    """Show progress as it fits the output of this session; None where nothing is to be shown."""
+) -> Callable[[], float]:
+    """Make what shows progress, when it is time to, as it fits the output of this session.
+
+    Returns:
+        A function to call often; it returns the seconds after which it wants to be called again.
+    """
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or config.get_verbosity() < _QUIETEST:
-        return None
+        return nothing_to_show
     surface = LiveLine(config) if _has_screen(config, reporter) else PlainLines(config)
     display = ProgressDisplay(surface, look=look, wording=wording)
     config.pluginmanager.register(display, "llmeval-progress-display")
-    return display
+    return display.turn
 
 
 def follow_workers(config: pytest.Config, *, wording: Wording) -> None:
@@ -241,7 +246,7 @@ def follow_workers(config: pytest.Config, *, wording: Wording) -> None:
     if not config.pluginmanager.has_plugin("llmeval-progress"):
         workers = WorkersProgress()
         config.pluginmanager.register(workers, "llmeval-progress")
-        workers.display = show_progress(config, look=workers.look, wording=wording)
+        workers.show = show_progress(config, look=workers.look, wording=wording)
 
 
 def _has_screen(config: pytest.Config, reporter: Any) -> bool:

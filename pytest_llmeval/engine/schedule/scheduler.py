@@ -20,7 +20,7 @@ from pytest_llmeval.engine.baton import GRACE, Baton
 from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import Abilities
 from pytest_llmeval.engine.schedule.overlap import Lookahead
-from pytest_llmeval.engine.schedule.progress import ProgressDisplay
+from pytest_llmeval.engine.schedule.progress import nothing_to_show
 from pytest_llmeval.engine.schedule.rounds import Rounds
 from pytest_llmeval.engine.schedule.turns import Turns
 from pytest_llmeval.engine.trial.clone import forget_finalizers
@@ -51,7 +51,7 @@ class Scheduler:
     Attributes:
         lookahead: tells which cases may be started early.
         turns: puts the state of the trial whose turn it is on the process.
-        display: shows how far the session is, None where nothing is to be shown.
+        show: shows how far the session is; returns the seconds until it is to be called again.
         alone: the trial that runs in the session's own thread, beside no other.
         evals: test functions of which trials differed, or did what nobody saw.
     """
@@ -71,7 +71,9 @@ class Scheduler:
         self._cases = cases.values()
         self._limit = limit
         compares = session.config.option.llm_baseline and not hasattr(session.config, "workerinput")
-        self._ahead = _libraries_of_gate() if compares else []
+        # Libraries of the gate, step by step: they take 0.3 s, while the session waits for a model.
+        gate = partial(import_module, "pytest_llmeval.gate.compare")
+        self._ahead: list[Callable[[], object]] = [load, gate] if compares else []
         self._rounds: Mapping[str, Rounds] = {}  # by function
         self._due: list[Rounds] = []  # of which a round has ended, and the session is to look
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
@@ -83,7 +85,7 @@ class Scheduler:
         self._baton: Baton[TrialThread] = Baton(
             self._next_one, turn=self.turns.turn, is_plain=self.turns.is_plain
         )
-        self.display: ProgressDisplay | None = None
+        self.show: Callable[[], float] = nothing_to_show
         self.alone: RunningTrial | None = None
         self.evals: set[str] = set()
 
@@ -127,8 +129,7 @@ class Scheduler:
         """Let a trial run, and then each trial to which the baton is passed on."""
         if head.item in self._escaped:
             raise self._escaped[head.item]
-        if self.display is not None:
-            self.display.turn()
+        self.show()
         if self._due:
             self.turns.put_back()
             self._due.pop().look()
@@ -164,8 +165,7 @@ class Scheduler:
             is_loop_due = self._baton.pump is not None and self._baton.pump.is_due
             if is_loop_due or (is_away_for_long and until()):
                 return None
-            if self.display is not None:
-                self.display.turn()
+            self.show()
             following = self._startable_or_ready(head)
             if following is not None and following.done:
                 self._baton.put(following)  # it was detached to its very end: no turn is left
@@ -228,12 +228,9 @@ class Scheduler:
             self.turns.put_back()  # a loop runs others' callbacks as well
         since = Clock.seconds()
         while True:
-            shown = LONGEST_BLOCK if self.display is None else self.display.surface.period
             try:
-                thread = self._baton.wait(min(shown, LONGEST_BLOCK))
+                thread = self._baton.wait(min(self.show(), LONGEST_BLOCK))
             except Empty:
-                if self.display is not None:
-                    self.display.turn()
                 if self._baton.held_back and Clock.seconds() - since > LONGEST_BLOCK:
                     return self._end_deadlock()
             else:
@@ -272,16 +269,7 @@ class Scheduler:
         for thread in unwanted:
             if not thread.detached:
                 self._step(thread)
-        self._await_detached(unwanted)
-
-    def abandon(self) -> None:
-        """Forget the trials in flight; nothing, wider fixtures included, tears theirs down."""
-        for trial in self._flight.values():
-            forget_finalizers(trial.clone)
-        self._flight.clear()
-
-    def _await_detached(self, unwanted: list[TrialThread]) -> None:
-        """Give detached trials a moment to come by; abandon each trial that does not."""
+        # Those that are detached get a moment to come by, and are abandoned if they do not.
         deadline = Clock.seconds() + GRACE
         while any(thread in self._flight for thread in unwanted):
             try:
@@ -291,6 +279,12 @@ class Scheduler:
         for thread in unwanted:
             self._flight.pop(thread, None)
             self._baton.beside.discard(thread)
+
+    def abandon(self) -> None:
+        """Forget the trials in flight; nothing, wider fixtures included, tears theirs down."""
+        for trial in self._flight.values():
+            forget_finalizers(trial.clone)
+        self._flight.clear()
 
     def _start_one(self, head: CaseTrials) -> TrialThread | None:
         """Make the next trial of the case in turn, or of one of the cases after it."""
@@ -398,11 +392,3 @@ class Scheduler:
         else:  # it was cancelled and says nothing
             del self._case_of[trial.item].running[trial.index]
             trial.release()
-
-
-def _libraries_of_gate() -> list[Callable[[], object]]:
-    """Return what loads the libraries of the gate, step by step.
-
-    Loading them takes 0.3 s, which a session can do while it waits for a model.
-    """
-    return [load, partial(import_module, "pytest_llmeval.gate.compare")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -185,17 +184,15 @@ def test_a_trial_that_blocks_is_detached_and_its_function_runs_free_from_then_on
     def blocks(thread: TrialThread) -> None:
         threads.append(thread)
         thread.left_setup = True
-        thread.enter_test()
-        opened.wait(PATIENCE)
-        thread.leave_test()
+        with thread.in_test():
+            opened.wait(PATIENCE)
 
     def opens(thread: TrialThread) -> None:
         threads.append(thread)
         thread.left_setup = True
-        thread.enter_test()  # without the baton
-        assert thread.detached
-        opened.set()
-        thread.leave_test()
+        with thread.in_test():  # without the baton
+            assert thread.detached
+            opened.set()
         assert not thread.detached
 
     case = Case("test_it", blocks, opens)
@@ -260,11 +257,10 @@ def test_one_that_is_about_to_patch_waits_for_those_that_run_beside() -> None:
 
     def runs_free(thread: TrialThread) -> None:
         thread.left_setup = True
-        thread.enter_test()
-        assert thread.detached
-        is_waiting.wait(PATIENCE)
-        order.append("ran free")
-        thread.leave_test()
+        with thread.in_test():
+            assert thread.detached
+            is_waiting.wait(PATIENCE)
+            order.append("ran free")
 
     def patches(thread: TrialThread) -> None:
         is_waiting.set()
@@ -410,12 +406,15 @@ def with_first(first: Callable[[Any], None], then: Callable[[Any], None]) -> Cal
 
 
 def test_the_display_keeps_up_with_the_turns() -> None:
-    turns = []
+    turns: list[object] = []
     case = Case("test_it", *[lambda thread: thread.wait(lambda: None)] * 3)
     scheduler: Any = bench(case)
-    scheduler.display = SimpleNamespace(
-        turn=lambda: turns.append(1), surface=SimpleNamespace(period=0.001)
-    )
+
+    def show() -> float:
+        turns.append(1)
+        return 0.001
+
+    scheduler.show = show
     run(scheduler, case)
 
     assert len(turns) >= 3
@@ -425,7 +424,7 @@ def test_the_libraries_of_the_gate_are_loaded_while_all_trials_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loaded = threading.Event()
-    monkeypatch.setattr(module, "_libraries_of_gate", lambda: [loaded.set])
+    monkeypatch.setattr(module, "load", loaded.set)
     case = Case("test_it", lambda thread: thread.wait(lambda: loaded.wait(PATIENCE)))
     run(bench(case, llm_baseline="main"), case)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.schedule import scheduler as module
 from pytest_llmeval.engine.trial.event_loop import TrialRunner
 from pytest_llmeval.engine.trial_thread import TrialThread
 from tests.engine.schedule.bench import Case, Node, bench, run
@@ -158,5 +158,8 @@ def test_where_a_trial_has_swapped_something_its_function_runs_serially_from_the
 
 
 def test_a_gate_that_is_loaded_ahead_is_that_of_the_session() -> None:
-    for load in module._libraries_of_gate():
+    scheduler: Any = bench(llm_baseline="main")
+    for load in scheduler._ahead:
         load()
+
+    assert "pytest_llmeval.gate.compare" in sys.modules

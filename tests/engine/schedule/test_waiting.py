@@ -137,14 +137,13 @@ def test_a_trial_of_a_function_that_blocks_runs_free_again_after_a_call() -> Non
     def body(thread: TrialThread) -> None:
         thread.left_setup = True
         thread.baton.blocking.add(("test_it", True))
-        thread.enter_test()
-        for _ in range(2):
-            assert thread.detached
-            assert running_beside() is thread
-            thread.wait(lambda: None)
-        check_in()
-        assert not thread.detached
-        thread.leave_test()
+        with thread.in_test():
+            for _ in range(2):
+                assert thread.detached
+                assert running_beside() is thread
+                thread.wait(lambda: None)
+            check_in()
+            assert not thread.detached
 
     alone(body)
 
@@ -153,8 +152,8 @@ def test_a_trial_in_teardown_does_not_run_free() -> None:
     def body(thread: TrialThread) -> None:
         thread.left_setup = thread.in_teardown = True
         thread.baton.blocking.add(("test_it", True))
-        thread.enter_test()
-        assert not thread.detached
+        with thread.in_test():
+            assert not thread.detached
 
     alone(body)
 
