@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from pytest_llmeval.engine.isolation.attribute import FilledLater, OneAttribute
@@ -75,12 +75,12 @@ class ProcessState:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Give patches to the trial that makes them, and output of calls to their trial."""
-        with ExitStack() as stack:
-            stack.enter_context(self.guard.watching())
-            stack.enter_context(self.generators.watching())
-            streams = list(self.capture.streams())
-            stack.enter_context(following_calls(streams, self.handlers.handlers))
-            stack.enter_context(noted_changes(lambda: self.patches.current))
+        with (
+            self.guard.watching(),
+            self.generators.watching(),
+            following_calls(list(self.capture.streams()), self.handlers.handlers),
+            noted_changes(lambda: self.patches.current),
+        ):
             yield
 
     def take_off(self, state: State) -> None:

@@ -159,17 +159,14 @@ class Turns:
         first to ask for outlives it.
         """
         self.put_back()
-        stack = self._state.stack
-        self._state.stack = {node: e for node, e in stack.items() if node is not item}
-        try:
-            with self.process.handlers.apart(), self.process.capture.apart():
-                yield
-        finally:
+        others = {node: e for node, e in self._state.stack.items() if node is not item}
+        with replaced(self._state, "stack", others):
             try:
+                with self.process.handlers.apart(), self.process.capture.apart():
+                    yield
+            finally:
                 if clone in self._state.stack:  # pytest.exit, Ctrl-C: its fixtures end here
                     self._state.teardown_exact(item)
-            finally:
-                self._state.stack = stack
 
     def _nodes_of(self, item: pytest.Function, active: Nodes) -> Nodes:
         """Return the active nodes of a new trial, which it shares with the session."""

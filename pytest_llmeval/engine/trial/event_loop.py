@@ -60,7 +60,10 @@ class Pump:
             loop.set_default_executor(ThreadPoolExecutor(_MOST_THREADS, "asyncio"))
 
     def run(self, until: Callable[[], bool], timeout: float | None = None) -> None:
-        """Run the loop until something holds, looked at when it is stopped, or for so long."""
+        """Run the loop until something holds, looked at when it is stopped, or for so long.
+
+        Each trial sees its own tasks alone.
+        """
         is_over = False
 
         def end() -> None:
@@ -72,10 +75,15 @@ class Pump:
         self._is_pumping = True
         self._thread = get_ident()
         try:
-            while not (until() or is_over):  # looked at after the flag is up: see stop()
-                self._run_loop()
+            with (
+                replaced(asyncio, "all_tasks", _own_tasks),
+                replaced(asyncio.tasks, "all_tasks", _own_tasks),
+            ):
+                while not (until() or is_over):  # looked at after the flag is up: see stop()
+                    self.loop.run_forever()
         finally:
             self._is_pumping = False
+            self._stopped = Clock.seconds()
             if alarm is not None:
                 alarm.cancel()
 
@@ -86,17 +94,6 @@ class Pump:
         """
         if not all(task.done() for task in tasks):  # else the loop may be closed
             self.run(lambda: all(task.done() for task in tasks), timeout)
-
-    def _run_loop(self) -> None:
-        """Run the loop until it is stopped, with each trial seeing its own tasks alone."""
-        try:
-            with (
-                replaced(asyncio, "all_tasks", _own_tasks),
-                replaced(asyncio.tasks, "all_tasks", _own_tasks),
-            ):
-                self.loop.run_forever()
-        finally:
-            self._stopped = Clock.seconds()
 
     @property
     def is_due(self) -> bool:
@@ -154,11 +151,6 @@ class Pump:
         task.add_done_callback(end)
         return task
 
-    def cancel(self, trial: TrialThread) -> None:
-        """Cancel the coroutine that a trial waits for, if it waits for one."""
-        if trial in self._mains:
-            self._mains[trial].cancel()
-
     def withdraw(self, trials: Collection[TrialThread]) -> None:
         """Cancel the coroutines that trials wait for, and give them a moment to end."""
         mains = {trial: self._mains[trial] for trial in trials if trial in self._mains}
@@ -186,6 +178,7 @@ class TrialRunner:
             baton.pump = Pump(loop)
         self._pump: Pump = baton.pump
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self._main: asyncio.Task[None] | None = None  # what the trial waits for
         self._exit: SystemExit | None = None  # that a task of the trial raised
         self._has_ended = False
 
@@ -205,8 +198,14 @@ class TrialRunner:
         context.run(RUNNER.set, self)
         result: Result[T] = Result()
         kept = result.keep_awaited(coroutine)
+
+        def start() -> asyncio.Task[None]:
+            self._main = self._pump.start(self._trial, kept, context)
+            return self._main
+
         try:
-            self._run(kept, context, result.is_there)
+            self._run(start, result.is_there)
+            self._raise_exit()
             return result.get()
         finally:
             for unwanted in (kept, coroutine):
@@ -231,7 +230,8 @@ class TrialRunner:
         The loop would hand it to whoever runs it, which may be the turn of any other case.
         """
         self._exit = raised
-        self._pump.cancel(self._trial)
+        if self._main is not None:
+            self._main.cancel()
 
     def gate(self) -> asyncio.Future[None] | None:
         """Return what the next step of the trial must wait for, None if for nothing."""
@@ -251,25 +251,18 @@ class TrialRunner:
         """Swap the state of the process for the trial's, while there is a trial."""
         return contextlib.nullcontext() if self._has_ended else self._baton.turn(self._trial)
 
-    def _run(
-        self,
-        coroutine: Coroutine[Any, Any, None],
-        context: Context,
-        has_ended: Callable[[], bool],
-    ) -> None:
+    def _run(self, start: Callable[[], asyncio.Task[None]], has_ended: Callable[[], bool]) -> None:
         thread = self._trial
-        begin = partial(self._pump.start, self._trial, coroutine, context)
         if not thread.overlaps:
-            self._wait_here(begin(), timeout=None)
+            self._wait_here(start(), timeout=None)
         elif thread.cancelled and (thread.knows_it or thread.in_teardown):
-            self._wait_here(begin(), timeout=GRACE)  # it tears its fixtures down
+            self._wait_here(start(), timeout=GRACE)  # it tears its fixtures down
         else:
             self.watch()
             thread.suspend(
-                lambda: begin().add_done_callback(lambda _: self._baton.put(thread)),
+                lambda: start().add_done_callback(lambda _: self._baton.put(thread)),
                 has_ended=has_ended,
             )
-        self._raise_exit()
 
     def _raise_exit(self) -> None:
         raised, self._exit = self._exit, None
