@@ -67,8 +67,8 @@ class Holder(Protocol):
     def be_alone(self) -> None:
         """Wait until no trial runs beside it."""
 
-    def wait_for_own(self, function: Callable[[], T]) -> T:
-        """Run a function that the test itself waits for."""
+    def wait(self, function: Callable[[], T], *, is_own: bool) -> T:
+        """Run a function that waits for the outside; it may be the test's own."""
 
 
 H = TypeVar("H", bound=Holder)
@@ -226,7 +226,7 @@ class Baton(Generic[H]):
         Raises:
             queue.Empty: none came in that time.
         """
-        return self._queue.get(block=timeout > 0, timeout=timeout or None)
+        return self._queue.get(timeout=timeout)
 
     def wait(self, timeout: float) -> H:
         """Take the next trial, and run the loop until there is one.
@@ -237,10 +237,10 @@ class Baton(Generic[H]):
         Raises:
             queue.Empty: none came in that time.
         """
-        if self.pump is None:
-            return self._queue.get(timeout=timeout)
-        self.pump.run(lambda: not self.is_empty, timeout)
-        return self._queue.get_nowait()
+        if self.pump is not None:
+            self.pump.run(lambda: not self.is_empty, timeout)
+            timeout = 0.0
+        return self.get(timeout=timeout)
 
     def note_turn(self, thread: H) -> None:
         """Note how long a trial that is about to go on has waited for that."""
@@ -282,7 +282,7 @@ def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     holder = _here()
     if holder is None:
         return function(*args, **kwargs)
-    return holder.wait_for_own(partial(function, *args, **kwargs))
+    return holder.wait(partial(function, *args, **kwargs), is_own=True)
 
 
 def check_in(*, alone: bool = False) -> None:

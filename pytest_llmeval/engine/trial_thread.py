@@ -90,27 +90,21 @@ class TrialThread:
     ) -> None:
         self.overlaps = overlaps
         self.baton = baton
-        self.done = False
-        self.detached = False
-        self.was_detached = False
-        self.cancelled = self.knows_it = self.is_void = False
-        self.left_setup = False
-        self.in_teardown = False
-        self.ready_since = 0.0
-        self.waits_since = 0.0
-        self.escaped: BaseException | None = None
         self.pooled: PooledThread | None = None
         self.handing_over = threading.Lock()
+        self.detached = self.was_detached = False
+        self.waits_since = self.ready_since = 0.0
+        self.left_setup = self.in_teardown = self.done = False
+        self.cancelled = self.knows_it = self.is_void = False
+        self.escaped: BaseException | None = None
         self.context: State = {}
         self.patches: Patches | None = None
         self.call_output = CallOutput()
         self.warned: list[warnings.WarningMessage] = []
         self.holding = 0
-        self.swapped = ""
-        self.held_for = ""
+        self.swapped = self.held_for = ""
         self.is_plain = True
-        self.wants_alone = False
-        self.saw_others = False
+        self.wants_alone = self.saw_others = False
         self.failure: Exception | None = None
         self._run_trial = run
         self._function = function
@@ -211,32 +205,28 @@ class TrialThread:
 
     # --- to wait ---
 
-    def wait(self, function: Callable[[], T], *, serial: bool = False) -> T:
-        """Run the call of a model; with the patches of the trial where any call may need them."""
+    def wait(self, function: Callable[[], T], *, serial: bool = False, is_own: bool = False) -> T:
+        """Run a function that waits for the outside, with what the trial patched if it may need it.
+
+        Args:
+            function: waits.
+            serial: nothing may run beside it.
+            is_own: it is the test's own and may need any patch; else it calls a model.
+        """
         self.check_in()
-        return self._hold(function) if self.must_hold(serial) else self._give_way(function)
-
-    def wait_for_own(self, function: Callable[[], T]) -> T:
-        """Run a function that the test itself waits for, with the patches of the trial."""
-        self.check_in()
-        patches = self.patches
-        is_plain = patches is None or (self.baton.is_plain() and not patches.held_for)
-        return self._give_way(function) if is_plain else self._hold(function)
-
-    def must_hold(self, serial: bool) -> bool:
-        """Whether the baton stays here in a call, of a model that is serial or not."""
-        held_for = self.swaps()
-        if serial:
-            held_for = held_for or SERIAL_MODEL
-        self.held_for = held_for or self.held_for
-        return bool(held_for)
-
-    def _hold(self, function: Callable[[], T]) -> T:
+        if not (self.must_hold(serial) or (is_own and not self._is_clean)):
+            return self._give_way(function)
         self.holding += 1
         try:
             return function()
         finally:
             self.holding -= 1
+
+    def must_hold(self, serial: bool) -> bool:
+        """Whether the baton stays here in a call, of a model that is serial or not."""
+        held_for = self.swaps() or (SERIAL_MODEL if serial else "")
+        self.held_for = held_for or self.held_for
+        return bool(held_for)
 
     def _give_way(self, function: Callable[[], T]) -> T:
         """Hand the baton back, wait elsewhere, and go on with the baton."""

@@ -123,13 +123,16 @@ def test_a_step_within_the_turn_of_its_own_trial_swaps_nothing() -> None:
 
 def test_a_trial_that_comes_back_while_another_is_alone_is_put_off() -> None:
     order: list[str] = []
-    is_alone, has_come = threading.Event(), threading.Event()
+    has_begun, is_alone, has_come = threading.Event(), threading.Event(), threading.Event()
 
     def calls(thread: TrialThread) -> None:
+        has_begun.set()
         thread.wait(lambda: (is_alone.wait(PATIENCE), has_come.set()))
         order.append("other")
 
     async def swaps(runner: TrialRunner) -> None:
+        while not has_begun.is_set():  # none begins beside one that is alone
+            await asyncio.sleep(0.001)
         thread, plain = runner._trial, runner._trial.patches
         swapped: Any = SimpleNamespace(held_for="a clock")
         thread.patches = swapped
