@@ -206,9 +206,18 @@ class WorkersProgress:
         done, made, replayed = map(sum, zip(*self._counts.values(), strict=True))
         return Progress(done=done, total=self._total, made=made, replayed=replayed)
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count what rides on a report, and show it now that pytest has written its dot."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(
+        self, report: pytest.TestReport
+    ) -> Generator[None, object, object]:
+        """Take in what came from a worker, and show it when pytest has written its dot."""
+        self.take(report)
+        result = yield
+        self.show()
+        return result
+
+    def take(self, report: pytest.TestReport) -> None:
+        """Count what rides on a report."""
         result: CaseResult | None = getattr(report, "llm_eval", None)
         if result is not None:
             calls = [call for trial in result.trials for call in trial.calls]
@@ -216,7 +225,6 @@ class WorkersProgress:
             made = sum(call.was_paid for call in calls)
             self._counts[result.case] = len(result.trials), made, replayed
             self._total = result.total or self._total
-        self.show()
 
 
 def nothing_to_show() -> float:

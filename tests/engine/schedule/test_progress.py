@@ -248,14 +248,14 @@ def test_what_workers_report_adds_up_and_a_rerun_replaces() -> None:
     def trial(*calls: Call) -> Trial:
         return Trial(case="a", index=0, outcome=Outcome.PASSED, calls=calls)
 
-    workers.pytest_runtest_logreport(report())
+    workers.take(report())
     assert workers.look() is None
     for result in (
         CaseResult(id="1", case="a", trials=(trial(paid, replayed), trial()), total=5),
         CaseResult(id="2", case="b", trials=(trial(failed),)),
         CaseResult(id="3", case="b", trials=(trial(paid), trial())),
     ):
-        workers.pytest_runtest_logreport(report(result))
+        workers.take(report(result))
 
     assert workers.look() == Progress(done=4, total=5, made=2, replayed=1)
 
