@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 from pytest_llmeval.engine.isolation.part import Part
@@ -17,7 +16,7 @@ class Capture(Part[Captured]):
     """Swap what was captured, and whether pytest captures at the moment.
 
     Args:
-        manager: pytest's plugin, None where that is switched off.
+        manager: pytest's plugin, None where that is switched off or is not as we know it.
     """
 
     def __init__(self, manager: Any) -> None:
@@ -53,20 +52,6 @@ class Capture(Part[Captured]):
         (_, texts), (_, others) = state[self], to[self]
         for name, text in texts.items():
             others[name] = others.get(name, "") + text
-
-    @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Run the phases of a trial inside a phase of the session, which keeps its own output."""
-        try:
-            _, kept = self.take_off()
-        except AttributeError:  # it is not as we know it
-            kept = {}
-        try:
-            yield
-        finally:
-            if any(kept.values()):
-                goes_on, left = self.take_off()
-                self.put_on((goes_on, {name: kept[name] + left.get(name, "") for name in kept}))
 
     def streams(self) -> Iterator[tuple[str, Any]]:
         """Give the streams that pytest puts into ``sys``, also while it does not."""

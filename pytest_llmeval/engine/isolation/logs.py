@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pytest_llmeval.engine.isolation.part import Part
@@ -76,17 +75,6 @@ class LogHandlers(Part[HandlerState]):
             [{**one, "records": [], "filters": list(one["filters"])} for one in saved.attributes],
             [],
         )
-
-    @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Run the phases of a trial inside a phase of the session, which keeps its own logs."""
-        kept = self.take_off()
-        self.put_on(self.fork(kept))
-        try:
-            yield
-        finally:
-            self.take_off()
-            self.put_on(kept)
 
     def _find_attached(self) -> Sequence[tuple[logging.Logger, logging.Handler]]:
         """Find the loggers with each handler: root, and loggers that have handlers of their own."""

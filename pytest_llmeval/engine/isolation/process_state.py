@@ -40,7 +40,7 @@ class ProcessState:
 
     Args:
         nodes: pytest's record of the nodes that are active.
-        capture: its plugin that captures output, None where there is none.
+        capture: its plugin that captures output, None where there is none that we know.
         handlers: its own for logs.
 
     Attributes:
@@ -140,6 +140,24 @@ class ProcessState:
     def is_as(self, state: State) -> bool:
         """Whether code in other threads sees no difference between the state now and another."""
         return all(part.is_as(state[part]) for part in self._seen)
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Run the phases of a trial inside a phase of the session, which keeps its output and logs.
+
+        All else is the session's own.
+        """
+        parts: tuple[Part[Any], ...] = (self.capture, self.handlers)
+        session = {part: part.take_off() for part in parts}
+        for part in parts:
+            part.put_on(part.fork(session[part]))
+        try:
+            yield
+        finally:
+            own = {part: part.take_off() for part in parts}
+            self.capture.hand_over(own, to=session)
+            for part in parts:
+                part.put_on(session[part])
 
     @contextmanager
     def lasting(self, states: Callable[[], Iterable[State]]) -> Iterator[None]:

@@ -215,7 +215,8 @@ class Lookahead:
         if self._is_off:
             return
         if self._worker is None:
-            yield from self._items[self._position[beyond or item] + 1 :]
+            first = self._position[beyond or item] + 1
+            yield from (self._items[position] for position in range(first, len(self._items)))
             return
         if self.next_item is not None:
             # The other items of the session belong to other workers, but for those that

@@ -36,7 +36,7 @@ class Turns:
         logs: Any = manager.getplugin("logging-plugin") if abilities.swaps_logs else None
         self.process = ProcessState(
             nodes=self._state,
-            capture=manager.getplugin("capturemanager"),
+            capture=None if abilities.serial else manager.getplugin("capturemanager"),
             handlers=() if logs is None else (logs.caplog_handler, logs.report_handler),
         )
         self._in_flight = in_flight
@@ -162,7 +162,7 @@ class Turns:
         others = {node: e for node, e in self._state.stack.items() if node is not item}
         with replaced(self._state, "stack", others):
             try:
-                with self.process.handlers.apart(), self.process.capture.apart():
+                with self.process.apart():
                     yield
             finally:
                 if clone in self._state.stack:  # pytest.exit, Ctrl-C: its fixtures end here
