@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.compat import fixtures_module
 from pytest_llmeval.engine.baton import check_in
+from pytest_llmeval.engine.compat import fixtures_module
 from pytest_llmeval.engine.trial.other_loops import loop_aliases, own_loop
 from pytest_llmeval.engine.trial.parameters import Parameters
 from pytest_llmeval.engine.trial.put_on_item import PutOnItem, TrialHooks
