@@ -48,7 +48,7 @@ def _told(judgement: Judgement, case: EditedCase, of: FunctionComparison) -> str
     """Write a case: ``test_c[c3] expects 'sales', was 'legal' (1.000 -> 0.000)``."""
     name, was = (case_name(one, of) for one in (case.case, case.was))
     name += f", was {was}," if was != name else ""
-    changes = changes_of(judgement, case)
+    changes = list(changes_of(judgement, case))
     told = [
         f"{each.field} was edited"
         if HIDDEN in each
@@ -61,25 +61,23 @@ def _told(judgement: Judgement, case: EditedCase, of: FunctionComparison) -> str
     return " ".join(filter(None, (name, " and ".join([*told, *more]), f"({' -> '.join(means)})")))
 
 
-def changes_of(judgement: Judgement, case: EditedCase) -> list[Change]:
+def changes_of(judgement: Judgement, case: EditedCase) -> Iterator[Change]:
     """Compare the parameters of both sides, as far as the cache has them.
 
     A text may be a prompt, so the option that hides replies hides parameters, too.
     """
     before, after = judgement.edited.get(case.case, (None, None))
     if before is None or after is None:
-        return []
+        return
     old, new = dict(_fields(before)), dict(_fields(after))
     names = [name for name in dict.fromkeys((*new, *old)) if old.get(name) != new.get(name)]
     shown = judgement.settings.show_texts
-    changes = []
     for name in names:
         values = old.get(name), new.get(name)
         sides = shown_apart(*(None if value is None else repr(value) for value in values))
         if not shown and not all(isinstance(value, _NO_TEXT) for value in values):
             sides = HIDDEN, HIDDEN
-        changes.append(Change(*(printable(masked_keys(text)) for text in (name, *sides))))
-    return changes
+        yield Change(*(printable(masked_keys(text)) for text in (name, *sides)))
 
 
 def _fields(parameters: Parameters) -> Iterator[tuple[str, object]]:

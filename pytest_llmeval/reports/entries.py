@@ -93,9 +93,9 @@ def ungated_function(one: FunctionComparison) -> report.UngatedFunction:
 def _most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison]:
     """Return the cases that fell most, then the cases that rose most, ``MOST`` in all."""
     improved = comparison.verdict is Verdict.IMPROVED
-    leading = sentences.most_moved(comparison, MOST, improved=improved)
     others = sentences.most_moved(comparison, MOST, improved=not improved)
-    leading = leading[: max(_MOST_OF_ONE_WAY, MOST - len(others))]
+    most = max(_MOST_OF_ONE_WAY, MOST - len(others))
+    leading = sentences.most_moved(comparison, most, improved=improved)
     others = others[: MOST - len(leading)]
     return [*others, *leading] if improved else [*leading, *others]
 

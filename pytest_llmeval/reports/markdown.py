@@ -76,15 +76,13 @@ def _head(report: Report) -> Iterator[str]:
     """Write the lines that answer the five questions."""
     side = telling.failing_side(report)
     functions = telling.moved_functions(side)
-    yield f"## LLM evals: {telling.title(report, side, _name)}"
-    yield ""
+    yield from (f"## LLM evals: {telling.title(report, side, _name)}", "")
     yield f"{_lead(report, functions)} {telling.consequence(report)}"
     if report.to_decide:
         yield from ("", f"{_told(report.to_decide[0].upper() + report.to_decide[1:])}.")
     if not side.functions:
         return
-    yield ""
-    yield _extent(report, side)
+    yield from ("", _extent(report, side))
     if report.side.verdict == Verdict.NOT_GATED and report.notes:
         yield from ("", " · ".join(map(_told, report.notes[:_MOST_NOTES])))
     yield ""

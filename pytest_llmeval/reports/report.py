@@ -44,8 +44,7 @@ class Change(NamedTuple):
     here: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditedEntry:
+class EditedEntry(NamedTuple):
     """A case that is not compared, as it was edited.
 
     Attributes:
@@ -132,8 +131,7 @@ class MovedCase(Generic[C]):
     excerpt: Excerpt | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmationEntry:
+class ConfirmationEntry(NamedTuple):
     """What came of asking again; as the gate's ``Confirmation``, with ``why`` as a sentence."""
 
     of: Confirmation
@@ -232,8 +230,7 @@ class CommonCause:
     worst: Fall
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallCounts:
+class CallCounts(NamedTuple):
     """Calls of a run: docs/report-format.md tells what is counted."""
 
     made: int
@@ -252,8 +249,7 @@ class UnknownCost(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostOfRun:
+class CostOfRun(NamedTuple):
     """Cost of a run in US dollars at today's list prices; None where a call has no price."""
 
     currency: Literal["USD"]

@@ -121,20 +121,17 @@ def figures(one: FunctionComparison, *, target: float, with_ends: bool = False) 
 
     On the scale of logarithms each difference is written as a ratio.
     """
-    effect, evidence = one.effect, one.evidence
+    effect, evidence, chance = one.effect, one.evidence, sentences.p_of(one)
     is_log = one.scale == "log" or one.metric in MEASURED_METRICS
     own = (effect.baseline_mean_interval, effect.mean_interval) if with_ends else (None, None)
-    difference = interval = p = ""
+    difference = interval = ""
     if effect.difference is not None:
         difference = number(effect.difference, signed=True)
     if evidence.ratio is not None:
         difference = factor(evidence.ratio)
-    if is_tested(one):
-        if evidence.interval is not None:
-            ratios = evidence.ratio_interval
-            interval = sentences.difference_interval(evidence.interval, ratios, target=target)
-        chance = sentences.p_of(one)
-        p = "" if chance is None else formats.p_value(chance)
+    if is_tested(one) and evidence.interval is not None:
+        ratios = evidence.ratio_interval
+        interval = sentences.difference_interval(evidence.interval, ratios, target=target)
     return Figures(
         verdict=sentences.verdict_words(one.verdict, accepted=one.accepted),
         changed=f"{effect.changed} of {counted(effect.cases, 'case')}" if effect.cases else "",
@@ -142,7 +139,7 @@ def figures(one: FunctionComparison, *, target: float, with_ends: bool = False) 
         after=formats.mean_with_ends(effect.mean, own[1], log=is_log),
         difference=difference,
         interval=interval,
-        p=p,
+        p=formats.p_value(chance) if chance is not None and is_tested(one) else "",
     )
 
 
@@ -164,9 +161,8 @@ def _means(one: UngatedFunction) -> list[str]:
 
 def moved_ungated(one: UngatedFunction) -> str:
     """Write how an ungated metric moved: ``0.41 -> 0.52 (x1.27)``."""
-    moved = number(one.difference or 0.0, signed=True)
-    if one.ratio is not None:
-        moved = factor(one.ratio)
+    difference = number(one.difference or 0.0, signed=True)
+    moved = difference if one.ratio is None else factor(one.ratio)
     if one.interval:
         moved += f" {sentences.difference_interval(one.interval, one.ratio_interval)}"
     return f"{' -> '.join(_means(one))} ({moved})"

@@ -91,9 +91,8 @@ def tried_lines(
         cases, when = str(one.function.effect.cases), one.run.created[:16].replace("T", " ")
         told = (shown.after, shown.difference, shown.interval, one.cost)
         rows.append((when, name, changed, cases, *told))
-    texts, _ = page.table(rows, _ORDER, left=3, cut=(_CHANGED,))
-    yield Line(texts[0], BOLD)
-    yield from map(Line, texts[1:])
+    (titles, *texts), _ = page.table(rows, _ORDER, left=3, cut=(_CHANGED,))
+    yield from (Line(titles, BOLD), *map(Line, texts))
     count = len({one.run.id for one in tries})
     if count > 1:
         yield Line(f"{count} tries against {place(baseline)}: {_luck(count, alpha=rules.alpha)}")

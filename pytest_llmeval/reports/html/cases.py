@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
@@ -29,8 +29,7 @@ MOVES: dict[Move, str] = {
 _MOST_CHOICES = 40  # values of parameters that can be chosen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownCase:
+class ShownCase(NamedTuple):
     """A case of the page.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple
 from decimal import Decimal
 
 from pytest_llmeval.gate.describe import History, MeanOfRun
@@ -15,45 +14,37 @@ from pytest_llmeval.reports.report import BaselineEntry, ComparedFunction, Repor
 
 _DAY = 86_400
 
-Facts = list[tuple[str, str]]
+Facts = Iterator[tuple[str, str]]  # a name, and what it says
 
 
 def facts(report: Report, side: Side) -> Facts:
     """Say in a few words what was compared, at which cost, and which drops could not be seen."""
     run, baseline, target = report.run, side.baseline, report.settings.target
-    found: Facts = []
     if baseline is not None:
-        found.append(("Baseline", _baseline(baseline)))
+        yield "Baseline", _baseline(baseline)
     if run is not None:
-        found.append(("Here", _place(run)))
-    found += _real_difference(report, side)
-    if baseline is not None and (drops := telling.undetected_drops(side, target=target)):
-        missed = (f"in {label} {drop}" for label, drop in drops)
-        told = f"{'; '.join(missed)} (a drop of that size is found {sentences.CAUGHT})"
-        found.append(("What this run cannot see", told))
-    if parts := telling.part_judged(report):
-        found.append(("Only a part was judged", parts))
-    unseen = telling.not_seen(report)
-    if run is not None and (any(astuple(run.calls)) or unseen):
-        calls, failed = run.calls, f", {run.calls.failed} failed" if run.calls.failed else ""
-        found.append(("Calls", f"{calls.made} made, {calls.replayed} replayed{unseen}{failed}"))
-        cost = {"Cost": run.cost.spent, "Saved by replays": run.cost.saved}
-        found += [(name, dollars(Decimal(repr(value)))) for name, value in cost.items() if value]
-    if others := common_causes.other_differences(report):
-        found.append(("Differs besides", ", ".join(one.fact for one in others)))
-    return found
-
-
-def _real_difference(report: Report, side: Side) -> Iterator[tuple[str, str]]:
-    """Say between what the real difference of the worst function lies."""
+        yield "Here", _place(run)
     worst = next((one for one in telling.moved_functions(side) if one.of.evidence.interval), None)
-    if worst is None:
-        return
-    interval = telling.figures(worst.of, target=report.settings.target).interval
-    if interval:
+    if worst and (interval := telling.figures(worst.of, target=target).interval):
         right = f"{10 - 20 * report.settings.alpha:g} times in 10"
         text = f"in {worst.label} {sentences.between(interval)}; such a range is right {right}"
         yield "The real difference", text
+    if baseline is not None and (drops := telling.undetected_drops(side, target=target)):
+        missed = "; ".join(f"in {label} {drop}" for label, drop in drops)
+        yield (
+            "What this run cannot see",
+            f"{missed} (a drop of that size is found {sentences.CAUGHT})",
+        )
+    if parts := telling.part_judged(report):
+        yield "Only a part was judged", parts
+    unseen = telling.not_seen(report)
+    if run is not None and (any(run.calls) or unseen):
+        calls, failed = run.calls, f", {run.calls.failed} failed" if run.calls.failed else ""
+        yield "Calls", f"{calls.made} made, {calls.replayed} replayed{unseen}{failed}"
+        cost = {"Cost": run.cost.spent, "Saved by replays": run.cost.saved}
+        yield from ((name, dollars(Decimal(repr(each)))) for name, each in cost.items() if each)
+    if others := common_causes.other_differences(report):
+        yield "Differs besides", ", ".join(one.fact for one in others)
 
 
 def _place(run: RunEntry) -> str:
@@ -78,37 +69,33 @@ def _baseline(baseline: BaselineEntry) -> str:
 
 def provenance(report: Report, side: Side) -> Facts:
     """Tell where both runs come from, and how to compare them again."""
-    told: Facts = []
     baseline, run = side.baseline.recorded if side.baseline else None, report.run
     for name, found in (("Baseline", baseline), ("Here", run)):
         if found is not None:
-            told.append((f"{name}: run", f"{found.id} of {found.created[:16]}"))
+            yield f"{name}: run", f"{found.id} of {found.created[:16]}"
         if found is not None and not (side.baseline and side.baseline.is_table):
-            told += [
-                (f"{name}: commit", f"{found.commit or 'none'}{' (dirty)' * found.dirty}"),
-                (f"{name}: models", ", ".join(found.models) or "none"),
-                (f"{name}: served", ", ".join(found.served) or "not told"),
-                (f"{name}: versions", _named(found.versions)),
-            ]
+            yield f"{name}: commit", f"{found.commit or 'none'}{' (dirty)' * found.dirty}"
+            yield f"{name}: models", ", ".join(found.models) or "none"
+            yield f"{name}: served", ", ".join(found.served) or "not told"
+            yield f"{name}: versions", _named(found.versions)
             if found.ci and found.ci.url:
-                told.append((f"{name}: job", found.ci.url))
+                yield f"{name}: job", found.ci.url
     for one in report.differences:
         old, new = (", ".join(values) for values in (one.baseline, one.here))
-        told.append((f"Differs: {one.fact}", f"{old} \N{RIGHTWARDS ARROW} {new}"))
-    told.append(("Settings", _named(json_report.dumped(report.settings))))
-    told += [("Holds for", line) for line in report.scope]
-    told += [("Note", line) for line in report.notes]
+        yield f"Differs: {one.fact}", f"{old} \N{RIGHTWARDS ARROW} {new}"
+    yield "Settings", _named(json_report.dumped(report.settings))
+    yield from (("Holds for", line) for line in report.scope)
+    yield from (("Note", line) for line in report.notes)
     if baseline is not None and run is not None:
-        told.append(("Again", shlex.join(["llmeval", "compare", baseline.id, run.id])))
-    return told
+        yield "Again", shlex.join(["llmeval", "compare", baseline.id, run.id])
 
 
 def _named(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def doubts(judgement: Judgement, side: Side, history: History) -> list[str]:
-    """Say for each function the doubts about its figures; empty for none.
+def doubts(judgement: Judgement, side: Side, history: History) -> Iterator[str]:
+    """Say for each function the doubts about its figures.
 
     Args:
         judgement: with the run, and the baseline if there is one.
@@ -116,18 +103,16 @@ def doubts(judgement: Judgement, side: Side, history: History) -> list[str]:
         history: of the runs here, both of the judgement included.
     """
     run, baseline = judgement.run, judgement.baseline.run if judgement.baseline else None
-    found: list[str] = []
     for one in side.functions:
         points = history.get((one.of.function, one.of.metric), [])
         described = {point.run.id: point.described for point in points}
         for name, recorded in (("in the baseline", baseline), ("here", run)):
             if recorded and recorded.id in described and described[recorded.id].drifts:
                 doubt = "its trials were not made under one condition"
-                found.append(f"{one.label}: the repeats drift {name}; {doubt}")
+                yield f"{one.label}: the repeats drift {name}; {doubt}"
         if isinstance(one, ComparedFunction) and (one.of.effect.difference or 0) < 0:
-            found += _luck(one, points, judgement)
-        found += _of_repeats_and_cases(one)
-    return found
+            yield from _luck(one, points, judgement)
+        yield from _of_repeats_and_cases(one)
 
 
 def _luck(

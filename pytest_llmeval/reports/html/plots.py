@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from pytest_llmeval.gate.describe import History
@@ -76,8 +75,7 @@ class Mark(NamedTuple):
     high: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ForestRow:
+class ForestRow(NamedTuple):
     """A function in the forest plot.
 
     Attributes:
@@ -93,8 +91,7 @@ class ForestRow:
     anchor: Mark | None
 
 
-@dataclass(frozen=True, slots=True)
-class Forest:
+class Forest(NamedTuple):
     """Functions whose differences share an axis.
 
     Attributes:
@@ -200,8 +197,7 @@ class Dot(NamedTuple):
     radius: float
 
 
-@dataclass(frozen=True, slots=True)
-class CasePlot:
+class CasePlot(NamedTuple):
     """The trials of a case, the baseline's to the left of this run's; what is worse is lower.
 
     Attributes:
@@ -254,8 +250,7 @@ def _dots(heights: Sequence[float]) -> list[Dot]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(NamedTuple):
     """Values from left to right, some with an interval, and the same as figures.
 
     Attributes:

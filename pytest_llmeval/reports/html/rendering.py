@@ -61,7 +61,7 @@ def render_page(report: Report, judgement: Judgement) -> str:
         lead=telling.lead(report, telling.moved_functions(side)),
         moved=_moved(functions),
         consequence=telling.consequence(report),
-        facts=facts(report, side),
+        facts=list(facts(report, side)),
         changes=list(common_causes.told_changes(report)),
         pass_hat_words=telling.pass_hat_words,
         forests=forests(report.settings, functions, anchors),
@@ -72,9 +72,9 @@ def render_page(report: Report, judgement: Judgement) -> str:
         meanings=cases.MOVES,
         values=cases.shared_values(shown),
         command=partial(_command, report.run, side.baseline.recorded if side.baseline else None),
-        doubts=doubts(judgement, side, means),
+        doubts=list(doubts(judgement, side, means)),
         charts=history_charts(changed, among=[one.of.function for one in functions]),
-        provenance=provenance(report, side),
+        provenance=list(provenance(report, side)),
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
+from typing import NamedTuple
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.message import Message
@@ -27,8 +27,7 @@ _LONGEST_ASKED = 500
 _LONGEST = 6000  # characters of one text
 
 
-@dataclass(frozen=True, slots=True)
-class ShownMessage:
+class ShownMessage(NamedTuple):
     """A message of a reply.
 
     Attributes:
@@ -42,8 +41,7 @@ class ShownMessage:
     parts: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ShownSide:
+class ShownSide(NamedTuple):
     """The trials of one side that were answered alike.
 
     Attributes:
@@ -59,8 +57,7 @@ class ShownSide:
     messages: list[ShownMessage]
 
 
-@dataclass(frozen=True, slots=True)
-class ShownDraws:
+class ShownDraws(NamedTuple):
     """Trials with the same answers on each side.
 
     Attributes:
@@ -75,8 +72,7 @@ class ShownDraws:
     are_replayed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ShownReplies:
+class ShownReplies(NamedTuple):
     """The replies of a case.
 
     Attributes:
@@ -119,21 +115,20 @@ def read_replies(
                 name=name,
                 asked=text[:_LONGEST_ASKED] + ellipsis,
                 failure="" if is_told else failure,
-                draws=_draws(old, new, metric),
+                draws=list(_draws(old, new, metric)),
                 request=request,
             )
 
 
 def _draws(
     before: Sequence[Transcript], after: Sequence[Transcript], metric: str
-) -> list[ShownDraws]:
+) -> Iterator[ShownDraws]:
     """Group the trials of a case by what was answered on both sides."""
     sides = [{one.trial.index: one for one in side} for side in (before, after)]
     groups: dict[object, list[int]] = {}
     for index in sorted({*sides[0], *sides[1]}):
         pair = [side.get(index) for side in sides]
         groups.setdefault(tuple(one and (one.said, one.is_here) for one in pair), []).append(index)
-    found = []
     told = first_failed(one.trial for one in after)  # its failure stands above all replies
 
     def order(indices: list[int]) -> tuple[bool, bool, int]:
@@ -148,8 +143,7 @@ def _draws(
         texts = _messages(old[0] if old else None, new[0] if new else None)
         was = _side(old, texts[0], metric) if old else None
         now = _side(new, texts[1], metric) if new else None
-        found.append(ShownDraws(indices, was, now, are_replayed=replayed))
-    return found
+        yield ShownDraws(indices, was, now, are_replayed=replayed)
 
 
 def _side(found: Sequence[Transcript], messages: list[ShownMessage], metric: str) -> ShownSide:

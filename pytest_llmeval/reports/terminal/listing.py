@@ -38,8 +38,7 @@ def listed_runs(headers: Sequence[RunHeader], page: Page) -> Iterator[Line]:
         counts = str(len(run.cases)), str(one.trials)
         rows.append((run.id, _commit(run), branch, models, *counts, ", ".join(remarks_on(one))))
     (heading, *texts), _ = page.table(rows, _ORDER_OF_RUNS, left=4, cut=_CUT_OF_RUNS)
-    yield Line(heading, BOLD)
-    yield from map(Line, texts)
+    yield from (Line(heading, BOLD), *map(Line, texts))
 
 
 def history_lines(history: History, page: Page, *, level: str) -> Iterator[Line]:
@@ -52,8 +51,7 @@ def history_lines(history: History, page: Page, *, level: str) -> Iterator[Line]
     """
     names, legend = distinct_names(function for function, _ in history), dict[str, None]()
     for (function, metric), points in history.items():
-        yield Line()
-        yield Line(name_of(names[function], metric), BOLD)
+        yield from (Line(), Line(name_of(names[function], metric), BOLD))
         lows, highs = zip(*map(_ends, points), strict=True)
         scale = Scale(min(lows), max(highs), _BAR)
         rows = [_OF_MEANS, *(_row_of_mean(point, metric, scale) for point in points)]

@@ -121,7 +121,7 @@ def section(
     if lines:
         lines.append(Line())
     lines += [*gated.circumstances(report, judgement, page), *_facts(judgement, page)]
-    lines += [Line(text) for text in filter(None, [tries.tries_line(judgement)])]
+    lines += map(Line, filter(None, [tries.tries_line(judgement)]))
     if shown_as_m:
         ways = "-rm shows them, --llm-fail-on-miss fails such a case"
         lines.append(Line(f"m: {counted(shown_as_m, 'case')} passed with wrong answers; {ways}"))

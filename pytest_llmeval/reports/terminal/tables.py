@@ -152,8 +152,7 @@ def described_table(
     titles = (*(noun, "cases", "trials", "mean"), f"{level} interval")
     rows = [(*titles, "next run", "pass^k", ""), *map(_described_row, described)]
     (heading, *texts), left_out = page.table(rows, order)
-    yield formats.Line(heading, formats.BOLD)
-    yield from map(formats.Line, texts)
+    yield from (formats.Line(heading, formats.BOLD), *map(formats.Line, texts))
     meanings = {
         4: f"{level} interval: a range for the mean of other cases like these",
         5: "next run: a range for the mean of these cases, run again unchanged",
