@@ -138,16 +138,12 @@ def _moved(figures: Sequence[FunctionComparison], *, target: float) -> str:
     effect, interval = score.effect, score.evidence.interval
     name = "" if score.metric == PASS_METRIC else f"{score.metric} "
     means = [decimals(mean) for mean in (effect.baseline_mean, effect.mean) if mean is not None]
-    likely = ""
-    if interval:
-        likely = f", {between(difference_interval(interval, None, target=target))}"
+    likely = f", {between(difference_interval(interval, None, target=target))}" if interval else ""
     text = f"{name}{' -> '.join(means)} ({number(effect.difference or 0.0, signed=True)}{likely})"
-    ratios = [
-        f"{one.metric} {factor(one.evidence.ratio)}"
-        for one in figures[1:]
-        if one.metric in (COST_METRIC, SECONDS_METRIC) and one.evidence.ratio is not None
-    ]
-    return f"{text}; {', '.join(sorted(ratios))}" if ratios else text
+    paid = {one.metric: one.evidence.ratio for one in figures[1:]}
+    known = [(name, paid.get(name)) for name in sorted((COST_METRIC, SECONDS_METRIC))]
+    ratios = ", ".join(f"{name} {factor(ratio)}" for name, ratio in known if ratio is not None)
+    return f"{text}; {ratios}" if ratios else text
 
 
 def _worst(one: FunctionComparison) -> str:

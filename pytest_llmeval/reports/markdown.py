@@ -102,12 +102,10 @@ def _head(report: Report) -> Iterator[str]:
     yield from _missed(side, side.baseline, target=report.settings.target)
     alike = [one for one in shown if one.of.verdict is shown[0].of.verdict]
     yield from _cases(side.baseline.reference, alike)
-    yield from _more(functions, _MOST_FUNCTIONS, order=", the worst first")
+    yield from _more(functions, _MOST_FUNCTIONS, ", the worst first")
 
 
-def _more(
-    functions: Sequence[telling.AnyFunction], shown: int, *, order: str = ""
-) -> Iterator[str]:
+def _more(functions: Sequence[telling.AnyFunction], shown: int, order: str = "") -> Iterator[str]:
     """Count the functions that have no row in the head, behind so many that are shown."""
     names = [one.of.function for one in functions]
     if names[shown:]:
@@ -153,20 +151,17 @@ def _verdicts(side: Side) -> Iterator[str]:
 
 def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[str]:
     """Say which drops could not have been seen."""
-    missed = [
-        f"in {_name(label)} {drop}" for label, drop in telling.undetected_drops(side, target=target)
-    ]
-    if missed:
+    drops = telling.undetected_drops(side, target=target)
+    if missed := [f"in {_name(label)} {drop}" for label, drop in drops]:
         text = f"**What this run cannot see:** {'; '.join(missed)}. "
         text += f"A drop of that size is found {CAUGHT}, a smaller one less often"
         few = any(0 < one.of.effect.changed < MANY_CASES for one in side.compared)
         text += f"; with fewer than {MANY_CASES} cases {CAUGHT_IN_A_THIRD}." if few else "."
         verdicts = [(one.of.function, one.of.verdict) for one in side.compared]
         if same := [name for name, verdict in verdicts if verdict is Verdict.UNCHANGED]:
-            text += (
-                f" The {formats.counted_comparisons(same, more='unchanged ')} asked what "
-                f"{_name(baseline.reference)} had asked, so nothing new was measured."
-            )
+            asked = f"asked what {_name(baseline.reference)} had asked"
+            count = formats.counted_comparisons(same, more="unchanged ")
+            text += f" The {count} {asked}, so nothing new was measured."
         yield from ("", text)
 
 
@@ -196,8 +191,7 @@ def _functions(report: Report) -> Iterator[str]:
             title = f"Against {html_code(other.baseline.reference)}"
             rows = _functions_table(report, other.baseline, other.compared[:_MOST_LINES])
             yield _folded(title, [f"{_reference_of(other.baseline)}:", "", *rows])
-    moved = [one for one in report.ungated if one.changed and telling.has_moved(one)]
-    if moved:
+    if moved := [one for one in report.ungated if one.changed and telling.has_moved(one)]:
         yield _folded("Not gated", map(_ungated, moved[:_MOST_LINES]))
 
 

@@ -82,9 +82,8 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
 
 
 def _asked_again(found: Confirmation) -> str:
-    before, here = (
-        formats.decimals(mean) for mean in (found.baseline_mean, found.mean) if mean is not None
-    )
+    means = (found.baseline_mean, found.mean)
+    before, here = (formats.decimals(mean) for mean in means if mean is not None)
     return f"{found.reference}, asked again, scored {before}; this branch {here}"
 
 

@@ -91,12 +91,10 @@ def _moved(functions: Sequence[telling.AnyFunction]) -> str:
 
 def _of_changed(means: History, functions: Sequence[telling.AnyFunction]) -> History:
     """Leave out the functions that were replayed: their means are the baseline's."""
-    changed = {
-        (one.of.function, one.of.metric)
-        for one in functions
-        if not isinstance(one, ComparedFunction) or one.of.effect.changed
-    }
-    return {name: points for name, points in means.items() if name in changed}
+    compared = [one.of for one in functions if isinstance(one, ComparedFunction)]
+    replayed = {(of.function, of.metric) for of in compared if not of.effect.changed}
+    shown = {(one.of.function, one.of.metric) for one in functions} - replayed
+    return {name: points for name, points in means.items() if name in shown}
 
 
 def _command(run: RunEntry | None, baseline: RunEntry | None, case: cases.ShownCase) -> str:

@@ -222,13 +222,12 @@ def _failures(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
 
 def _parting(parting: Parting, sides: Sequence[CaseSide], page: Page) -> Iterator[StyledLine]:
     utterances = parting.baseline, parting.current
-    if all(utterance is None or utterance.call == 1 for utterance in utterances):
-        lengths = {len(one.utterances) for side in sides for one in side.transcripts}
-        if lengths == {1}:  # with one reply on each side nothing has to be found
-            return
-    call = next(utterance.call for utterance in utterances if utterance is not None)
-    yield ()
-    yield (("the sides part", "bold"), (f" in trial {parting.trial} at call {call}", ""))
+    calls = [utterance.call for utterance in utterances if utterance is not None]
+    lengths = {len(one.utterances) for side in sides for one in side.transcripts}
+    if {*calls} == lengths == {1}:  # with one reply on each side nothing has to be found
+        return
+    where = f" in trial {parting.trial} at call {calls[0]}"
+    yield from ((), (("the sides part", "bold"), (where, "")))
     nothing = "no such call" if parting.goes_on else "nothing more"
     for side, utterance in zip(sides, utterances, strict=True):
         words = [(nothing, "dim")] if utterance is None else [(utterance.message.text, "")]
@@ -239,13 +238,10 @@ def _parting(parting: Parting, sides: Sequence[CaseSide], page: Page) -> Iterato
 def _replies(sides: Sequence[CaseSide], letters: Letters, page: Page) -> Iterator[StyledLine]:
     for said, letter in letters.items():
         alike = [[each for each in side.transcripts if each.said == said] for side in sides]
-        counts = ", ".join(
-            f"{len(found)} of {len(side.transcripts)}" + (f" {side.name}" if len(sides) > 1 else "")
-            for side, found in zip(sides, alike, strict=True)
-            if side.transcripts
-        )
-        yield ()
-        yield ((f"reply {letter}", "bold"), (f"  {counts}", ""))
+        names = [f" {side.name}" if len(sides) > 1 else "" for side in sides]
+        told = zip(alike, (len(side.transcripts) for side in sides), names, strict=True)
+        counts = ", ".join(f"{len(found)} of {made}{name}" for found, made, name in told if made)
+        yield from ((), ((f"reply {letter}", "bold"), (f"  {counts}", "")))
         utterances = next(each.utterances for found in alike for each in found)
         yield from _utterances(utterances, page)
     for name, each in ((side.name, each) for side in sides for each in side.transcripts):

@@ -124,14 +124,10 @@ class PlannedFunction:
             yield from (f"  {line}" for line in formats.aligned(rows, left=()))
 
     def _row(self, point: Point, number: int, *, now: float) -> list[str]:
-        bar = "#" * round(BAR * point.power)
-        return [
-            str(number),
-            str(round(point.calls * (self.calls or 1))),
-            _percent(point.power),
-            "" if point.smallest_drop is None else self._drop(point.smallest_drop),
-            f"{bar} <- now" if number == now else bar,
-        ]
+        bar = "#" * round(BAR * point.power) + " <- now" * (number == now)
+        calls = str(round(point.calls * (self.calls or 1)))
+        drop = "" if point.smallest_drop is None else self._drop(point.smallest_drop)
+        return [str(number), calls, _percent(point.power), drop, bar]
 
     @property
     def _unit(self) -> str:

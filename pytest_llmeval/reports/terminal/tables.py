@@ -167,16 +167,12 @@ def described_table(
 def _described_row(described: FunctionDescription) -> list[str]:
     counts, metric, hat = described.trials, described.metric, described.pass_hat
     are_all = described.scored_cases == described.cases  # the mean is the one of the scored cases
-    return [
-        formats.label(described),
-        str(described.cases) if are_all else f"{described.scored_cases} of {described.cases}",
-        str(counts["scored"] + counts["errored"] + counts["skipped"]),
-        "" if described.mean is None else formats.figure(described.mean, metric),
-        formats.ends_of(described.interval, metric),
-        formats.ends_of(described.prediction, metric),
-        "" if hat is None else f"{formats.decimals(hat.here)} (k {hat.k})",
-        odd_trials(counts),
-    ]
+    cases = str(described.cases) if are_all else f"{described.scored_cases} of {described.cases}"
+    trials = str(counts["scored"] + counts["errored"] + counts["skipped"])
+    mean = "" if described.mean is None else formats.figure(described.mean, metric)
+    ends = (formats.ends_of(each, metric) for each in (described.interval, described.prediction))
+    pass_hat = "" if hat is None else f"{formats.decimals(hat.here)} (k {hat.k})"
+    return [formats.label(described), cases, trials, mean, *ends, pass_hat, odd_trials(counts)]
 
 
 def odd_trials(counts: TrialCounts) -> str:
