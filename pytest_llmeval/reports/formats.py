@@ -12,15 +12,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.records import (
-    MEASURED_METRICS,
-    PASS_METRIC,
-    TABLE_FUNCTION,
-    CiJob,
-    Run,
-    Trial,
-    bare,
-)
+from pytest_llmeval import records
 
 if TYPE_CHECKING:
     from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval
@@ -34,7 +26,7 @@ _LISTS = ("renamed", "accept", "accept_gone", "origin_alias", "prices")
 _OF_WORDS = ("llm_intercept_hosts", "llm_replay_allow", "llm_base_files")
 _KEYS = "|".join((*(f"llm_{name}" for name in _LISTS), *_OF_WORDS))
 _PASTED = re.compile(rf"(?<=  )({_KEYS}) = ([^\[\s].*?)(?=  |$)")
-_METRIC_OF_TABLE = re.compile(rf"\A{TABLE_FUNCTION}::.*", re.DOTALL)
+_METRIC_OF_TABLE = re.compile(rf"\A{records.TABLE_FUNCTION}::.*", re.DOTALL)
 _LEAST_HASH = 4  # digits, as in git
 _LONGEST_ID = 100
 _LARGE = 1e6  # larger figures are rounded
@@ -103,25 +95,25 @@ def counted_comparisons(
     every = (*besides, *functions)
     kinds = functions_of(every)
     noun = "function" if len(kinds) == len(every) else "comparison"
-    return counted(len(functions), more + ("metric" if kinds == {TABLE_FUNCTION} else noun))
+    return counted(len(functions), more + ("metric" if kinds == {records.TABLE_FUNCTION} else noun))
 
 
 def kind_of(functions: Iterable[str]) -> str:
     """Say what names in a column are: each metric of a score table is a function."""
-    return "metric" if functions_of(functions) == {TABLE_FUNCTION} else "test function"
+    return "metric" if functions_of(functions) == {records.TABLE_FUNCTION} else "test function"
 
 
 def functions_of(comparisons: Iterable[str]) -> set[str]:
     """Return the functions of comparisons; all metrics of a score table are of one."""
-    return {_METRIC_OF_TABLE.sub(TABLE_FUNCTION, name) for name in comparisons}
+    return {_METRIC_OF_TABLE.sub(records.TABLE_FUNCTION, name) for name in comparisons}
 
 
-def case_count(run: Run) -> int:
+def case_count(run: records.Run) -> int:
     """Count the cases of a run; one of a score table has an id of its own in each metric."""
-    return len({case.id.removeprefix(f"{bare(case.function)}::") for case in run.cases})
+    return len({case.id.removeprefix(f"{records.bare(case.function)}::") for case in run.cases})
 
 
-def recorded_by(how: str, job: CiJob | None) -> str:
+def recorded_by(how: str, job: records.CiJob | None) -> str:
     """Say who recorded a baseline: this job, or an earlier one; empty for a run of a laptop.
 
     Args:
@@ -142,12 +134,12 @@ def is_own_hash(reference: str, commit: str | None) -> bool:
 
 def name_of(name: str, metric: str) -> str:
     """Name a function, and the metric unless it is the plain pass rate."""
-    return name if metric == PASS_METRIC else f"{name} ({metric})"
+    return name if metric == records.PASS_METRIC else f"{name} ({metric})"
 
 
 def short(one: Named) -> str:
     """Name a function without its file, unless another one of the session has that name."""
-    return one.name or bare(one.function)
+    return one.name or records.bare(one.function)
 
 
 def label(one: Named) -> str:
@@ -240,7 +232,7 @@ def percent(share: float) -> str:
 
 def figure(value: float, metric: str) -> str:
     """Write a mean of any metric; measured metrics have no usual size."""
-    return digits(value, 4) if metric in MEASURED_METRICS else number(value)
+    return digits(value, 4) if metric in records.MEASURED_METRICS else number(value)
 
 
 def factor(ratio: float) -> str:
@@ -295,7 +287,8 @@ def ends_of(interval: Interval | None, metric: str) -> str:
     """Write the ends of the interval of a mean, if there is one."""
     if interval is None:
         return ""
-    return ends(interval, partial(digits, count=4) if metric in MEASURED_METRICS else decimals)
+    is_measured = metric in records.MEASURED_METRICS
+    return ends(interval, partial(digits, count=4) if is_measured else decimals)
 
 
 def mean_with_ends(mean: float | None, interval: Interval | None, *, log: bool) -> str:
@@ -314,9 +307,9 @@ def hits(scores: Sequence[float], metric: str, *, are_hits: bool) -> str:
     return figure(sum(scores) / len(scores), metric)
 
 
-def outcome_and_score(trial: Trial, metric: str) -> str:
+def outcome_and_score(trial: records.Trial, metric: str) -> str:
     """Write how a trial ended, with its score unless the outcome says it: ``passed 0.800``."""
     score = trial.scores.get(metric)
-    if score is None or metric == PASS_METRIC:
+    if score is None or metric == records.PASS_METRIC:
         return str(trial.outcome)
     return f"{trial.outcome} {number(score)}"
