@@ -28,7 +28,7 @@ LIKE_TABLES = (".tsv", ".txt")
 _ONE_SIDED = "a score on one side alone, as --max-errored allows"
 
 # by case, by repeat; None for an errored trial
-Scores = Mapping[str, Mapping[int, float | None]]
+Scores = dict[str, dict[int, float | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,10 @@ class ScoreTable:
     reference: str
     path: Path
     created: str
-    scores: Mapping[str | None, Scores]
-    clusters: Mapping[str, str]
-    wordings: Mapping[str, tuple[str, str]]
-    better: Mapping[str | None, records.Better] = field(default_factory=dict)
+    scores: dict[str | None, Scores] = field(default_factory=dict)
+    clusters: dict[str, str] = field(default_factory=dict)
+    wordings: dict[str, tuple[str, str]] = field(default_factory=dict)
+    better: dict[str | None, records.Better] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -114,22 +114,20 @@ def read_table(
         named, lines = "metric" in columns, rows.read_rows(path, columns)
     else:
         named, lines = True, enumerate(results.rows, start=1)
-    reader = _Reader(path=path, condition=condition, metric=metric, named=named)
+    table = ScoreTable(
+        reference=reference,
+        path=path,
+        created=datetime.fromtimestamp(int(path.stat().st_mtime), UTC).isoformat(),
+        notes=() if results is None else tuple(results.notes),
+    )
+    reader = _Reader(table=table, condition=condition, metric=metric, named=named)
     for line, row in lines:
         try:
             reader.take(row)
         except ValueError as exc:
             raise TableError(f"{path}, line {line}: {exc}") from None
-    return ScoreTable(
-        reference=reference,
-        path=path,
-        created=datetime.fromtimestamp(int(path.stat().st_mtime), UTC).isoformat(),
-        scores=reader.finished(),
-        clusters=reader.clusters,
-        wordings=reader.wordings,
-        better=reader.better,
-        notes=() if results is None else tuple(results.notes),
-    )
+    reader.check_end()
+    return table
 
 
 def _is_run_file(path: Path) -> bool:
@@ -144,28 +142,21 @@ def _is_run_file(path: Path) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Gathers the rows of one condition; a value that is no score is an error.
+    """Gathers the rows of one condition in a table; a value that is no score is an error.
 
     Attributes:
-        path: of the table.
+        table: gets the rows.
         condition: which rows count; None if the table has but one.
         metric: which rows count, or what the scores are of; None for every metric.
         named: a column names the metric.
-        clusters: label of each case that has one.
-        wordings: what is asked, and how, of each case that has a wording.
-        better: which direction of a metric is good, where a row says so.
     """
 
-    path: Path
+    table: ScoreTable
     condition: str | None
     metric: str | None
     named: bool
-    clusters: dict[str, str] = field(default_factory=dict)
-    wordings: dict[str, tuple[str, str]] = field(default_factory=dict)
-    better: dict[str | None, records.Better] = field(default_factory=dict)
     _conditions: dict[str | None, None] = field(default_factory=dict)
     _metrics: dict[str, None] = field(default_factory=dict)
-    _scores: dict[str | None, dict[str, dict[int, float | None]]] = field(default_factory=dict)
 
     def take(self, row: rows.Row) -> None:
         """Take in one row, if it is of the condition and metric that count.
@@ -186,9 +177,9 @@ class _Reader:
                 return
         case, wording = rows.read_case(row["case_id"]), rows.read_label(row.get("wording"))
         if wording is not None:
-            self.wordings[f"{case}[{wording}]"] = case, wording
+            self.table.wordings[f"{case}[{wording}]"] = case, wording
             case = f"{case}[{wording}]"
-        of_case = self._scores.setdefault(metric, {}).setdefault(case, {})
+        of_case = self.table.scores.setdefault(metric, {}).setdefault(case, {})
         index = rows.read_repeat(row["repeat"])
         if index in of_case:
             raise ValueError(
@@ -197,46 +188,43 @@ class _Reader:
             )
         of_case[index] = rows.read_score(row["score"], metric=metric)
         cluster = rows.read_label(row.get("cluster"))
-        if cluster is not None and (known := self.clusters.setdefault(case, cluster)) != cluster:
+        known = cluster if cluster is None else self.table.clusters.setdefault(case, cluster)
+        if known != cluster:
             raise ValueError(f"case {case!r} is in cluster {cluster!r} here and in {known!r} above")
-        self._direct(metric, row.get("better"))
+        if row.get("better") is not None:
+            better = rows.read_better(row["better"])
+            own = records.OWN_DIRECTIONS.get(str(metric), better)
+            if own != better:
+                raise ValueError(f"better is {better!r}, and of {metric} {own} is always better")
+            if self.table.better.setdefault(metric, better) != better:
+                raise ValueError(f"better is {better!r} here and another one above")
 
-    def _direct(self, metric: str | None, value: object) -> None:
-        """Take in which direction of a metric is good, if the row says so."""
-        if value is None:
-            return
-        better = rows.read_better(value)
-        own = records.OWN_DIRECTIONS.get(str(metric), better)
-        if own != better:
-            raise ValueError(f"better is {better!r}, and of {metric} {own} is always better")
-        if self.better.setdefault(metric, better) != better:
-            raise ValueError(f"better is {better!r} here and another one above")
-
-    def finished(self) -> Mapping[str | None, Scores]:
-        """Return the scores by metric.
+    def check_end(self) -> None:
+        """Refuse a table of which no row was taken.
 
         Raises:
             TableError: no row was taken, or rows of several conditions.
         """
+        path = self.table.path
         conditions = [name or "" for name in self._conditions]
         if self.condition is None and len(conditions) > 1:
-            typed = shlex.quote(f"{self.path}::{conditions[0]}")
+            typed = shlex.quote(f"{path}::{conditions[0]}")
             raise TableError(
-                f"{self.path} holds {len(conditions)} conditions: name one, such as {typed}; "
+                f"{path} holds {len(conditions)} conditions: name one, such as {typed}; "
                 f"it has {listed_names(conditions, rows.LISTED)}"
             )
-        if self._scores:
-            return self._scores
+        if self.table.scores:
+            return
         if self._conditions and self.condition not in (None, *self._conditions):
             known = [name for name in self._conditions if name is not None]
             raise self._unknown("condition", str(self.condition), known)
         if self.metric is not None and self._metrics:
             raise self._unknown("metric", self.metric, list(self._metrics))
-        raise TableError(f"{self.path}: no row follows the header")
+        raise TableError(f"{path}: no row follows the header")
 
     def _unknown(self, what: str, name: str, known: list[str]) -> TableError:
         hint = did_you_mean(name, known, most=rows.LISTED)
-        return TableError(f"{self.path}: no row of {what} {name!r}. {hint}")
+        return TableError(f"{self.table.path}: no row of {what} {name!r}. {hint}")
 
 
 def runs_of(

@@ -88,6 +88,11 @@ class StoredRun:
     path: Path
     header: RunHeader
 
+    @property
+    def run(self) -> Run:
+        """The run without its trials."""
+        return self.header.run
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -215,7 +220,7 @@ class RunStore:
         notes: list[str] = []
         runs = []
         for stored in self._headers(f"{commit}/*{ENDING}", notes=notes):
-            run = stored.header.run
+            run = stored.run
             if run.commit != commit:
                 notes.append(
                     f"passed over: {stored.path} was not recorded for the commit of its folder"
@@ -237,7 +242,7 @@ class RunStore:
 
     def tree_of(self, commit: str) -> str | None:
         """Return the tree of a commit as its runs tell it; None if it has none."""
-        return next((one.header.run.tree for one in self.at_commit(commit).runs), None)
+        return next((one.run.tree for one in self.at_commit(commit).runs), None)
 
     def every(self) -> Listing:
         """List all runs, by id; only headers are read."""
@@ -316,10 +321,10 @@ def tries_against(store: RunStore, baseline: str, *, branch: str | None = None) 
                 header = read_run_header(path)
                 if header.run.compared_with == baseline and is_try(header):
                     tries.append(StoredRun(path, header))
-    branch = branch or next((one.header.run.ref for one in reversed(tries)), None)
-    return [one for one in tries if one.header.run.ref == branch]
+    branch = branch or next((one.run.ref for one in reversed(tries)), None)
+    return [one for one in tries if one.run.ref == branch]
 
 
 def newest_first(runs: Iterable[StoredRun]) -> tuple[StoredRun, ...]:
     """Sort runs by their ids, which begin with the time."""
-    return tuple(sorted(runs, key=lambda stored: stored.header.run.id, reverse=True))
+    return tuple(sorted(runs, key=lambda stored: stored.run.id, reverse=True))

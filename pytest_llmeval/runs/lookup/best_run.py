@@ -83,7 +83,7 @@ class Search:
         eligible: list[StoredRun] = []
         for commit, listing in listings.items():
             self.passed_over += listing.notes
-            runs = [one for one in listing.runs if one.header.run.id not in self.excluding]
+            runs = [one for one in listing.runs if one.run.id not in self.excluding]
             eligible += self._eligible(runs, commit=commit)
         for stored in best_first(eligible, models=self.models, typed=self.typed_model):
             try:
@@ -100,10 +100,10 @@ class Search:
 
     def _eligible(self, runs: Iterable[StoredRun], *, commit: str) -> list[StoredRun]:
         reasons: Counter[str] = Counter()
-        runs = [one for one in runs if one.header.run.made != records.CONFIRM]
+        runs = [one for one in runs if one.run.made != records.CONFIRM]
         eligible = []
         for stored in runs:
-            run, bars = stored.header.run, unfitness(stored.header)
+            run, bars = stored.run, unfitness(stored.header)
             unlikeness = self.unlikeness(run)
             if bars:
                 reasons[" and ".join(bars)] += 1
@@ -113,7 +113,7 @@ class Search:
             else:
                 eligible.append(stored)
         if not eligible:
-            self.unseen += [name for stored in runs for name in stored.header.run.unseen]
+            self.unseen += [name for stored in runs for name in stored.run.unseen]
             # There may be a hundred dirty runs of one commit: they are counted, not listed.
             self.passed_over += [
                 f"passed over: {number} run(s) of {short_hash(commit)}, {reason}"
@@ -122,7 +122,7 @@ class Search:
         return eligible
 
     def _notes(self, chosen: StoredRun) -> tuple[str, ...]:
-        asked, typed = chosen.header.models_asked, chosen.header.run.typed_model
+        asked, typed = chosen.header.models_asked, chosen.run.typed_model
         if typed is not None and self.typed_model is None:
             return (f"--llm-model={typed} was typed for the baseline's run, and is not here",)
         if self.models is None or self.models <= asked:
@@ -150,7 +150,7 @@ def best_first(
         asked, unlike = stored.header.models_asked, 0
         if models is not None and asked != models:
             unlike = 1 if models < asked else 2
-        is_tried = stored.header.run.typed_model not in (None, typed)
+        is_tried = stored.run.typed_model not in (None, typed)
         return is_tried, unlike, stored.header.only_replayed
 
     return sorted(newest_first(runs), key=rank)

@@ -36,11 +36,11 @@ def draws_of_line(refs: Refs, *, root: str) -> frozenset[str]:
     known: set[str] = set()
     steps = refs.steps(WantedCommit(commit=refs.git.commit), root=root)
     for step in steps if refs.git.commit else ():
-        fit = [one for one in refs.fit_runs(step) if one.header.run.root == root]
+        fit = [one for one in refs.fit_runs(step) if one.run.root == root]
         for run in standing_runs(refs.store, fit):
             draws |= draws_of_run(only_functions(run, _functions(run) - known))
-        known.update(*(_functions(one.header.run) for one in fit))
-        if any(not one.header.run.selection for one in fit):
+        known.update(*(_functions(one.run) for one in fit))
+        if any(not one.run.selection for one in fit):
             break
     return frozenset(draws)
 

@@ -43,9 +43,7 @@ def find_candidate(reference: str, refs: Refs, *, exact: bool = False) -> Baseli
         notes += [note for listing in runs for note in listing.notes]
         judged = [(one, best_run.unfitness(one.header)) for listing in runs for one in listing.runs]
         fit = [one for one, bars in judged if not bars]
-        passed_over += [
-            f"passed over: run {one.header.run.id}, {bars[0]}" for one, bars in judged if bars
-        ]
+        passed_over += [f"passed over: run {one.run.id}, {bars[0]}" for one, bars in judged if bars]
         for stored in best_run.best_first(fit):
             if not any(_is_part(stored, of=other) for other in fit):
                 found = FoundRun(stored.path, refs.store.load(stored.path), tuple(notes))
@@ -65,7 +63,7 @@ def _said_whose(found: Baseline, *, is_own: bool) -> Baseline:
 
 
 def _is_part(one: StoredRun, *, of: StoredRun) -> bool:
-    narrow, wide = one.header.run.selection, of.header.run.selection
+    narrow, wide = one.run.selection, of.run.selection
     return best_run.covers(wide, narrow=narrow) and not best_run.covers(narrow, narrow=wide)
 
 

@@ -37,7 +37,7 @@ def needed_runs(reference: str | None, refs: Refs) -> frozenset[str]:
     there = refs.git.top and branch and resolve(f"{ORIGIN}{branch}", top=refs.git.top)
     tips = {ref.commit, there.commit if there else ref.commit}
     steps = (step for tip in tips for step in refs.steps(WantedCommit(commit=tip)))
-    return frozenset(one.header.run.id for step in steps for one in refs.fit_runs(step))
+    return frozenset(one.run.id for step in steps for one in refs.fit_runs(step))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +66,15 @@ def runs_to_prune(
         dirty_before: likewise, for runs that are dirty or incomplete.
         needed: ids of runs that stay.
     """
-    old = [
-        stored
-        for stored in runs
-        if datetime.fromisoformat(stored.header.run.created)
-        < (before if is_clean(stored) else dirty_before)
-    ]
-    newest = next((one for one in runs if one.header.run.made != CONFIRM), None)
-    going = [one for one in old if one is not newest and one.header.run.id not in needed]
-    going.sort(key=lambda stored: (is_clean(stored), stored.header.run.id))
+    bounds = {True: before, False: dirty_before}
+    created = ((one, datetime.fromisoformat(one.run.created)) for one in runs)
+    old = [one for one, when in created if when < bounds[is_clean(one)]]
+    newest = next((one for one in runs if one.run.made != CONFIRM), None)
+    going = [one for one in old if one is not newest and one.run.id not in needed]
+    going.sort(key=lambda stored: (is_clean(stored), stored.run.id))
     return RunPruning(going=tuple(going), spared=len(old) - len(going), left=len(runs) - len(going))
 
 
 def is_clean(stored: StoredRun) -> bool:
     """Tell whether a run is complete and of a clean tree, as a baseline must be."""
-    return stored.header.run.complete and not stored.header.run.dirty
+    return stored.run.complete and not stored.run.dirty

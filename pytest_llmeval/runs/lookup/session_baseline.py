@@ -217,10 +217,10 @@ def older_runs(run: Run, refs: Refs) -> tuple[Run, ...]:
     stored = [one for name in line for one in refs.store.here_at(name).runs]
     # whoever judges this commit again, and asks the same, is to find the same suspects
     head = refs.store.here_at(refs.git.commit).runs if refs.git.commit else ()
-    own = {run.id, *(one.header.run.id for one in head)}
+    own = {run.id, *(one.run.id for one in head)}
     found: list[Run] = []
     for one in newest_first(stored):
-        is_own = one.header.run.id == run.id or one.header.run.asked_by in own
+        is_own = one.run.id == run.id or one.run.asked_by in own
         if len(found) < _MOST_READ and not is_own and _fits(one.header, run):
             with suppress(BaselineUnreadable):
                 found.append(refs.store.load(one.path))

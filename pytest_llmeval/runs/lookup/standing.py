@@ -21,7 +21,7 @@ def standing(runs: Iterable[StoredRun]) -> dict[str, StoredRun]:
     """
     found: dict[str, StoredRun] = {}
     for stored in best_first(runs):
-        run = stored.header.run
+        run = stored.run
         for function in {case.function for case in run.cases}.difference(run.partial):
             found.setdefault(function, stored)
     return found
@@ -71,7 +71,7 @@ def newest_runs(
     notes = list(listing.notes)
     by_state: dict[tuple[str | None, bool], list[StoredRun]] = {}
     for stored in listing.runs:
-        run = stored.header.run
+        run = stored.run
         bars = unfitness(replace(stored.header, run=replace(run, dirty=False, unseen=())))
         if not bars and branch in (None, run.ref) and (run.commit, run.dirty) not in states:
             by_state.setdefault((run.commit, run.dirty), []).append(stored)
