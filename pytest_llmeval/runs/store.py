@@ -180,18 +180,6 @@ class RunStore:
         """
         return read_run(path)
 
-    def put(self, name: RunName, data: bytes) -> bool:
-        """Keep a run file here; tell whether it was not there before.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        path = self.place(name)
-        if path.exists():
-            return False
-        self.keep(path, data)
-        return True
-
     def place(self, name: RunName) -> Path:
         """Return the file of a run that was, or would be, recorded here."""
         return self.folder / name.commit / f"{name.run_id}{ENDING}"

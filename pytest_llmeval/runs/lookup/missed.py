@@ -35,7 +35,10 @@ def missed_last(
     """
     last: dict[str, bool] = {}
     for run in _own_runs(store, git=git, root=root):
-        before = _baseline_of(run, store)
+        path = store.by_id(run.compared_with) if run.compared_with else None
+        before: dict[str, list[Trial]] = {}  # of its baseline, if that is here
+        with suppress(BaselineUnreadable):
+            before = {} if path is None else trials_by_case(store.load(path))
         for case, trials in trials_by_case(run).items():
             if trials and case not in last:
                 last[case] = _missed_or_moved(before.get(case, ()), trials)
@@ -55,14 +58,6 @@ def _own_runs(store: RunStore, *, git: GitState, root: str) -> Iterator[Run]:
             is_own = run.commit in commits or run.ref == (git.branch or "")
             if is_own and run.root == root and run.made is None:
                 yield run
-
-
-def _baseline_of(run: Run, store: RunStore) -> dict[str, list[Trial]]:
-    """Read the trials of a run's baseline by case; none if it had none, or it is not here."""
-    path = store.by_id(run.compared_with) if run.compared_with else None
-    with suppress(BaselineUnreadable):
-        return {} if path is None else trials_by_case(store.load(path))
-    return {}
 
 
 def _missed_or_moved(before: Sequence[Trial], trials: Sequence[Trial]) -> bool:

@@ -236,10 +236,6 @@ class SharedStore(store.RunStore):
         named = self._shared_of.get(commit)
         return named[0].tree if named else None
 
-    def tree_of(self, commit: str) -> str | None:
-        """Return the tree of a commit as its runs tell it; None if it has none."""
-        return self.named_tree(commit) or super().tree_of(commit)
-
     def at_commit(self, commit: str) -> store.Listing:
         """List the runs of a commit; only headers are read.
 
@@ -294,8 +290,11 @@ class SharedStore(store.RunStore):
 
     def adopt(self, name: store.RunName) -> bool:
         """Bring a run of the team home, as if it had been recorded here; tell whether it is."""
-        path = self.borrow(name)
-        return path is not None and self.put(name, path.read_bytes())
+        path, home = self.borrow(name), self.place(name)
+        if path is None or home.exists():
+            return False
+        self.keep(home, path.read_bytes())
+        return True
 
     def _borrowed_at(self, commit: str) -> Iterator[store.StoredRun]:
         for name in self._shared_of.get(commit, ()):

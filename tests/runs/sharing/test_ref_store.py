@@ -37,12 +37,11 @@ def state_of(project: Project) -> tuple[str, str, str]:
 # --- the folder --------------------------------------------------------------------------
 
 
-def test_what_is_put_into_the_folder_is_there_once_byte_for_byte(project, data):
+def test_what_is_kept_in_the_folder_is_there_byte_for_byte(project, data):
     store, ends_in_newlines = RunStore(project.top / ".llmeval"), data + b"\n\n"
     assert store.files() == {}
-    assert store.put(FIRST, data)
-    assert store.put(OTHER, ends_in_newlines)
-    assert not store.put(FIRST, data)
+    store.keep(store.place(FIRST), data)
+    store.keep(store.place(OTHER), ends_in_newlines)
 
     files = store.files()
     assert [file.parent.name for file in files.values()] == [COMMIT, COMMIT]
