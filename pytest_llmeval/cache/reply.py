@@ -56,6 +56,7 @@ USUAL_TIERS = (None, "auto", "default", "on_demand", "standard")
 Told = Mapping[str, Any]  # by name, as a reply has them
 Facts = Mapping[str, Parameter]  # by name, those that make sense
 NewRow = tuple[str, bytes]  # name and value
+Headers = Mapping[str, str]
 Value = bytes | RowRefused  # why it is not read, if we did not write it
 
 
@@ -99,7 +100,7 @@ class StoredReply:
     sha256: str
     body: bytes
     status: int
-    headers: Mapping[str, str]
+    headers: Headers
     facts: Facts
     session: str
     created: str
@@ -108,21 +109,15 @@ class StoredReply:
 
 
 def paid_reply(
-    body: bytes,
-    status: int = 200,
-    headers: Mapping[str, str] | None = None,
-    facts: Facts | None = None,
-    *,
-    session: str = "",
+    body: bytes, status: int = 200, headers: Headers | None = None, facts: Facts | None = None
 ) -> StoredReply:
-    """Give a reply that has just been paid for its draw id.
+    """Give a reply that has just been paid for its draw id; ``Replies`` names the session.
 
     Args:
         body: decoded bytes of the complete reply.
         status: of HTTP.
         headers: of the reply; only ``content-type`` is kept.
         facts: what is known about the call (model served, fingerprint, tokens, seconds).
-        session: the one that paid.
 
     Raises:
         ValueError: it is no success.
@@ -138,7 +133,7 @@ def paid_reply(
         status=status,
         headers=_kept(headers or {}),
         facts=known,
-        session=session,
+        session="",
         created=strftime(TIME, gmtime(Clock.began + Clock.seconds())),
         replayed=False,
         usage=usage,
@@ -277,7 +272,7 @@ def decode_or_none(value: bytes | RowRefused) -> StoredReply | None:
         return None
 
 
-def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+def _kept(headers: Headers) -> dict[str, str]:
     """Pick the kept headers: a planted row may hold more, which an SDK would obey."""
     kept = {}
     for name, value in headers.items():

@@ -14,6 +14,7 @@ from pytest_llmeval.errors import Lost
 from pytest_llmeval.records import Call, Outcome, Run, Trial, only_cases
 
 Aliases = Sequence[tuple[str, str]]
+Origins = Iterable[tuple[str, str]]  # providers, each with the origin that was asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +58,7 @@ def lacks_only_a_key(trials: Iterable[Trial]) -> bool:
 
 
 def find_keyless(
-    run: Run,
-    baseline: Run | None,
-    *,
-    aliases: Aliases,
-    stored: Callable[[], Iterable[tuple[str, str]]] | None = None,
+    run: Run, baseline: Run | None, *, aliases: Aliases, stored: Callable[[], Origins] | None = None
 ) -> Keyless | None:
     """Find the cases that asked something new without a key.
 
@@ -159,7 +156,7 @@ def _origins_of(run: Run | None) -> Iterator[tuple[str, str]]:
 
 
 def _asked_elsewhere(
-    calls: Sequence[Call], before: Callable[[], Iterable[tuple[str, str]]], *, aliases: Aliases
+    calls: Sequence[Call], before: Callable[[], Origins], *, aliases: Aliases
 ) -> Iterator[ElsewhereAsked]:
     """Find providers all of whose requests are new, as each would go to another host."""
     by_variable = {call.lost_for[1]: call for call in calls if len(call.lost_for) > 1}

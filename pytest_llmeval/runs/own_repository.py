@@ -23,6 +23,8 @@ from pytest_llmeval.errors import USER_IN_URL, GitFailed, without_user
 from pytest_llmeval.runs.git import ask, change, cut_commits, has_commit, object_ids, tree_ids
 from pytest_llmeval.settings import is_address
 
+Config = Sequence[tuple[str, str]]  # settings of git, each with its value
+
 FOLDER, LOCK = "git", "lock"
 ORIGIN = "origin"
 ADDRESSED = "llmeval"  # the name of a remote of which the address was given
@@ -233,7 +235,7 @@ class OwnRepository:
         return _as_variables(self._to_check_out)
 
     @cached_property
-    def _to_check_out(self) -> Sequence[tuple[str, str]]:
+    def _to_check_out(self) -> Config:
         return [entry for entry in self._unseen() if _TO_CHECK_OUT.fullmatch(entry[0])]
 
     def _adopt_cuts(self) -> None:
@@ -243,9 +245,7 @@ class OwnRepository:
         for file in (self.path / "shallow", adopted) if new else ():
             file.write_text("".join(f"{cut}\n" for cut in (*_words(file), *sorted(new))))
 
-    def _fetch(
-        self, wanted: Iterable[str], *options: str, more: Sequence[tuple[str, str]] = ()
-    ) -> None:
+    def _fetch(self, wanted: Iterable[str], *options: str, more: Config = ()) -> None:
         quiet = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
         given = "".join(f"{each}\n" for each in wanted)
         command = ("fetch", *quiet, *options, "--stdin", self.remote)
@@ -278,11 +278,7 @@ class OwnRepository:
             self._fetch(missing[start : start + _AT_ONCE], "--no-filter")
 
     def _remote(
-        self,
-        *command: str,
-        given: str = "",
-        more: Sequence[tuple[str, str]] = (),
-        seconds: float = SECONDS,
+        self, *command: str, given: str = "", more: Config = (), seconds: float = SECONDS
     ) -> str:
         """Run a command that may have to fetch, in so many seconds, or up to ``end``."""
         if self.end is not None:
@@ -300,7 +296,7 @@ class OwnRepository:
                 raise GitFailed(_without_secrets(str(exc), config=config)) from None
 
     @cached_property
-    def _config_of_origin(self) -> Sequence[tuple[str, str]]:
+    def _config_of_origin(self) -> Config:
         """The user's settings for how to reach origin that our repository does not see."""
         version = change(self._top, "version")
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST_GIT:
@@ -338,7 +334,7 @@ def _config(folder: Path) -> list[tuple[str, str]]:
     return [(key, value if has_value else "true") for key, has_value, value in pairs]
 
 
-def _as_variables(config: Sequence[tuple[str, str]]) -> dict[str, str]:
+def _as_variables(config: Config) -> dict[str, str]:
     """Write a config into variables, after the values that such variables have already."""
     before = os.environ.get("GIT_CONFIG_COUNT", "")
     first = int(before) if before.isdecimal() else 0
@@ -348,7 +344,7 @@ def _as_variables(config: Sequence[tuple[str, str]]) -> dict[str, str]:
     return {**_WITHOUT_DOWNLOADS, **variables}
 
 
-def _without_secrets(reason: str, *, config: Sequence[tuple[str, str]]) -> str:
+def _without_secrets(reason: str, *, config: Config) -> str:
     """Mask the values of a config that may be secret, and users and passwords in addresses."""
     texts = [value for key, value in config if _SECRETIVE.fullmatch(key)]
     texts += [user for entry in config for text in entry for user in USER_IN_URL.findall(text)]

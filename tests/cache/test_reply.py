@@ -4,6 +4,7 @@ import hashlib
 import json
 import secrets
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,7 +77,8 @@ def test_rows_of_the_first_release_can_be_read() -> None:
 def test_what_is_written_is_read_back(
     body: bytes, status: int, facts: dict[str, Any], session: str
 ) -> None:
-    fresh = paid_reply(body, status, {"content-type": "text/plain"}, facts, session=session)
+    paid = paid_reply(body, status, {"content-type": "text/plain"}, facts)
+    fresh = replace(paid, session=session)
     row = decode(encode(fresh))
     assert (row.session, row.created) == (session, fresh.created)
     assert (row.draw, row.sha256, row.body) == (
@@ -108,7 +110,7 @@ def test_a_text_of_any_length_is_packed_as_zlib_packs(length: int) -> None:
 
 
 def test_every_fresh_reply_has_a_draw_of_its_own() -> None:
-    draws = {paid_reply(b"same", session="s1").draw for _ in range(100)}
+    draws = {paid_reply(b"same").draw for _ in range(100)}
     assert len(draws) == 100
     assert all(len(draw) == 32 and int(draw, 16) >= 0 for draw in draws)
 
@@ -120,9 +122,7 @@ def test_only_the_content_type_is_kept_of_the_headers() -> None:
         "Authorization": "Bearer hunter2",
         "openai-organization": "acme",
     }
-    assert paid_reply(b"", 200, headers, session="s1").headers == {
-        "content-type": "application/json"
-    }
+    assert paid_reply(b"", 200, headers).headers == {"content-type": "application/json"}
 
 
 def test_a_header_that_a_row_should_not_hold_is_left_out_when_it_is_read() -> None:
@@ -135,7 +135,7 @@ def test_a_header_that_a_row_should_not_hold_is_left_out_when_it_is_read() -> No
 def test_a_content_type_that_no_header_can_have_is_neither_kept_nor_read(text: str) -> None:
     headers = {"content-type": text}
 
-    assert paid_reply(b"", headers=headers, session="s1").headers == {}
+    assert paid_reply(b"", headers=headers).headers == {}
     with pytest.raises(RowRefused, match=r"does not fit.*headers"):
         decode(stored({**HEADER, "headers": headers}))
 
@@ -149,7 +149,7 @@ def test_the_usual_tier_of_service_is_not_kept(tier: str, kept: dict[str, str]) 
 
 @pytest.mark.parametrize("fact", [float("nan"), float("inf"), b"bytes", {1}])
 def test_facts_that_make_no_sense_are_not_kept(fact: Any) -> None:
-    reply = paid_reply(b"", facts={"model": fact, "seconds": fact, "other": 1}, session="s1")
+    reply = paid_reply(b"", facts={"model": fact, "seconds": fact, "other": 1})
     assert reply.facts == decode(encode(reply)).facts == {}
 
 
@@ -225,7 +225,7 @@ def test_only_what_can_be_read_back_is_written(
     size: int, *, can_be_read: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_BODY", 1000)
-    reply = paid_reply(b"0" * size, session="s1")
+    reply = paid_reply(b"0" * size)
     if can_be_read:
         assert decode(encode(reply)).body == reply.body
     else:

@@ -50,7 +50,7 @@ class Recorder:
             provider="openai", method="POST", origin="https://h.example", path="/chat", body=body
         )
         content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
-        stored = paid_reply(body=content, session="s")
+        stored = paid_reply(body=content)
         return self.keep(request, stored, Slot(trial, 0))
 
     def keep(self, request: Canonical, stored: StoredReply, slot: Slot) -> Call:

@@ -21,7 +21,7 @@ from tests.servers.openai_streams import chat_stream, event, response_stream, to
 
 def reply_of(body: bytes | object) -> StoredReply:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return paid_reply(body=content, session="s")
+    return paid_reply(body=content)
 
 
 def said(body: bytes | object, vendor: str = "openai") -> list[tuple[str, str]]:

@@ -166,11 +166,15 @@ def unfitness(header: RunHeader) -> tuple[str, ...]:
 
 def unusable_trials(run: records.Run) -> tuple[str, ...]:
     """List the reasons for which the trials of a run make it no baseline."""
+    lost = lost_trials(run)
+    return (*([f"{lost} errored"] if lost else []), *crashed_functions(run))
+
+
+def lost_trials(run: records.Run) -> str:
+    """Say how many trials of a run are errored, if they are too many; else nothing."""
     ended = Counter(trial.outcome for trial in run.trials)
     errored, ran = ended[records.Outcome.ERRORED], len(run.trials) - ended[records.Outcome.SKIPPED]
-    too_many = records.too_many_errored(errored, ran=ran)
-    lost = (f"{errored} of {ran} trials errored",) if too_many else ()
-    return (*lost, *crashed_functions(run))
+    return f"{errored} of {ran} trials" if records.too_many_errored(errored, ran=ran) else ""
 
 
 def crashed_functions(run: records.Run) -> tuple[str, ...]:

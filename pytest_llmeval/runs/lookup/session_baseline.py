@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnreadable
-from pytest_llmeval.records import CONFIRM, Outcome, Run, bare_run, too_many_errored
+from pytest_llmeval.records import CONFIRM, Run, bare_run, too_many_errored
 from pytest_llmeval.runs.git import first_parents, short_hash
-from pytest_llmeval.runs.lookup.best_run import Search, peculiarities, unfitness
+from pytest_llmeval.runs.lookup.best_run import Search, lost_trials, peculiarities, unfitness
 from pytest_llmeval.runs.lookup.history import is_certain
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step
 from pytest_llmeval.runs.lookup.refusals import Refusals
@@ -101,11 +100,8 @@ class _Lookup(Refusals):
         notes = [*named.notes, *peculiarities(run, trials=len(run.trials))]
         if run.partial and not run.complete:
             notes.append(f"partial: {len(run.partial)} test function(s) were not collected in full")
-        ended = Counter(trial.outcome for trial in run.trials)
-        errored, ran = ended[Outcome.ERRORED], len(run.trials) - ended[Outcome.SKIPPED]
-        if too_many_errored(errored, ran=ran):
-            many = f"{errored} of {ran} trials of the baseline are errored"
-            notes.append(f"{many}: the gate may not be able to judge")
+        if lost := lost_trials(run):
+            notes.append(f"{lost} of the baseline are errored: the gate may not be able to judge")
         if run.commit != head:
             notes.append(f"recorded for {_worded(run.commit)}, HEAD is {_worded(head)}")
         return replace(named, notes=tuple(notes))
