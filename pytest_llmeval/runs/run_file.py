@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from io import BufferedIOBase
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,7 +56,12 @@ def write_run(run: Run, path: Path) -> None:
             not as ``records.Run`` says.
         OSError: the file cannot be written.
     """
-    lines = [*_encode(run)]
+    functions = {case.id: case.function for case in run.cases}
+    lines = [run_lines.header_line(run)]
+    # An unlisted case has no function; reading back refuses it.
+    lines += [run_lines.trial_line(one, function=functions.get(one.case, "")) for one in run.trials]
+    digest = hashlib.sha256(b"".join(lines)).hexdigest()
+    lines.append(run_lines.dump_line({"counts": _counts(run), "sha256": digest}))
     _run_of(_taken_apart(_bounded(lines)))  # nothing is kept that could not be read
     packed = io.BytesIO()
     # No name and no time in the gzip header.
@@ -64,17 +69,6 @@ def write_run(run: Run, path: Path) -> None:
         file.writelines(lines)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_durably(path, packed.getvalue())
-
-
-def _encode(run: Run) -> Iterator[bytes]:
-    functions = {case.id: case.function for case in run.cases}
-    digest = hashlib.sha256()
-    # An unlisted case has no function; reading back refuses it.
-    trials = (run_lines.trial_line(one, function=functions.get(one.case, "")) for one in run.trials)
-    for line in chain([run_lines.header_line(run)], trials):
-        digest.update(line)
-        yield line
-    yield run_lines.dump_line({"counts": _counts(run), "sha256": digest.hexdigest()})
 
 
 def _counts(run: Run) -> dict[str, int]:

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any
 
 from pytest_llmeval.errors import TableError, listed_names
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Better
@@ -159,8 +159,9 @@ def _json_objects(path: Path, file: IO[str]) -> Iterator[tuple[int, dict[str, ob
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
     """Open a table; turn every fault of the file into an error of one sentence."""
+    opened: Any = gzip.open if path.name.lower().endswith(".gz") else open
     try:
-        with _text_of(path) as file:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
             yield file
     except UnicodeDecodeError as exc:
         raise TableError(f"{path}: not UTF-8: {exc.reason}") from exc
@@ -170,12 +171,6 @@ def _opened(path: Path) -> Iterator[IO[str]]:
         raise TableError(f"{path}: damaged, or not packed with gzip: {exc}") from exc
     except OSError as exc:
         raise TableError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-
-
-def _text_of(path: Path) -> IO[str]:
-    if path.name.lower().endswith(".gz"):
-        return cast("IO[str]", gzip.open(path, "rt", encoding="utf-8-sig", newline=""))
-    return path.open(encoding="utf-8-sig", newline="")
 
 
 def read_case(value: object) -> str:

@@ -66,9 +66,11 @@ def runs_to_prune(
         dirty_before: likewise, for runs that are dirty or incomplete.
         needed: ids of runs that stay.
     """
-    bounds = {True: before, False: dirty_before}
-    created = ((one, datetime.fromisoformat(one.run.created)) for one in runs)
-    old = [one for one, when in created if when < bounds[is_clean(one)]]
+    old = [
+        one
+        for one in runs
+        if datetime.fromisoformat(one.run.created) < (before if is_clean(one) else dirty_before)
+    ]
     newest = next((one for one in runs if one.run.made != CONFIRM), None)
     going = [one for one in old if one is not newest and one.run.id not in needed]
     going.sort(key=lambda stored: (is_clean(stored), stored.run.id))

@@ -22,8 +22,9 @@ def standing(runs: Iterable[StoredRun]) -> dict[str, StoredRun]:
     found: dict[str, StoredRun] = {}
     for stored in best_first(runs):
         run = stored.run
-        for function in {case.function for case in run.cases}.difference(run.partial):
-            found.setdefault(function, stored)
+        for case in run.cases:
+            if case.function not in run.partial:
+                found.setdefault(case.function, stored)
     return found
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.errors import TableError
 from pytest_llmeval.runs.readers.result_file import LARGEST, Results, mapping, mappings, parse
 
@@ -76,9 +77,8 @@ def read_inspect_log(
             results.add(sample["id"], epoch - 1, metric, None if failed else of_sample.get(metric))
     if header.get("status") not in (None, "success"):
         results.notes.append(f"{path.name}: its status is '{header['status']}'")
-    about = mapping(header.get("eval"))
-    ids = mapping(about.get("dataset")).get("sample_ids")
-    epochs = mapping(about.get("config")).get("epochs") or 1
+    ids = value_at(header, "eval", "dataset", "sample_ids")
+    epochs = value_at(header, "eval", "config", "epochs") or 1
     planned = len(ids) * epochs if isinstance(ids, list) and isinstance(epochs, int) else 0
     if planned > len(samples):
         results.notes.append(f"{path.name}: {len(samples)} of {planned} samples are in it")
@@ -89,7 +89,7 @@ def _scores(sample: Mapping[str, Any]) -> dict[str, object]:
     """Return the value of each scorer; a scorer with several values has a metric for each."""
     values: dict[str, object] = {}
     for scorer, score in mapping(sample.get("scores")).items():
-        value = mapping(score).get("value")
+        value = value_at(score, "value")
         if isinstance(value, dict):
             values |= {f"{scorer}.{key}": each for key, each in value.items()}
         else:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, SECONDS_METRIC
 from pytest_llmeval.runs.readers.result_file import Results, mapping, mappings
 
@@ -62,7 +63,7 @@ def _values(row: Mapping[str, Any], metric: str | None) -> dict[str, Any]:
 def _errored(row: Mapping[str, Any]) -> bool:
     if "failureReason" in row:
         return bool(row["failureReason"] == ERROR)
-    return bool(mapping(row.get("response")).get("error"))  # of older files
+    return bool(value_at(row, "response", "error"))  # of older files
 
 
 def _index(row: Mapping[str, Any], name: str) -> int:
@@ -71,10 +72,9 @@ def _index(row: Mapping[str, Any], name: str) -> int:
 
 
 def _case(row: Mapping[str, Any]) -> str:
-    test = mapping(row.get("testCase"))
-    values = mapping(test.get("vars")) or mapping(row.get("vars"))
+    values = mapping(value_at(row, "testCase", "vars")) or mapping(row.get("vars"))
     named = ", ".join(f"{name}={_text(values[name])}" for name in sorted(values))
-    described = test.get("description")
+    described = value_at(row, "testCase", "description")
     return ": ".join(str(part) for part in (described, named) if part) or UNNAMED
 
 
@@ -87,8 +87,7 @@ def _conditions(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     providers: dict[int, str] = {}
     for row in rows:
         provider = row.get("provider")
-        about = mapping(provider)
-        name = about.get("label") or about.get("id") or provider
+        name = value_at(provider, "label") or value_at(provider, "id") or provider
         providers[_index(row, "promptIdx")] = str(name)
     shared = Counter(providers.values())
     return {
