@@ -216,9 +216,10 @@ def test_a_request_that_is_too_long_is_refused(
     ("old", "new"),
     [
         ('"request":{"schema"', '"request":{"odd":1e999,"schema"'),
+        ('"request":{"schema"', '"request":{"odd":["\\ud800",1e999],"schema"'),
         ('"reply":{"schema"', '"reply":{"odd":1e999,"schema"'),
     ],
-    ids=["request", "reply"],
+    ids=["request", "half of a pair", "reply"],
 )
 def test_a_number_that_only_python_can_write_is_refused(
     make_replies: Make, store: Store, path: Path, old: str, new: str

@@ -79,7 +79,7 @@ def test_runs_of_both_places_are_found_newest_first(store, share):
 
     assert ids(store) == [LATER, "20261121T084130-000000", FIRST]
     assert store.commits() == (COMMIT, ELSEWHERE)
-    assert (store.tree_of(ELSEWHERE), store.tree_of(COMMIT)) == ("0a" * 20, TREE)
+    assert (store.named_tree(ELSEWHERE), store.tree_of(COMMIT)) == ("0a" * 20, TREE)
     path = store.by_id(LATER)
     assert path is not None
     assert store.load(path) == make_run(id=LATER)
