@@ -19,14 +19,7 @@ from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.confirmation import without_asking
 from pytest_llmeval.gate.describe import describe, missed_throughout, oddities
 from pytest_llmeval.gate.early_stopping import family_size, is_settled
-from pytest_llmeval.gate.results import (
-    MOST_NAMED,
-    Comparison,
-    Fact,
-    FunctionComparison,
-    Row,
-    Why,
-)
+from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, FunctionComparison, Row, Why
 from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import measured
 from pytest_llmeval.judgement import Judgement, pricing
@@ -65,7 +58,6 @@ def judged(
         confirm: has a fall looked at again; None where the first look is the last one.
     """
     judging = _Judging(planned, run, confirm)
-    why = None
     try:
         why = judging.judge()
     except Exception as exc:  # the run is recorded, and the results so far are worth having
@@ -110,24 +102,18 @@ class EarlyJudge:
             repeats: the planned looks up to this one.
         """
         judging = _Judging(self._planned, replace(self._opening, trials=run.trials))
-        settings, function = self._planned.settings, {run.cases[0].function}
-        found = []
+        function, rules, found = run.cases[0].function, self._rules, []
         for other in judging.others:
-            sides = (only_functions(side, function) for side in judging.sides(other))
-            before, answered = (measured(side, cost_of=judging.cost_of) for side in sides)
+            sides = (only_functions(side, {function}) for side in judging.sides(other))
+            before, after = (measured(side, cost_of=judging.cost_of) for side in sides)
             if not before.cases:  # it has no such function, so it has no say
                 continue
-            is_decided = is_settled(
-                before,
-                answered,
-                self._rules,
-                repeats=repeats,
-                family=self._families[other.id],
-                # a second look is of all trials, and so is the mean that a line accepts
-                only_calm=settings.confirm
-                or may_accept(before.cases[0].function, self._rules.accept, baseline=other),
+            # a second look is of all trials, and so is the mean that a line accepts
+            is_accepted = may_accept(function, rules.accept, baseline=other)
+            calm, family = self._planned.settings.confirm or is_accepted, self._families[other.id]
+            found.append(
+                is_settled(before, after, rules, repeats=repeats, family=family, only_calm=calm)
             )
-            found.append(is_decided)
         return bool(found) and all(found)
 
 

@@ -15,12 +15,7 @@ from pytest_llmeval.cli.arguments import Home, home_option, ini_value
 from pytest_llmeval.cli.case_names import case_named, lowest, turned_means
 from pytest_llmeval.cli.pages import has_colours, page_of_output, warn
 from pytest_llmeval.errors import BaselineError
-from pytest_llmeval.reports.terminal.diff import (
-    CaseSide,
-    alike_in_others,
-    case_lines,
-    not_here,
-)
+from pytest_llmeval.reports.terminal.diff import CaseSide, alike_in_others, case_lines, not_here
 from pytest_llmeval.reports.terminal.fitting import Page, StyledLine
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline

@@ -23,11 +23,7 @@ from pytest_llmeval.reports.html.rendering import render_charts
 from pytest_llmeval.reports.json_report import history_entries, run_entry
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.reasons import in_words_of_tables
-from pytest_llmeval.reports.terminal.listing import (
-    history_lines,
-    listed_runs,
-    mixed_branches,
-)
+from pytest_llmeval.reports.terminal.listing import history_lines, listed_runs, mixed_branches
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
 from pytest_llmeval.runs.directions import Directions
 from pytest_llmeval.runs.lookup.best_run import peculiarities

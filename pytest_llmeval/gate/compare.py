@@ -70,11 +70,7 @@ def compare(
         functions=functions,
         ungated=tuple(replace(one, name=names[one.function]) for one in both.ungated(functions)),
         not_judged=missing.not_judged,
-        notes=(
-            *missing.notes_on_metrics(),
-            *both.notes(),
-            *missing.notes_on_entries(),
-        ),
+        notes=(*missing.notes_on_metrics(), *both.notes(), *missing.notes_on_entries()),
     )
     return summed_up(found, rules)
 

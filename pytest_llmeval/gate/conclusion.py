@@ -213,11 +213,7 @@ def _edited(pairing: Pairing, case: str, was: str) -> EditedCase:
         sides = common_trials(sides[0], sides[1])
     means = [off_scale(one.mean, pairing.scale) if one else None for one in sides]
     return EditedCase(
-        case=case,
-        was=was,
-        is_replayed=is_replayed,
-        baseline_mean=means[0],
-        mean=means[1],
+        case=case, was=was, is_replayed=is_replayed, baseline_mean=means[0], mean=means[1]
     )
 
 

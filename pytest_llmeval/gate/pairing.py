@@ -22,12 +22,7 @@ from pytest_llmeval.records import MEASURED_METRICS, SECONDS_METRIC, Better, Cas
 from pytest_llmeval.settings import AnyTest, GateRules
 from pytest_llmeval.stats.exact import ExactTails, exact_within_case
 from pytest_llmeval.stats.intervals import UnitMean, negligible, unit_mean
-from pytest_llmeval.stats.sample import (
-    CaseScores,
-    Sample,
-    are_binary,
-    totals_of_repeats,
-)
+from pytest_llmeval.stats.sample import CaseScores, Sample, are_binary, totals_of_repeats
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 # the most cases for a p that is only shown, of scores other than 0 and 1: 9999 shuffles of a case

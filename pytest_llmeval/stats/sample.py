@@ -126,17 +126,7 @@ def totals_of_repeats(
     if not all(sides):
         return None
     means = [_known_mean(of_case) for of_case in zip(*chain(*sides), strict=True)]
-    totals = [
-        tuple(
-            math.fsum(
-                value - mean
-                for value, mean in zip(repeat, means, strict=True)
-                if not math.isnan(value)
-            )
-            for repeat in side
-        )
-        for side in sides
-    ]
+    totals = [tuple(_total(repeat, means) for repeat in side) for side in sides]
     return CaseScores(baseline=totals[0], current=totals[1])
 
 
@@ -148,6 +138,11 @@ def _nearly_complete(side: Sequence[Sequence[float]]) -> list[tuple[float, ...]]
         for repeat in zip(*side, strict=True)
         if sum(not math.isnan(value) for value in repeat) >= fewest
     ]
+
+
+def _total(repeat: Sequence[float], means: Sequence[float]) -> float:
+    pairs = zip(repeat, means, strict=True)
+    return math.fsum(value - mean for value, mean in pairs if not math.isnan(value))
 
 
 def _known_mean(values: Sequence[float]) -> float:
