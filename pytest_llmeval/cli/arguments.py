@@ -145,12 +145,7 @@ class Home:
         if named is None and other_named is None:
             if max_errored is not None:
                 raise SettingsError("--max-errored is for score tables and result files alone")
-            old, new = self._recorded(baseline, candidate)
-            runs = [
-                reshaping.gated_on(found.run, metric=metric, better=better) for found in (old, new)
-            ]
-            runs = runs if metric is None else list(reshaping.recording(metric, *runs))
-            return replace(old, run=runs[0]), replace(new, run=runs[1])
+            return self._recorded(baseline, candidate, metric=metric, better=better)
         if named is None or other_named is None:
             table, other = (candidate, baseline) if named is None else (baseline, candidate)
             raise TableError(
@@ -163,7 +158,9 @@ class Home:
         same = named[1] == other_named[1] and named[0].samefile(other_named[0])
         return _pair_of_tables(*tables, better=better, max_errored=max_errored, is_same=same)
 
-    def _recorded(self, baseline: str, candidate: str) -> tuple[Baseline, Baseline]:
+    def _recorded(
+        self, baseline: str, candidate: str, *, metric: str | None, better: Directions
+    ) -> tuple[Baseline, Baseline]:
         (name, part), (other_name, other_part) = _split(baseline), _split(candidate)
         # The judged run is not replaced by an earlier one, which would never be worse.
         found = find_candidate(other_name, self.refs, exact=True)
@@ -187,10 +184,10 @@ class Home:
             raise SettingsError(
                 f"{baseline} {candidate}: name a test of both, as in RUN::test[a] RUN::test[b]"
             )
-        return (
-            replace(against, run=runs[0], reference=baseline, notes=notes),
-            replace(found, run=runs[1], reference=candidate),
-        )
+        gated = [reshaping.gated_on(run, metric=metric, better=better) for run in runs]
+        before, after = gated if metric is None else reshaping.recording(metric, *gated)
+        against = replace(against, run=before, reference=baseline, notes=notes)
+        return against, replace(found, run=after, reference=candidate)
 
 
 def _lower(name: str) -> str:
@@ -211,7 +208,7 @@ def _pair_of_tables(
             f"'better', or type it, as in  {_lower(unsaid[0])}"
         )
     (first, second), notes = score_table.without_gaps((first, second), max_errored=max_errored)
-    if not any(cases for table in (first, second) for cases in table.scores.values()):
+    if not any((*first.scores.values(), *second.scores.values())):
         names = f"{first.reference} and {second.reference}"
         raise TableError(f"{names}: no trial has a score on both sides")
     run, other_run = score_table.runs_of(first, second, better=better)

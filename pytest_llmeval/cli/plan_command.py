@@ -127,9 +127,7 @@ def plan_command(
     functions = arguments.chosen(run, name)
     if len(functions) == 1 and functions[0].are_hits and functions[0].samples:
         _check_drop(wanted.drop, _mean(functions[0].gains))
-    acted = None
-    if changed is not None:
-        acted = changed_cases(run, changed, cost_of=pricing({}))
+    acted = None if changed is None else changed_cases(run, changed, cost_of=pricing({}))
     planned = [_recorded(function, wanted, acted, record=record) for function in functions]
     _show(planned, reports, as_html=as_html, heading=found.named)
 

@@ -165,7 +165,8 @@ def _history(
             f"no complete run{of} is recorded in {home.store.folder}. Record one: pytest"
         )
     found = (Baseline(run=run, path=home.path, reference=run.id, how="run id") for run in runs)
-    runs = [under_new_names(each, arguments.ini_value("renamed")).run for each in found]
+    renames = arguments.ini_value("renamed")
+    runs = [under_new_names(each, renames).run for each in found]
     cases = (case for run in runs for case in run.cases)
     like = {case.function for case in cases if function is None or function in case.id}
     history = {
