@@ -143,7 +143,10 @@ class CachedCalls:
     def _begin(self, request: Request) -> tuple[OpenCall, StoredReply | None]:
         """Give a request its slot, and look for the reply that is stored there."""
         slot = self.trial.slot(request.key)
-        leave = partial(self._leave, request, slot)
+
+        def leave(draw: str, lost: errors.Lost) -> None:
+            self.trial.record(_lost_call(request, slot, lost, draw=draw))
+
         opened = self.trial.course.begin(request.key, slot, self.replies, leave)
         if opened.given_up and opened.is_late_again(request.patience):
             late = errors.ClientLate()
@@ -163,9 +166,6 @@ class CachedCalls:
                 self.trial.record(_answered_call(request, slot, reply))
                 opened.draw = reply.draw
         return opened, reply
-
-    def _leave(self, request: Request, slot: Slot, draw: str, lost: errors.Lost) -> None:
-        self.trial.record(_lost_call(request, slot, lost, draw=draw))
 
     async def _wait_for_others(self, opened: OpenCall, reply: StoredReply | None) -> None:
         """Let a replayed reply wait for earlier ones, and be cancelled as the recorded call was."""

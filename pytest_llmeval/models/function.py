@@ -135,15 +135,12 @@ class FunctionProvider:
         return _reply(await self._calls.call_async(request))
 
     def _request(self, model: str, messages: Messages, params: Params, run: Run) -> Request:
+        function, source = self._loaded.function, self._loaded.source
+        body = {"messages": list(messages), "params": dict(params)}
         canonical = canonical_request(
-            provider="function",
-            method="CALL",
-            origin="",
-            path=model,
-            body={"messages": list(messages), "params": dict(params)},
-            source=self._loaded.source,
+            provider="function", method="CALL", origin="", path=model, body=body, source=source
         )
-        key, function = canonical.key(), self._loaded.function
+        key = canonical.key()
         return Request(
             key=key,
             model=f"function/{model}",

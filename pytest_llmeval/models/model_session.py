@@ -230,9 +230,5 @@ def _services(settings: Settings, processes: int, worker: str, clock: PaceClock)
         journal=journal if is_shared else None,
         process=process_name(worker, settings),
     )
-    return Services(
-        throttle=throttle,
-        budget=budget,
-        limit=TimeLimit(settings.timeout),
-        max_reply_bytes=settings.max_reply_mb * 2**20,
-    )
+    limit, most = TimeLimit(settings.timeout), settings.max_reply_mb * 2**20
+    return Services(throttle=throttle, budget=budget, limit=limit, max_reply_bytes=most)

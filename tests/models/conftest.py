@@ -98,7 +98,6 @@ class CountingTrial:
 def attempted(send: Send, services: Services) -> HttpReply:
     """Attempt a call of OpenAI's until there is a last reply."""
     request = HttpRequest(
-        method="POST",
         origin=ORIGIN,
         path="/v1/chat/completions",
         query="",

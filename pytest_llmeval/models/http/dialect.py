@@ -163,7 +163,7 @@ class Dialect:
         """
         return canonical_request(
             provider=self.speaks_as or self.provider,
-            method=request.method,
+            method="POST",
             origin=request.origin,
             path=request.path,
             query=request.query,
@@ -175,7 +175,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """A request whose reply is kept.
+    """A request by POST whose reply is kept.
 
     Attributes:
         origin: scheme, host and port, without user or password.
@@ -184,7 +184,6 @@ class HttpRequest:
         body: the JSON object that is sent.
     """
 
-    method: str
     origin: str
     path: str
     query: str = field(repr=False)

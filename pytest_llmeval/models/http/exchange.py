@@ -93,12 +93,9 @@ class Exchange:
         # The keys are in no variable: pytest shows those of a call that fails.
         if reply.facts is None:
             raise HttpFailed(masked(reply, secrets_of(request.headers, query=request.query)))
-        return paid_reply(
-            body=masked_success(reply, secrets_of(request.headers, query=request.query)).body,
-            status=reply.status,
-            headers={"content-type": reply.headers.get("content-type", "application/json")},
-            facts=reply.facts,
-        )
+        masked_one = masked_success(reply, secrets_of(request.headers, query=request.query))
+        headers = {"content-type": reply.headers.get("content-type", "application/json")}
+        return paid_reply(masked_one.body, reply.status, headers=headers, facts=reply.facts)
 
 
 def _check_key(request: HttpRequest, variable: str, *, unset: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -227,36 +228,25 @@ def may_pass(outcome: HttpReply) -> bool:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Read the wait the server asks for, in seconds; None if it names no sensible one."""
-    value, milliseconds = headers.get("retry-after", ""), headers.get("retry-after-ms", "")
-    for seconds in (_number(milliseconds) / 1000, _number(value), _seconds_until(value)):
-        if math.isfinite(seconds):
-            return seconds if seconds >= 0 else None
+    value, millis = headers.get("retry-after", ""), headers.get("retry-after-ms", "")
+    for read, text, unit in ((float, millis, 1000), (float, value, 1), (_seconds_until, value, 1)):
+        with suppress(ValueError, OverflowError):  # the latter by a date beyond what C counts
+            seconds = read(text) / unit
+            if math.isfinite(seconds):
+                return seconds if seconds >= 0 else None
     return None
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
 def _seconds_until(date: str) -> float:
-    try:
-        moment = parsedate_to_datetime(date)
-        return (moment.replace(tzinfo=moment.tzinfo or UTC) - Clock.now()).total_seconds()
-    except (ValueError, OverflowError):  # the latter by a year or a zone beyond what C counts
-        return math.nan
+    moment = parsedate_to_datetime(date)
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - Clock.now()).total_seconds()
 
 
 def own_failure(status: int, message: str, *, code: str) -> HttpReply:
     """Word a failure of ours as an SDK expects a vendor's."""
     error = {"message": message, "type": OWN_TYPE, "code": code}
-    return HttpReply(
-        status=status,
-        headers={"content-type": "application/json"},
-        body=dumps({"error": error}).encode(),
-    )
+    body = dumps({"error": error}).encode()
+    return HttpReply(status=status, headers={"content-type": "application/json"}, body=body)
 
 
 class ReplyTooLarge(Exception):

@@ -143,7 +143,6 @@ def described(request: Any) -> HttpRequest | None:
         return None
     path, _, query = url.raw_path.decode("ascii").partition("?")
     return HttpRequest(
-        method=request.method,
         origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
         path=path,
         query=query,

@@ -114,17 +114,13 @@ class Prices:
             )
 
     def _find(self, model: str) -> Tariff | None:
-        if model in self._own:
-            own, listed = self._own[model], None
-            if self._at_least_listed and not _is_local(model):
-                listed = _listed(model)
-            if listed is None or (own.input >= listed.price.input
-                                  and own.output >= listed.price.output):  # fmt: skip
-                return Tariff(price=own)
-            return listed
-        if _is_local(model):
-            return Tariff(price=FREE)
-        return _listed(model)
+        own, is_local = self._own.get(model), _is_local(model)
+        if own is None:
+            return Tariff(price=FREE) if is_local else _listed(model)
+        listed = _listed(model) if self._at_least_listed and not is_local else None
+        least = listed.price if listed else own
+        is_below = own.input < least.input or own.output < least.output
+        return listed if is_below else Tariff(price=own)
 
 
 def _is_local(model: str) -> bool:

@@ -19,6 +19,7 @@ from pytest_llmeval.errors import ProviderNotInstalled
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, Dialect, HttpRequest
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.stream import JsonObject
+from pytest_llmeval.models.llm import Messages, Params
 from pytest_llmeval.models.message import fields_of, text_of
 from pytest_llmeval.vendors import VENDORS, ServiceLine
 
@@ -79,9 +80,7 @@ class Vendor(Dialect):
         said = self.common(next(iter(self.said(reply)), None))
         return text_of(said.get("content") if isinstance(said, Mapping) else said)
 
-    def question(
-        self, model: str, messages: Sequence[Any], params: Mapping[str, Any]
-    ) -> tuple[str, HttpRequest]:
+    def question(self, model: str, messages: Messages, params: Params) -> tuple[str, HttpRequest]:
         """Word a question of our own: its URL, and the request.
 
         Args:
@@ -96,7 +95,6 @@ class Vendor(Dialect):
             headers["authorization"] = PLACEHOLDER_KEY
         parts = urlsplit(url)
         request = HttpRequest(
-            method="POST",
             origin=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}",
             path=parts.path,
             query=parts.query,

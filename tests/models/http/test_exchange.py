@@ -28,7 +28,6 @@ ANSWER = HttpReply(status=200, body=b"{" + CHOICES + b"}")
 
 def request(**changes: object) -> HttpRequest:
     fields: dict[str, object] = {
-        "method": "POST",
         "origin": "https://api.example",
         "path": "/v1/chat/completions",
         "query": "",

@@ -40,7 +40,6 @@ def unhurried() -> Deadline:
 def asking(**headers: str) -> HttpRequest:
     every = {"content-type": "application/json", **headers}
     return HttpRequest(
-        method="POST",
         origin="",
         path="",
         query="",
