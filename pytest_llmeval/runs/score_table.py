@@ -22,7 +22,7 @@ from pytest_llmeval.runs.directions import NONE_TYPED, Directions, check_directi
 from pytest_llmeval.runs.readers.choice import ENDINGS as OF_OTHERS
 from pytest_llmeval.runs.readers.choice import results_of
 
-NO_SCORE = "the score is empty"
+NO_SCORE = "it has no score"
 LIKE_TABLES = (".tsv", ".txt")
 
 _ONE_SIDED = "a score on one side alone, as --max-errored allows"

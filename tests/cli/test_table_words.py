@@ -354,7 +354,7 @@ def test_an_empty_score_is_no_reason_of_a_fall(tmp_path: Path) -> None:
     assert re.search(r"fell most  0  100% \(3/3\) -> 0% \(0/2\)$", section, re.MULTILINE)
     assert re.search(r"worst  0  0/2$", run, re.MULTILINE)
     for printed in (section, run):
-        assert re.search(r"first of them  0  the score is empty$", printed, re.MULTILINE)
+        assert re.search(r"first of them  0  it has no score$", printed, re.MULTILINE)
 
 
 def test_the_margin_that_is_offered_for_seconds_is_taken(tmp_path: Path) -> None:
