@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from json import dumps
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_llmeval.cache.key import canonical_request, parse_json
 from pytest_llmeval.cache.replies import StoredReply
@@ -49,8 +50,7 @@ class Draw:
     rng: random.Random
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedFunction:
+class LoadedFunction(NamedTuple):
     """A callable that was found.
 
     Attributes:

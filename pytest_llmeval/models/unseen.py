@@ -101,8 +101,6 @@ class UnseenConnections:
         A host is often tried at an address of either family, one after the other. So the family
         counts of which there were more. The library is "" where it is a seen one, or not known.
         """
-        if self._opened.empty():
-            return []
         while not self._opened.empty():
             self._counts[self._opened.get()] += 1
         most: Counter[tuple[str, str, str]] = Counter()

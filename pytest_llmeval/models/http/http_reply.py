@@ -16,6 +16,7 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property
 from http import HTTPStatus
 from json import dumps, loads
+from typing import NamedTuple
 
 from pytest_llmeval.cache.reply import Told
 from pytest_llmeval.errors import Failure
@@ -80,8 +81,7 @@ _STATUS_OF_CODE: Mapping[str, int] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyError:
+class ReplyError(NamedTuple):
     """The error that the body of a reply tells of.
 
     Attributes:

@@ -208,9 +208,8 @@ class Sender:
                 client.close()
             self._clients.clear()
             self._ways.clear()
-        for connections in list(self._connections.values()):
-            if connections is not None:
-                connections.close()
+        for connections in filter(None, list(self._connections.values())):
+            connections.close()
 
     def _of(self, library: Any, transport: Any) -> IdleConnections | None:
         """Return what keeps the connections of a transport; None for one that is not known."""

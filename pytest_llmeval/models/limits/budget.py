@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import BudgetExceeded
@@ -28,40 +28,36 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.05
 OwnLimit = Callable[[Mapping[str, Any]], object]
 
 
+@dataclass(kw_only=True, eq=False)
 class Budget:
     """Let calls through while they fit under the caps. Safe for threads.
 
-    Args:
+    Attributes:
         max_calls: the most calls, None for any number.
         max_cost: the most dollars, None for any sum.
         prices: of the models.
         journal: in which the processes of the session note their calls, None for one alone.
         process: a name for this one among them.
-
-    Attributes:
-        count_sent: counts an attempt that is about to be sent, whatever will come of it.
         closed: once it is set the calls that wait for room are refused.
+        count_sent: counts an attempt that is about to be sent, whatever will come of it.
     """
 
-    def __init__(
-        self,
-        *,
-        max_calls: int | None = None,
-        max_cost: Decimal | None = None,
-        prices: Prices | None = None,
-        journal: Journal | None = None,
-        process: str = "",
-    ) -> None:
-        self.is_limited = max_calls is not None or max_cost is not None
-        self._prices = prices or Prices({})
-        self._journal = journal
-        self._process = process or str(os.getpid())
-        self._spending = Spending(max_calls=max_calls, max_cost=max_cost)
-        self._numbers = count()
-        self._lock = fork_safe_lock()
-        self.count_sent, self._counted = count().__next__, 0
-        self._counting = fork_safe_lock()  # the other one is held while the journal is read
-        self.closed = threading.Event()
+    max_calls: int | None = None
+    max_cost: Decimal | None = None
+    prices: Prices = field(default_factory=lambda: Prices({}))
+    journal: Journal | None = None
+    process: str = field(default_factory=lambda: str(os.getpid()))
+    closed: threading.Event = field(default_factory=threading.Event)
+    _numbers: Iterator[int] = field(default_factory=count)
+    _lock: threading.Lock = field(default_factory=fork_safe_lock)
+    _counted: int = 0
+    # The other one is held while the journal is read.
+    _counting: threading.Lock = field(default_factory=fork_safe_lock)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing spent."""
+        self.count_sent = count().__next__
+        self._spending = Spending(max_calls=self.max_calls, max_cost=self.max_cost)
 
     def most(
         self, model: str | None, body: Mapping[str, Any], own_limit: OwnLimit | None = None
@@ -76,13 +72,13 @@ class Budget:
         Raises:
             BudgetExceeded: what the call may cost cannot be known.
         """
-        if not self.is_limited:
+        if self.max_calls is None and self.max_cost is None:
             return None
-        if self._spending.max_cost is None:
+        if self.max_cost is None:
             return HighestCost(model)
-        tariff = self._prices.tariff(model)
+        tariff = self.prices.tariff(model)
         if tariff is None:
-            remedy = self._prices.remedy(model)
+            remedy = self.prices.remedy(model)
             raise self._cost_refusal(model, f"its price is not known. {remedy}")
         most = tariff.most(body, own_limit(body) if own_limit else None)
         if most is None:
@@ -129,7 +125,7 @@ class Budget:
 
     def _try(self, most: Decimal) -> tuple[str, Room]:
         """Note a call in the journal if it seems to fit, and see whether it was granted."""
-        name = f"{self._process}:{next(self._numbers)}"
+        name = f"{self.process}:{next(self._numbers)}"
         try:
             self._catch_up()
             room = self._spending.room(most)
@@ -146,18 +142,18 @@ class Budget:
         return name, room
 
     def _note(self, *entry: str) -> None:
-        if self._journal is None:
+        if self.journal is None:
             self._spending.add([*entry])
         else:
-            self._journal.append(*entry)
+            self.journal.append(*entry)
 
     def _catch_up(self) -> None:
-        for entry in () if self._journal is None else self._journal.unread():
+        for entry in () if self.journal is None else self.journal.unread():
             self._spending.add(entry)
 
     def _refusal(self, model: str | None, most: Decimal) -> BudgetExceeded:
         if not self._spending.has_calls_left:
-            option = f"--llm-max-calls={self._spending.max_calls}"
+            option = f"--llm-max-calls={self.max_calls}"
             return BudgetExceeded(
                 f"{model or 'the model'} was not asked: {option} is reached. Raise it, or replay "
                 "what is stored with --llm-cache=replay",
@@ -171,13 +167,12 @@ class Budget:
         )
 
     def _cost_refusal(self, model: str | None, why: str) -> BudgetExceeded:
-        option = f"--llm-max-cost={self._spending.max_cost}"
+        option = f"--llm-max-cost={self.max_cost}"
         told = f"{model or 'the model'} was not asked under {option}: {why}"
         return BudgetExceeded(told, cap=option)
 
 
-@dataclass(frozen=True, slots=True)
-class HighestCost:
+class HighestCost(NamedTuple):
     """The cost of an attempt, before anybody knows it.
 
     Attributes:

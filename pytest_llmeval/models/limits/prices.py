@@ -6,10 +6,9 @@ A price is never guessed. Where there is none the cost is not known, which is no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from json import dumps
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Call, Usage
@@ -23,8 +22,7 @@ FREE = TokenPrice(input=Decimal(0), output=Decimal(0))
 Counting = Callable[[int, int], Decimal]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tariff:
+class Tariff(NamedTuple):
     """The prices of one model.
 
     Attributes:

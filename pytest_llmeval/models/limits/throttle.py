@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import NamedTuple
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ProviderFailed
@@ -125,8 +126,7 @@ class Pace:
         return is_news
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaceClock:
+class PaceClock(NamedTuple):
     """The clock by which the throttle tells and passes the time.
 
     Attributes:
