@@ -20,7 +20,7 @@ from pytest_llmeval.gate.changes import (
     kind_of_change,
 )
 from pytest_llmeval.gate.scoring import FunctionScores
-from pytest_llmeval.records import SECONDS_METRIC, Trial, too_many_errored
+from pytest_llmeval.records import Trial, too_many_errored
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats import suite_size
 from pytest_llmeval.stats.arrays import np
@@ -188,7 +188,7 @@ def _by_unit(samples: Sequence[Sequence[float]], units: Sequence[int]) -> list[S
 
 
 def _identical(scores: FunctionScores) -> Finding | None:
-    if scores.metric == SECONDS_METRIC or not all_repeats_identical(scores.of_case.values()):
+    if not all_repeats_identical(scores.of_case.values(), scores.metric):
         return None
     waste = 1 - 1 / scores.repeats
     return waste, {"repeats": scores.repeats, "waste": waste}

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pytest_llmeval.gate.scoring import Scored
-from pytest_llmeval.records import Call, Outcome, Slot, Trial
+from pytest_llmeval.records import PASS_METRIC, SECONDS_METRIC, Call, Outcome, Slot, Trial
 
 ChangeKind = Literal["request", "redrawn", "score", "unseen"]
 CasesAndTrials = Mapping[str, Sequence[Trial]]
@@ -179,15 +179,16 @@ def _kind_without_common_trials(baseline: Sequence[Trial], current: Sequence[Tri
     return "redrawn" if keys == current_keys else "request"
 
 
-def all_repeats_identical(samples: Iterable[Scored]) -> bool:
+def all_repeats_identical(samples: Iterable[Scored], metric: str = PASS_METRIC) -> bool:
     """Tell whether the stored digests show that repeats were one and the same draw.
 
     Args:
         samples: the scored trials of each changed case on each side. Equal scores are no
             evidence, so trials without digests show nothing.
+        metric: of the scores; how long calls take varies between equal replies.
     """
     repeated = [sample for sample in samples if len(sample) > 1]
-    return bool(repeated) and all(map(_same_replies, repeated))
+    return metric != SECONDS_METRIC and bool(repeated) and all(map(_same_replies, repeated))
 
 
 def _same_replies(sample: Scored) -> bool:

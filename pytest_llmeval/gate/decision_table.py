@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_llmeval.gate.describe import never_recorded
 from pytest_llmeval.gate.looks import Looked
@@ -115,8 +115,7 @@ def cannot_test(pairing: Pairing, *, repeats: CaseScores | None) -> Decision | N
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Judged(NamedTuple):
     """The result of rows 8 to 11 for a tested comparison, with fields as its record has them."""
 
     row: Row

@@ -29,7 +29,7 @@ from pytest_llmeval.gate.scoring import (
     sides_of,
 )
 from pytest_llmeval.gate.units import chained, draws_of
-from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, SECONDS_METRIC, Outcome, Run
+from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, Outcome, Run
 from pytest_llmeval.stats.expected import DRIFT_LEVEL, expect_mean
 from pytest_llmeval.stats.intervals import (
     UnitMean,
@@ -159,8 +159,7 @@ def _describe(scores: FunctionScores, *, alpha: float) -> FunctionDescription:
         prediction_by_repeats=later.by_repeats if later else None,
         prediction_level=1 - 2 * alpha if later and later.interval else None,
         drift_p=later.drift_p if later else None,
-        identical_repeats=scores.metric != SECONDS_METRIC
-        and all_repeats_identical(scores.of_case.values()),
+        identical_repeats=all_repeats_identical(scores.of_case.values(), scores.metric),
         why=never_recorded([scores.side], scores.metric),
         pass_hat=pass_hat(scores.gains) if scores.are_hits else None,
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from pytest_llmeval.gate.results import Look, Method
 from pytest_llmeval.gate.significance import Examined
@@ -20,15 +21,12 @@ from pytest_llmeval.stats.multiplicity import spending_bounds
 from pytest_llmeval.stats.sample import Tails
 
 LOOKED_AT: tuple[Method, ...] = ("paired-t", "log-ratio", "same-shift")
-_NO_LOOK = (
-    -8.0,
-    -8.0,
-)  # z of a look at which nothing could be tested: it spends nothing that matters
+# z of both tails of a look at which nothing could be tested: it spends nothing that matters
+_NO_LOOK = (-8.0, -8.0)
 _FARTHEST = 8.0  # z of a p that is 0 or 1 in floating point
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class Looked(NamedTuple):
     """What the looks at one comparison found so far.
 
     Attributes:
@@ -74,8 +72,6 @@ def looked(
     Returns:
         The looks; None where the comparison could be tested at none of them.
     """
-    tested = [(at, *each) for at, each in enumerate(examined.items())]
-    known = [(at, repeats, one.found.tails.worse) for at, repeats, one in tested if one]
     first = next((one for one in examined.values() if one), None)
     if first is None:
         return None
@@ -86,6 +82,8 @@ def looked(
     tails = [one and one.found.tails for one in examined.values()]
     z_values = [(z_of(each.worse), z_of(each.better)) if each else _NO_LOOK for each in tails]
     worse, better = (sequential_p(shares, side) for side in zip(*z_values, strict=True))
+    rows = enumerate(zip(examined, tails, strict=True))
+    known = [(at, repeats, each.worse) for at, (repeats, each) in rows if each]
     last = known[-1][0]
     return Looked(
         looks=tuple(

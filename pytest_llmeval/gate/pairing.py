@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Sequence
 from copy import copy
@@ -18,7 +19,7 @@ from pytest_llmeval.gate.edited import Edits
 from pytest_llmeval.gate.results import CaseComparison
 from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts
 from pytest_llmeval.gate.units import chained, draws_of
-from pytest_llmeval.records import MEASURED_METRICS, SECONDS_METRIC, Better, Case, Outcome
+from pytest_llmeval.records import MEASURED_METRICS, Better, Case, Outcome
 from pytest_llmeval.settings import AnyTest, GateRules
 from pytest_llmeval.stats.exact import ExactTails, exact_within_case
 from pytest_llmeval.stats.intervals import UnitMean, negligible, unit_mean
@@ -228,10 +229,9 @@ class Pairing:
 
     @cached_property
     def identical_repeats(self) -> bool:
-        """Whether all repeats are one draw. Measured metrics still vary between equal replies."""
-        return self.metric != SECONDS_METRIC and all_repeats_identical(
-            side for pair in self.changed for side in (pair.every_baseline, pair.every_current)
-        )
+        """Whether all repeats are one draw."""
+        pairs = ((pair.every_baseline, pair.every_current) for pair in self.changed)
+        return all_repeats_identical(itertools.chain.from_iterable(pairs), self.metric)
 
     @cached_property
     def samples(self) -> tuple[CaseScores, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, get_args
 
 from pytest_llmeval.gate.pairing import Pairing
@@ -167,8 +167,7 @@ def _of_suite(found: SignificanceResult, *, share: float) -> SignificanceResult:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """Limits of how far the mean of the suite may have moved.
 
     Attributes:
