@@ -87,14 +87,13 @@ def refused(settings: Settings, message: str) -> Judgement:
 
 def write_junit(path: Path, found: Sequence[GateFailure]) -> list[str]:
     """Write JUnit's file as pytest would have; return a sentence on a failure."""
-    suite = ElementTree.Element("testsuite", name="pytest", errors="0", skipped="0")
+    suites = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(suites, "testsuite", name="pytest", errors="0", skipped="0")
     suite.attrib |= {"failures": str(len(found)), "tests": str(len(found))}
     for one in found:
         _, name = one.name.split("::", 1)
         case = ElementTree.SubElement(suite, "testcase", classname=_SUITE, name=name)
         ElementTree.SubElement(case, "failure", message=one.title).text = "\n".join(one.lines)
-    suites = ElementTree.Element("testsuites")
-    suites.append(suite)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         ElementTree.ElementTree(suites).write(path, encoding="utf-8", xml_declaration=True)

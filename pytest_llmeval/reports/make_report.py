@@ -17,7 +17,6 @@ from pytest_llmeval.reports.cost import cost_of_run
 from pytest_llmeval.reports.formats import case_count, in_form
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.unseen_connections import unseen, unseen_cases, unseen_connections
-from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.pooled import own_trials
 
 
@@ -57,11 +56,28 @@ def _session(judgement: Judgement, prices: Prices) -> report.Side:
     why = unjudgeable(judgement.could_not_judge)
     if comparison is not None:
         why = why or why_failed(comparison, settings.gate)
+    why = why or without_key(judgement) or worded(judgement.unsaved)
+    why = in_form(why, toml=settings.toml)
+    return _side(judgement, prices, _verdict(judgement), why, fails=judgement.fails)
+
+
+def _side(
+    judgement: Judgement, prices: Prices, verdict: report.SessionVerdict, why: str, *, fails: bool
+) -> report.Side:
+    """Describe the comparison of a judgement, or its run alone."""
+    found, run, comparison, baseline = judgement.baseline, judgement.run, judgement.comparison, None
+    if found is not None:
+        created = [datetime.fromisoformat(one.created) for one in (found.run, run) if one]
+        age = (created[1] - created[0]).total_seconds() if run else None
+        recorded = _run(own_trials(found.run), prices, path=found.path)
+        baseline = report.taken_from(
+            report.BaselineEntry, found, recorded=recorded, age=age, notes=found.remarks
+        )
     return report.Side(
-        verdict=_verdict(judgement),
-        fails=judgement.fails,
-        why=in_form(why or without_key(judgement) or worded(judgement.unsaved), toml=settings.toml),
-        baseline=_baseline(judgement.baseline, judgement.run, prices),
+        verdict=verdict,
+        fails=fails,
+        why=why,
+        baseline=baseline,
         functions=entries.compared_functions(judgement, comparison)
         if comparison
         else entries.described_functions(judgement),
@@ -87,13 +103,8 @@ def _anchor(judgement: Judgement, prices: Prices) -> report.Side | None:
     against = judgement.against_anchor
     if against is None or against.comparison is None:
         return None
-    return report.Side(
-        verdict=against.comparison.verdict,
-        fails=against.comparison.fails,
-        why=why_failed(against.comparison, judgement.settings.gate),
-        baseline=_baseline(against.baseline, judgement.run, prices),
-        functions=entries.compared_functions(against, against.comparison),
-    )
+    found, why = against.comparison, why_failed(against.comparison, judgement.settings.gate)
+    return _side(against, prices, found.verdict, why, fails=found.fails)
 
 
 def _notes(judgement: Judgement) -> Iterator[str]:
@@ -158,19 +169,6 @@ def _run(run: Run, prices: Prices, *, path: Path | None) -> report.RunEntry:
 
 def _distinct(texts: Iterator[str | None]) -> tuple[str, ...]:
     return tuple(sorted(filter(None, {*texts})))
-
-
-def _baseline(
-    baseline: Baseline | None, run: Run | None, prices: Prices
-) -> report.BaselineEntry | None:
-    if baseline is None:
-        return None
-    created = [datetime.fromisoformat(one.created) for one in (baseline.run, run) if one]
-    age = (created[1] - created[0]).total_seconds() if run else None
-    recorded = _run(own_trials(baseline.run), prices, path=baseline.path)
-    return report.taken_from(
-        report.BaselineEntry, baseline, recorded=recorded, age=age, notes=baseline.remarks
-    )
 
 
 def _as_typed(path: Path) -> str:

@@ -26,6 +26,8 @@ _LEAST_SECONDS = 0.05  # that are told
 _LONGEST_ASKED = 500
 _LONGEST = 6000  # characters of one text
 
+Transcripts = Sequence[Transcript]  # of the trials of a case, on one side
+
 
 class ShownMessage(NamedTuple):
     """A message of a reply.
@@ -120,9 +122,7 @@ def read_replies(
             )
 
 
-def _draws(
-    before: Sequence[Transcript], after: Sequence[Transcript], metric: str
-) -> Iterator[ShownDraws]:
+def _draws(before: Transcripts, after: Transcripts, metric: str) -> Iterator[ShownDraws]:
     """Group the trials of a case by what was answered on both sides."""
     sides = [{one.trial.index: one for one in side} for side in (before, after)]
     groups: dict[object, list[int]] = {}
@@ -137,16 +137,15 @@ def _draws(
 
     for indices in sorted(groups.values(), key=order):
         old, new = ([side[at] for at in indices if at in side] for side in sides)
-        replayed = bool(old and new) and all(
-            any(one.draws) and one.draws == other.draws for one, other in zip(old, new, strict=True)
-        )
+        draws = [[one.draws for one in side] for side in (old, new)]
+        replayed = bool(old) and draws[0] == draws[1] and all(map(any, draws[0]))
         texts = _messages(old[0] if old else None, new[0] if new else None)
         was = _side(old, texts[0], metric) if old else None
         now = _side(new, texts[1], metric) if new else None
         yield ShownDraws(indices, was, now, are_replayed=replayed)
 
 
-def _side(found: Sequence[Transcript], messages: list[ShownMessage], metric: str) -> ShownSide:
+def _side(found: Transcripts, messages: list[ShownMessage], metric: str) -> ShownSide:
     trials = [one.trial for one in found]
     ended = Counter(outcome_and_score(trial, metric) for trial in trials)
     times = ((how, f" \N{MULTIPLICATION SIGN}{n}" if n > 1 else "") for how, n in ended.items())
