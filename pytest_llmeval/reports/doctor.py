@@ -71,8 +71,7 @@ def advice_lines(pieces: Sequence[Advice], patient: Patient) -> Iterator[str]:
     yield f"{patient.named}{'' if pieces else ': nothing to advise'}"
     for number, piece in enumerate(pieces, start=1):
         text, typed = _worded(piece, patient)
-        yield f"{number}. {text}"
-        yield f"   {typed}"
+        yield from (f"{number}. {text}", f"   {typed}")
 
 
 def advice_entries(pieces: Sequence[Advice], patient: Patient) -> list[dict[str, Any]]:

@@ -26,8 +26,7 @@ def edited_remarks(judgement: Judgement, function: FunctionComparison) -> Iterat
         (False, "not compared, as their requests differ, too, and counted as gone (llm_max_gone)"),
     )
     for is_replayed, consequence in kinds:
-        cases = [one for one in function.edited if one.is_replayed is is_replayed]
-        if cases:
+        if cases := [one for one in function.edited if one.is_replayed is is_replayed]:
             told = [_told(judgement, one, function) for one in cases[:_LISTED_CASES]]
             more = [f"and {len(cases) - len(told)} more"] if len(cases) > len(told) else []
             were = "case was" if len(cases) == 1 else "cases were"

@@ -277,11 +277,9 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
     others = function.only_in_baseline, function.deselected, function.edited, function.mismatched
     unscored = effect.baseline_cases - effect.cases - sum(map(len, others))
     if function.verdict is not Verdict.UNCHANGED and effect.cases:
-        parts = (
-            (added, f"new here{sentences.mean_of_new(function)}"),
-            (len(function.only_in_baseline), "only in the baseline"),
-            (unscored, "without a score here or in the baseline"),
-        )
+        parts = [(added, f"new here{sentences.mean_of_new(function)}")]
+        parts.append((len(function.only_in_baseline), "only in the baseline"))
+        parts.append((unscored, "without a score here or in the baseline"))
         told = [f"{formats.counted(count, 'case')} {what}" for count, what in parts if count > 0]
         yield from [f"not compared: {', '.join(told)}"] if told else []
     if judgement.baseline is not None and judgement.baseline.how == "rerun":

@@ -71,10 +71,8 @@ def _by_case(
         old, new = ({trial.index: trial for trial in side[case]} for side in (before, after))
         index = next((index for index in old if index in new), None)
         if index is not None:
-            changes = transcript.changed_requests(
-                *transcript.transcripts(stored, [old[index]], [new[index]])
-            )
-            if changes:
+            sides = transcript.transcripts(stored, [old[index]], [new[index]])
+            if changes := transcript.changed_requests(*sides):
                 yield case, changes
 
 

@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports import formats, sentences
-from pytest_llmeval.reports.html import plots
-from pytest_llmeval.reports.html.side_by_side import ShownReplies
+from pytest_llmeval.reports.html import plots, side_by_side
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
 from pytest_llmeval.reports.telling import AnyFunction, are_hits
 
@@ -79,7 +78,7 @@ class ShownFunction:
     entry: AnyFunction
     cases: list[ShownCase]
     unchanged: int
-    asked: list[ShownReplies] = field(default_factory=list)
+    asked: list[side_by_side.ShownReplies] = field(default_factory=list)
     replies: dict[str, str] = field(default_factory=dict)
 
 
@@ -97,11 +96,8 @@ def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunc
         ways = {"new": function.of.only_here, "gone": function.of.only_in_baseline}
     values = [value for case in cases for value in (*plots.scores_before(case), *case.scores)]
     axis = plots.case_axis(values, around=[0.0, 1.0] if hit else [])
-    shown = [
-        _shown(case, function, axis, hit=hit, is_errored=case.case in errored)
-        for case in cases
-        if not _is_unchanged(case) or case.case in errored
-    ]
+    asked = [case for case in cases if not _is_unchanged(case) or case.case in errored]
+    shown = [_shown(case, function, axis, errored, hit=hit) for case in asked]
     known = {case.case for case in cases}
     others: list[tuple[Move, str]] = [("errored", case) for case in errored if case not in known]
     others += [(move, case) for move, ids in ways.items() for case in ids if case not in errored]
@@ -117,9 +113,9 @@ def _is_unchanged(case: plots.AnyCase) -> bool:
 
 
 def _shown(
-    case: plots.AnyCase, function: AnyFunction, axis: plots.Axis, *, hit: bool, is_errored: bool
+    case: plots.AnyCase, one: AnyFunction, axis: plots.Axis, errored: Collection[str], *, hit: bool
 ) -> ShownCase:
-    metric, better = function.of.metric, function.of.better
+    metric, better = one.of.metric, one.of.better
     before, after = "", formats.hits(case.scores, metric, are_hits=hit) if case.scores else ""
     move: Move = "short"
     lost = case.mean if better == "higher" else -case.mean
@@ -130,9 +126,9 @@ def _shown(
             before, after = sentences.scores_of_both(case, metric, are_hits=hit)
     return ShownCase(
         case=case.case,
-        name=formats.case_name(case.case, function.of),
+        name=formats.case_name(case.case, one.of),
         move=move,
-        is_errored=is_errored,
+        is_errored=case.case in errored,
         before=before,
         after=after,
         lost=lost,

@@ -31,10 +31,8 @@ def facts(report: Report, side: Side) -> Facts:
         yield "The real difference", text
     if baseline is not None and (drops := telling.undetected_drops(side, target=target)):
         missed = "; ".join(f"in {label} {drop}" for label, drop in drops)
-        yield (
-            "What this run cannot see",
-            f"{missed} (a drop of that size is found {sentences.CAUGHT})",
-        )
+        often = f"a drop of that size is found {sentences.CAUGHT}"
+        yield "What this run cannot see", f"{missed} ({often})"
     if parts := telling.part_judged(report):
         yield "Only a part was judged", parts
     unseen = telling.not_seen(report)

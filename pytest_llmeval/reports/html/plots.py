@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pytest_llmeval.gate.describe import History
@@ -31,6 +31,7 @@ _SIDES = 16, 104  # places of the baseline and of this run in the plot of a case
 _CASE_PADDING = 8
 
 Interval = Sequence[float] | None
+Pair = tuple[AnyFunction, ComparedFunction | None]  # a function, also against the anchor
 Rows = Sequence[Sequence[str]]
 Values = Sequence[tuple[float, Interval]]
 AnyCase = CaseEntry | CaseDescription
@@ -118,10 +119,11 @@ def forests(
         anchors: the same in the comparison with the anchor.
     """
     by_name = {(one.of.function, one.of.metric): one for one in anchors}
-    groups: dict[str, list[AnyFunction]] = {}
+    groups: dict[str, list[Pair]] = {}
     for one in functions:
-        groups.setdefault(_caption(one), []).append(one)
-    return [_forest(rules, caption, group, by_name) for caption, group in groups.items()]
+        anchor = by_name.get((one.of.function, one.of.metric))
+        groups.setdefault(_caption(one), []).append((one, anchor))
+    return [_forest(rules, caption, group) for caption, group in groups.items()]
 
 
 def _caption(function: AnyFunction) -> str:
@@ -139,22 +141,16 @@ def _is_share(mean: float | None) -> bool:
     return mean is None or 0 <= mean <= 1
 
 
-def _forest(
-    rules: GateRules,
-    caption: str,
-    functions: Sequence[AnyFunction],
-    anchors: Mapping[tuple[str, str], ComparedFunction],
-) -> Forest:
-    first = functions[0].of
+def _forest(rules: GateRules, caption: str, group: Sequence[Pair]) -> Forest:
+    first = group[0][0].of
     is_compared = isinstance(first, FunctionComparison)
     is_log = isinstance(first, FunctionComparison) and first.scale == "log"
     lines = _marked(rules, is_log=is_log) if is_compared else []
-    against = [anchors.get((one.of.function, one.of.metric)) for one in functions]
-    placed = map(_placed, [*functions, *filter(None, against)])
+    placed = [_placed(one) for pair in group for one in pair if one is not None]
     values = [value for mean, interval in placed for value in (mean, *(interval or ())) if value]
     axis = axis_of(values, around=[value for value, _ in lines] if is_compared else [0.0, 1.0])
     rows = []
-    for one, anchor in zip(functions, against, strict=True):
+    for one, anchor in group:
         told = figures(one.of, target=rules.target) if isinstance(one, ComparedFunction) else None
         anchored = None if anchor is None else _mark(anchor, axis)
         rows.append(ForestRow(one, told, _mark(one, axis), anchored))
@@ -242,12 +238,9 @@ def case_plot(case: AnyCase, axis: Axis, *, better: Better) -> CasePlot:
 
 
 def _dots(heights: Sequence[float]) -> list[Dot]:
-    counts = Counter(heights)
+    sizes = {at: math.sqrt(count / len(heights)) for at, count in Counter(heights).items()}
     spread = _LARGEST_DOT - _SMALLEST_DOT
-    return [
-        Dot(at, round(_SMALLEST_DOT + spread * math.sqrt(count / len(heights)), 1))
-        for at, count in sorted(counts.items())
-    ]
+    return [Dot(at, round(_SMALLEST_DOT + spread * sizes[at], 1)) for at in sorted(sizes)]
 
 
 class Chart(NamedTuple):

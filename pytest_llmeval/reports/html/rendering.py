@@ -19,8 +19,7 @@ from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.reports import common_causes, telling
 from pytest_llmeval.reports.formats import decimals, ends_of, figure
-from pytest_llmeval.reports.html import cases
-from pytest_llmeval.reports.html.facts import doubts, facts, provenance
+from pytest_llmeval.reports.html import cases, facts
 from pytest_llmeval.reports.html.plots import CASE_SIZE, WIDTH, Chart, forests, history_charts
 from pytest_llmeval.reports.html.side_by_side import read_replies
 from pytest_llmeval.reports.report import ComparedFunction, Report, RunEntry
@@ -61,7 +60,7 @@ def render_page(report: Report, judgement: Judgement) -> str:
         lead=telling.lead(report, telling.moved_functions(side)),
         moved=_moved(functions),
         consequence=telling.consequence(report),
-        facts=list(facts(report, side)),
+        facts=list(facts.facts(report, side)),
         changes=list(common_causes.told_changes(report)),
         pass_hat_words=telling.pass_hat_words,
         forests=forests(report.settings, functions, anchors),
@@ -72,9 +71,9 @@ def render_page(report: Report, judgement: Judgement) -> str:
         meanings=cases.MOVES,
         values=cases.shared_values(shown),
         command=partial(_command, report.run, side.baseline.recorded if side.baseline else None),
-        doubts=list(doubts(judgement, side, means)),
+        doubts=list(facts.doubts(judgement, side, means)),
         charts=history_charts(changed, among=[one.of.function for one in functions]),
-        provenance=list(provenance(report, side)),
+        provenance=list(facts.provenance(report, side)),
     )
 
 

@@ -87,9 +87,7 @@ def case_lines(
         parting: where the answers part.
     """
     trial = next(trial for side in reversed(sides) for trial in side.trials)
-    yield ((trial.case, "bold"),)
-    yield from _headings(sides)
-    yield ()
+    yield from (((trial.case, "bold"),), *_headings(sides), ())
     if requests:
         yield from _requests(requests, page, alike)
     elif requests is None:
@@ -98,10 +96,8 @@ def case_lines(
     else:
         yield (("request", "bold"), (", the same on both sides", ""))
         yield from _messages(sides[0].asked, page)
-    yield ()
     letters = _letters(sides)
-    yield from _plain(_table(sides, letters, page))
-    yield from _failures(sides)
+    yield from ((), *_plain(_table(sides, letters, page)), *_failures(sides))
     if parting is not None:
         yield from _parting(parting, sides, page)
     yield from _replies(sides, letters, page)

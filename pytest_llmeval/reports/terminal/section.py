@@ -18,10 +18,8 @@ from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
 from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, in_form
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.report import Report
-from pytest_llmeval.reports.terminal import gated
+from pytest_llmeval.reports.terminal import gated, headline, tables
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.headline import failure_line, headlines, is_described, place
-from pytest_llmeval.reports.terminal.tables import described_table
 from pytest_llmeval.reports.unseen_connections import unseen, unseen_connections
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import peculiarities, unusable_trials
@@ -51,7 +49,7 @@ def _named(found: Baseline, *, side: str, notes: Sequence[str]) -> list[str]:
         side: which one of a comparison it is.
         notes: what is odd about it.
     """
-    run, named = found.run, f"{side} {place(found)}"
+    run, named = found.run, f"{side} {headline.place(found)}"
     facts: list[str] = [found.chosen] if found.chosen else []
     facts += [found.how] if found.how != found.reference else []
     if found.how not in ("table", "nothing yet"):
@@ -152,10 +150,10 @@ def _next_command(report: Report, judgement: Judgement, page: Page) -> Iterator[
 
 def _result(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
     yield from (Line(one.sentence, BOLD) for one in report.common_causes)
-    yield from headlines(judgement)
+    yield from headline.headlines(judgement)
     if judgement.comparison is not None:
         yield from gated.gated_lines(report, page)
-    elif is_described(judgement):
+    elif headline.is_described(judgement):
         yield from _described(report, judgement, page)
 
 
@@ -211,7 +209,7 @@ def compared_lines(
         name, *notes = _named(found, side=side, notes=found.remarks)
         lines += [Line(name), *(Line(note, YELLOW) for note in notes)]
     if judgement.fails:
-        lines.append(Line(failure_line(judgement), RED))
+        lines.append(Line(headline.failure_line(judgement), RED))
     text = gated.command(report.side, page, runs=[one.reference for one in sides])
     # a table has no replies, and the cases of a condition have other names
     if text and not any(one.is_table or "::" in one.reference for one in sides):
@@ -226,13 +224,11 @@ def shown_lines(
     run = found.run
     ended = f"{counted(formats.case_count(run), 'case')}, {counted(len(run.trials), 'trial')}"
     of = f"commit {run.commit or 'none'}, branch {run.ref or 'none'}, created {run.created}"
-    lines = [
-        Line(f"{found.named}, {ended}"),
-        Line(f"written {run.created}" if found.is_table else of),
-    ]
+    of = f"written {run.created}" if found.is_table else of
+    lines = [Line(f"{found.named}, {ended}"), Line(of)]
     lines += (Line(f"note: {one}", YELLOW) for one in peculiarities(run, trials=len(run.trials)))
     lines += _described(report, judgement, page, is_table=found.is_table)
-    return page.fitted([*lines, *headlines(judgement)])
+    return page.fitted([*lines, *headline.headlines(judgement)])
 
 
 def _described(
@@ -240,7 +236,7 @@ def _described(
 ) -> Iterator[Line]:
     """Word a run that is compared with nothing: means, intervals, worst cases."""
     yield Line()
-    yield from described_table(report.side.described, report.settings, page)
+    yield from tables.described_table(report.side.described, report.settings, page)
     if judgement.run and {case.repeats for case in judgement.run.cases} == {1} and not is_table:
         yield Line(_ONE_TRIAL, YELLOW)
     why_drifts = "its repeats differ by more than chance explains: did the provider change"
@@ -367,6 +363,5 @@ def ignored_note(ignored: Sequence[str]) -> Iterator[str]:
     """Name the files that the session read here and that its baseline's new run lacked."""
     if ignored:
         inside = [name for name in ignored if not name.startswith("..")]
-        yield f"this run read {first_of(ignored)}, which git ignores and the baseline lacked" + (
-            f": llm_base_files = {inside[0]}  in the ini file copies it" if inside else ""
-        )
+        todo = f": llm_base_files = {inside[0]}  in the ini file copies it" if inside else ""
+        yield f"this run read {first_of(ignored)}, which git ignores and the baseline lacked{todo}"

@@ -74,9 +74,9 @@ def compared_table(
     shown = [one for one in compared if page.verbose or one.verdict is not Verdict.UNCHANGED]
     if not shown:
         return [], {}  # the first line of the section says it already
-    (heading, *rows), texts, dropped = _filled(side, shown, rules, page)
-    lines = [formats.Line(), formats.Line(texts[0], formats.BOLD)]
-    lines += [formats.Line(text, style(one)) for text, one in zip(texts[1:], shown, strict=True)]
+    (heading, *rows), (titles, *texts), dropped = _filled(side, shown, rules, page)
+    lines = [formats.Line(), formats.Line(titles, formats.BOLD)]
+    lines += [formats.Line(text, style(one)) for text, one in zip(texts, shown, strict=True)]
     if len(shown) < len(compared):
         folded = [one.function for one in compared if one.verdict is Verdict.UNCHANGED]
         count = formats.counted_comparisons(folded, besides=[one.function for one in shown])
