@@ -17,7 +17,6 @@ from pytest_llmeval.engine.install import install
 from pytest_llmeval.engine.marker import case_id, empty_note, is_eval, ordinary_note
 from pytest_llmeval.engine.run_header import Choice, typed_selection
 from pytest_llmeval.engine.schedule.overlap import SPLITTING
-from pytest_llmeval.engine.schedule.rounds import JudgesEarly
 from pytest_llmeval.errors import SettingsError, files_unknown
 from pytest_llmeval.fixtures import model_session
 from pytest_llmeval.pytest_options import asks_only, ci_of, started
@@ -27,6 +26,7 @@ from pytest_llmeval.settings import MARKER, Settings
 
 if TYPE_CHECKING:
     from pytest_llmeval.engine.rerun.child import Brief
+    from pytest_llmeval.judging import EarlyJudge
 
 _MISSED = "the cases that missed a trial or moved when they last ran (--llm-missed)"
 _NONE_KNOWN = "no run of this branch is stored (--llm-missed)"
@@ -153,7 +153,7 @@ class EvalProcess:
         """Word the live line, which no worker shows."""
         return ""
 
-    def early_judge(self, opening: Run) -> JudgesEarly | None:
+    def early_judge(self, opening: Run) -> EarlyJudge | None:
         """Return the judge of functions whose trials are made, for a run that begins.
 
         A worker has one where it is dealt all cases of a function.

@@ -23,7 +23,6 @@ from pytest_llmeval.originals import Clock
 
 T = TypeVar("T")
 
-_FEW = 0.03  # of the time of a call
 GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
 
 
@@ -35,8 +34,8 @@ class Holder(Protocol):
         handing_over: held while it is decided who has the baton.
         done: it has ended.
         detached: it runs without the baton at the moment.
-        waits_since: when it gave its last turn up, by the clock of seconds.
-        ready_since: when it could go on after that; 0 while it has a turn.
+        ready_since: when it could go on, by the clock of seconds; 0 while it has a turn.
+        saw_others: it ran without what it patched, or with what another one did.
         call_output: of what it does beside the baton.
     """
 
@@ -44,8 +43,8 @@ class Holder(Protocol):
     handing_over: threading.Lock
     done: bool
     detached: bool
-    waits_since: float
     ready_since: float
+    saw_others: bool
     call_output: Any
 
     def go_on(self) -> None:
@@ -96,7 +95,6 @@ class Baton(Generic[H]):
             that did, or a fixture.
         held_back: trials that can go on once none runs beside the baton any more.
         put_off: trials that can go on once none is alone any more.
-        is_behind: trials wait for their turn for more than a few percent of their calls.
     """
 
     def __init__(
@@ -118,7 +116,6 @@ class Baton(Generic[H]):
         self.blocking: set[tuple[str, bool]] = set()
         self.held_back: deque[H] = deque()
         self.put_off: list[H] = []
-        self.is_behind = False
         self._next_one = next_one
         self._queue: SimpleQueue[H] = SimpleQueue()
         self._holder: H | None = None  # None while the session has it
@@ -242,11 +239,6 @@ class Baton(Generic[H]):
             timeout = 0.0
         return self.get(timeout=timeout)
 
-    def note_turn(self, thread: H) -> None:
-        """Note how long a trial that is about to go on has waited for that."""
-        waited = Clock.seconds() - thread.ready_since
-        self.is_behind = waited > _FEW * (thread.ready_since - thread.waits_since)
-
     def let_alone(self, thread: H | None) -> None:
         """Keep all but one trial from their turns, or none; called by whoever has the baton."""
         self.alone = thread
@@ -256,6 +248,18 @@ class Baton(Generic[H]):
                 self.put(one)
             if self.pump is not None:
                 self.pump.open_gates()
+
+    @property
+    def is_wanted_alone(self) -> bool:
+        """Whether a trial, or a step of one, waits until none runs beside the baton."""
+        return bool(self.held_back or (self.pump is not None and self.pump.gates))
+
+    def end_deadlock(self) -> None:
+        """Let all go on that wait until others are gone, which may wait for them."""
+        for thread in tuple(self.beside):  # others come and go meanwhile
+            thread.saw_others = True
+        self.beside.clear()
+        self.let_alone(None)
 
 
 def _here() -> Holder | None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,7 +24,7 @@ from pytest_llmeval.engine.marker import Eval, is_eval, read_marker
 from pytest_llmeval.engine.run_header import Choice, open_run
 from pytest_llmeval.engine.schedule import overlap
 from pytest_llmeval.engine.schedule.progress import Wording, show_progress
-from pytest_llmeval.engine.schedule.rounds import JudgesEarly, rounds_of
+from pytest_llmeval.engine.schedule.rounds import rounds_of
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial.followers import followers, needs_protocol
 from pytest_llmeval.engine.trial.put_on_item import TrialHooks
@@ -33,6 +34,9 @@ from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.models.source import SourceFiles
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_llmeval.judging import EarlyJudge
 
 Tests = Mapping[str, pytest.Function]  # a case of each test function, by node id of that
 NO_ASSERTS = (
@@ -49,7 +53,7 @@ def install(
     models: ModelSession,
     choice: Choice,
     wording: Wording,
-    early_judge: Callable[[Run], JudgesEarly | None],
+    early_judge: Callable[[Run], EarlyJudge | None],
 ) -> Run:
     """Make every item under the marker run its trials; return the run that begins.
 

@@ -57,8 +57,9 @@ class TrialThread:
     Attributes:
         overlaps: other trials run while this one waits.
         baton: see above.
-        done, detached, was_detached, waits_since, ready_since: see ``Holder``.
-        pooled, handing_over: likewise.
+        done, detached, ready_since, pooled, handing_over, saw_others: see ``Holder``.
+        was_detached: the baton was taken from it at some time.
+        waits_since: when it gave its last turn up, by the clock of seconds.
         cancelled: it is not wanted any more.
         knows_it: this was raised in it.
         is_void: it was broken off before its end, and has no outcome.
@@ -76,7 +77,6 @@ class TrialThread:
         held_for: for whose sake it kept the baton in calls: what it patched, a model.
         is_plain: others see no difference when they run beside it: nothing is patched.
         wants_alone: it is about to patch, so that it waits for those that run beside it.
-        saw_others: it ran without what it patched, or with what another one did.
         failure: of a part of its state that could not be put on or taken off, None if all could.
     """
 
@@ -157,7 +157,7 @@ class TrialThread:
         Not where it has patched anything, for it would run on without that.
         """
         return not self._is_bound and (
-            self.saw_others or (not self.baton.held_back and self._is_clean)
+            self.saw_others or (not self.baton.is_wanted_alone and self._is_clean)
         )
 
     def is_detached(self, stalled: float | None) -> bool:

@@ -29,7 +29,7 @@ from pytest_llmeval.engine.isolation.logs import LogHandlers, LogLevels
 from pytest_llmeval.engine.isolation.noted_changes import noted_changes
 from pytest_llmeval.engine.isolation.part import Part
 from pytest_llmeval.engine.isolation.patches import PatchesInTurn
-from pytest_llmeval.engine.isolation.warning_filters import Warnings
+from pytest_llmeval.engine.isolation.warning_filters import Warnings, WarningState
 
 Nodes = dict[Any, Any]  # what ends their fixtures, by node
 State = dict[Part[Any], Any]  # as a trial, or the session itself, left it
@@ -134,7 +134,7 @@ class ProcessState:
         """
         self.guard.take()
         state = {part: part.fork(session[part]) for part in self.parts}
-        own = self.warnings.shown_to(show, session[self.warnings])
+        own = WarningState(list(session[self.warnings].filters), show, show)
         return state | {self.nodes: nodes, self.calls: calls, self.warnings: own}
 
     def is_as(self, state: State) -> bool:

@@ -44,10 +44,6 @@ class Warnings(Part[WarningState]):
         warnings._showwarnmsg_impl = saved.show  # type: ignore[attr-defined]
         self._own = saved.own
 
-    def shown_to(self, show: Show, saved: WarningState) -> WarningState:
-        """Return the same filters; another is shown what they let through."""
-        return WarningState(list(saved.filters), show, show)
-
     def is_as(self, saved: WarningState) -> bool:
         """Whether the trial records no warnings, as others' would be among them."""
         return bool(self._own == warnings._showwarnmsg_impl)  # type: ignore[attr-defined]

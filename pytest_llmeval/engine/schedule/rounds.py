@@ -7,9 +7,9 @@ them ended first. Where a round cannot be completed, all trials are run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,27 +19,14 @@ from pytest_llmeval.records import Run, bare, only_functions
 from pytest_llmeval.stats.early_looks import planned_looks
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
+if TYPE_CHECKING:
+    from pytest_llmeval.judging import EarlyJudge
+
 _MOST_NAMED = 3  # functions in a note
 _STUCK = "a case could not run beside the others"
 _PASSED_OVER = "a plugin passed a case over"
 _SAW_OTHERS = "a trial blocked without what it patched"
 _ENDS_EARLY = "-x may end the session at its first failure"
-
-
-class JudgesEarly(Protocol):
-    """The judge of the functions of a session, while their trials are made."""
-
-    @property
-    def functions(self) -> Collection[str]:
-        """The functions that are compared with another run."""
-
-    def is_settled(self, run: Run, *, repeats: Sequence[int]) -> bool:
-        """Tell whether one function needs no more trials.
-
-        Args:
-            run: with the cases of the function, and their trials so far.
-            repeats: the planned looks up to this one.
-        """
 
 
 class Rounds:
@@ -57,7 +44,7 @@ class Rounds:
     """
 
     def __init__(
-        self, cases: Sequence[CaseTrials], opening: Run, *, judge: JudgesEarly, notes: list[str]
+        self, cases: Sequence[CaseTrials], opening: Run, *, judge: EarlyJudge, notes: list[str]
     ) -> None:
         self.function, self.last = cases[0].spec.case.function, cases[-1].item
         self._cases, self._looks = list(cases), planned_looks(cases[0].repeats)
@@ -123,7 +110,7 @@ def rounds_of(
     session: pytest.Session,
     opening: Run,
     *,
-    judge: JudgesEarly | None,
+    judge: EarlyJudge | None,
     notes: list[str],
 ) -> Iterator[Rounds]:
     """Make the rounds of each function that can be looked at early; note why others cannot.

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 # Seconds for which trials go on though the case in turn can be reported. To wake the session for
 # each of many replayed cases takes 3 to 7 % more time.
 LONGEST_AWAY = 0.02
+_FEW = 0.03  # of the time of a call
 
 
 class Scheduler:
@@ -80,6 +81,7 @@ class Scheduler:
         self._head: CaseTrials | None = None  # the case whose turn it is, while trials run
         self._until: Callable[[], bool] | None = None  # what is waited for
         self._starts_next = True
+        self._is_behind = False  # trials wait for their turn for more than a few percent of a call
         self._left: list[TrialThread] = []  # have ended, and the session is to see to them
         self._failures: list[BaseException] = []  # of what a trial did for the session
         self._baton: Baton[TrialThread] = Baton(
@@ -136,7 +138,10 @@ class Scheduler:
         elif head.serial and not self._flight:
             self._run_inline(head)
         else:
-            if (pump := self._baton.pump) is not None and pump.is_due:
+            pump = self._baton.pump
+            if pump is not None and not (self._baton.beside or self._baton.alone):
+                pump.open_gates()
+            if pump is not None and pump.is_due:
                 self.turns.put_back()  # a loop runs others' callbacks as well
                 pump.breathe()
             thread = self._startable_or_ready(head)
@@ -185,7 +190,7 @@ class Scheduler:
         first, one that blocks would hold up the rest. But where replies lie for a while, more
         trials would only make them lie longer, beyond the deadlines of the application.
         """
-        self._starts_next = not (self._starts_next or self._baton.is_behind)
+        self._starts_next = not (self._starts_next or self._is_behind)
         if self._starts_next:
             return self._start_one(head) or self._one_that_is_ready()
         return self._one_that_is_ready() or self._start_one(head)
@@ -215,7 +220,8 @@ class Scheduler:
         if patches and not thread.done and self._baton.beside - {thread}:
             self._baton.held_back.append(thread)
             return False
-        self._baton.note_turn(thread)
+        waited = Clock.seconds() - thread.ready_since
+        self._is_behind = waited > _FEW * (thread.ready_since - thread.waits_since)
         return True
 
     def _wait_for_one(self) -> TrialThread | None:
@@ -231,17 +237,12 @@ class Scheduler:
             try:
                 thread = self._baton.wait(min(self.show(), LONGEST_BLOCK))
             except Empty:
-                if self._baton.held_back and Clock.seconds() - since > LONGEST_BLOCK:
-                    return self._end_deadlock()
+                waits = self._baton.held_back and self._baton.alone is None
+                if waits and Clock.seconds() - since > LONGEST_BLOCK:
+                    self._baton.end_deadlock()
+                    return self._one_that_is_ready()
             else:
                 return thread if self._may_go_on(thread) else None
-
-    def _end_deadlock(self) -> TrialThread | None:
-        """Let a trial that patches go on though others run beside it, which may wait for it."""
-        for thread in tuple(self._baton.beside):  # others come and go meanwhile
-            thread.saw_others = True
-        self._baton.beside.clear()
-        return self._one_that_is_ready()
 
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread."""
@@ -290,7 +291,7 @@ class Scheduler:
         """Make the next trial of the case in turn, or of one of the cases after it."""
         if head.serial or len(self._flight) >= self._limit or self._baton.alone is not None:
             return None  # a case is serial beside others where it was found out to swap something
-        if self._baton.held_back:
+        if self._baton.is_wanted_alone:
             return None  # it could not run free, and would keep the baton where it blocks
         following = () if self._escaped else self._following(head)
         for trials in chain((head,), following):

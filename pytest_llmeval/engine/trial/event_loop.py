@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Coroutine, Generator
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
@@ -31,7 +30,7 @@ T = TypeVar("T")
 
 _MOST_PASSES = 20  # of the loop, before trials have turns again
 _LONGEST_STOP = 0.005  # seconds for which trials take turns before the loop runs
-_LONGEST_ALONE = 60.0  # seconds for which a step of another trial is put off
+_LONGEST_ALONE = 60.0  # seconds for which a step is put off for the sake of other trials
 # Of asyncio.to_thread, each begun when it is needed: by itself a loop has a handful for all trials,
 # and what waits in vain for one looks as if the model were late.
 _MOST_THREADS = 1000
@@ -44,6 +43,9 @@ class Pump:
 
     Args:
         loop: on which all overlapping trials wait.
+
+    Attributes:
+        gates: of steps that wait until no trial is alone, or none runs beside the baton.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -51,7 +53,8 @@ class Pump:
         self._is_pumping = False
         self._thread = get_ident()  # where the loop runs
         self._mains: dict[TrialThread, asyncio.Task[None]] = {}
-        self._gates: list[asyncio.Future[None]] = []  # steps that wait until no trial is alone
+        self.gates: list[asyncio.Future[None]] = []
+        self._alarm: asyncio.TimerHandle | None = None  # when they wait for too long
         self._stopped = Clock.seconds()
         Clock.keep(loop)
         if loop.get_task_factory() is None:
@@ -123,17 +126,23 @@ class Pump:
         if self._is_pumping:  # a fixture may run the loop by now: it is not ours to stop
             self.loop.stop()
 
-    def gate(self) -> asyncio.Future[None]:
-        """Return what is awaited until no trial is alone any more."""
-        if not self._gates:  # it may wait for what another trial has, such as a semaphore
-            self.loop.call_later(_LONGEST_ALONE, self.open_gates)
+    def gate(self, late: Callable[[], object]) -> asyncio.Future[None]:
+        """Return what a step awaits until it may be taken.
+
+        Args:
+            late: lets it be taken after a minute: others may wait for what its trial has.
+        """
+        self._alarm = self._alarm or self.loop.call_later(_LONGEST_ALONE, late)
         gate = self.loop.create_future()
-        self._gates.append(gate)
+        self.gates.append(gate)
         return gate
 
     def open_gates(self) -> None:
         """Let the steps of all trials go on."""
-        gates, self._gates = self._gates, []
+        gates, self.gates = self.gates, []
+        alarm, self._alarm = self._alarm, None
+        if alarm is not None:
+            alarm.cancel()
         for gate in gates:
             if not gate.done():
                 gate.set_result(None)
@@ -234,10 +243,15 @@ class TrialRunner:
             self._main.cancel()
 
     def gate(self) -> asyncio.Future[None] | None:
-        """Return what the next step of the trial must wait for, None if for nothing."""
-        alone = self._baton.alone
-        is_free = alone is None or alone is self._trial or self._has_ended
-        return None if is_free else self._pump.gate()
+        """Return what the next step of the trial must wait for, None if for nothing.
+
+        What it has patched must not be seen by trials that run beside the baton.
+        """
+        baton, trial = self._baton, self._trial
+        must_wait = baton.alone not in (None, trial) or (baton.beside and not trial.is_plain)
+        if not must_wait or self._has_ended or trial.cancelled:
+            return None
+        return self._pump.gate(baton.end_deadlock)
 
     def watch(self) -> None:
         """Let the trial alone while it has swapped what others would see; it has its turn."""
@@ -247,9 +261,22 @@ class TrialRunner:
             if swaps is not (self._baton.alone is trial):
                 self._baton.let_alone(trial if swaps else None)
 
-    def turn(self) -> AbstractContextManager[None]:
-        """Swap the state of the process for the trial's, while there is a trial."""
-        return contextlib.nullcontext() if self._has_ended else self._baton.turn(self._trial)
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Swap the state of the process for the trial's, while there is a trial.
+
+        Whoever ran beside a step that patched something may have seen that.
+        """
+        if self._has_ended:
+            yield
+            return
+        try:
+            with self._baton.turn(self._trial):
+                yield
+        finally:
+            if not self._trial.is_plain:
+                for thread in tuple(self._baton.beside):
+                    thread.saw_others = True
 
     def _run(self, start: Callable[[], asyncio.Task[None]], has_ended: Callable[[], bool]) -> None:
         thread = self._trial

@@ -281,6 +281,92 @@ def test_while_a_trial_has_swapped_a_place_the_steps_of_others_wait(loop: Loop) 
     assert order == ["swapped", "other"]
 
 
+def test_a_step_of_one_that_has_patched_waits_for_those_that_run_beside(loop: Loop) -> None:
+    """And who ran beside the step that patched may have seen it."""
+    runs_free, has_patched, goes_on = threading.Event(), threading.Event(), threading.Event()
+
+    async def patches(_: TrialRunner) -> None:
+        while not runs_free.is_set():
+            await asyncio.sleep(0.001)
+        os.environ["PATCHED"] = "yes"
+        has_patched.set()
+        await asyncio.sleep(0)
+        goes_on.set()
+
+    def free(thread: TrialThread) -> None:
+        thread.left_setup = True
+        with thread.in_test():
+            runs_free.set()
+            assert has_patched.wait(PATIENCE)
+            assert not goes_on.wait(0.2)
+        assert thread.saw_others
+
+    case, other = Case("patches", on(loop, patches)), Case("free", free)
+    scheduler: Any = bench(case, other)
+    scheduler._baton.blocking.add(("free", True))
+    run(scheduler, case, other)
+
+    assert goes_on.is_set()
+
+
+def test_one_that_is_cancelled_ends_its_coroutine_though_others_run_beside(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs_free, has_patched, never, ended = *(threading.Event() for _ in range(3)), []
+
+    async def patches(_: TrialRunner) -> None:
+        os.environ["PATCHED"] = "yes"
+        has_patched.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append("coroutine")
+
+    def free(thread: TrialThread) -> None:
+        thread.left_setup = True
+        with thread.in_test():
+            runs_free.set()
+            never.wait(PATIENCE)
+
+    def waits(thread: TrialThread) -> None:
+        thread.wait(lambda: (has_patched.wait(PATIENCE), runs_free.wait(PATIENCE)))
+
+    cases = [Case("free", free), Case("waits", waits), Case("patches", on(loop, patches))]
+    scheduler: Any = bench(*cases)
+    scheduler._baton.blocking.add(("free", True))
+    monkeypatch.setattr("pytest_llmeval.engine.schedule.scheduler.GRACE", 0.05)
+    scheduler.run(cases[0], until=lambda: bool(cases[1].calls))
+    scheduler.cancel()
+    never.set()
+
+    assert ended == ["coroutine"]
+
+
+def test_steps_do_not_wait_for_ever_for_one_that_waits_for_them(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loop, "_LONGEST_ALONE", 0.05)
+    together: list[object] = []
+    has_stepped = asyncio.Event()
+
+    async def swaps(runner: TrialRunner) -> None:
+        await meet(together, 2)
+        plain = runner._trial.patches
+        runner._trial.patches = SimpleNamespace(held_for="a clock", places={})  # type: ignore[assignment]
+        await asyncio.wait_for(has_stepped.wait(), PATIENCE / 60)
+        runner._trial.patches = plain
+
+    async def other(_: TrialRunner) -> None:
+        await meet(together, 2)
+        await asyncio.sleep(0.001)
+        has_stepped.set()
+
+    case = Case("test_it", on(loop, swaps), on(loop, other))
+    run(bench(case), case)
+
+    assert case.have_ended()
+
+
 def test_a_call_that_blocks_is_awaited_in_a_thread(loop: Loop) -> None:
     async def ask(runner: TrialRunner, function: Callable[[], object]) -> object:
         return await wait_in_thread(function, begin=runner._trial.baton.threads.run)
