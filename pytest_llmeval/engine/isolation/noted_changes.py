@@ -20,9 +20,16 @@ import pytest
 
 from pytest_llmeval.engine.baton import check_in
 from pytest_llmeval.engine.isolation.patches import SWITCHES, Patches
-from pytest_llmeval.engine.isolation.places import noted
+from pytest_llmeval.engine.isolation.places import Generator, noted
 from pytest_llmeval.models.seams.imported import once_imported
 
+# Generators of random numbers of which the process has one, by module: the functions that seed,
+# that which reads the state, and that which puts it back.
+_GENERATORS = {
+    "random": (("seed", "setstate"), "getstate", "setstate"),
+    "numpy.random": (("seed", "set_state"), "get_state", "set_state"),
+    "torch": (("manual_seed", "set_rng_state"), "get_rng_state", "set_rng_state"),
+}
 _CURRENT_TEST = os.environ.encodekey("PYTEST_CURRENT_TEST")  # which pytest sets at each phase
 
 
@@ -61,9 +68,22 @@ def noted_changes(current: Callable[[], Patches | None]) -> Iterator[None]:
                 for name, by in (("__enter__", Patches.add_mock), ("__exit__", Patches.end_mock)):
                     stack.enter_context(noted(kind, name, partial(note, _always, by)))
 
+        def watch_generator(module: Any) -> None:
+            seeding, read, write = _GENERATORS[module.__name__]
+            if not hasattr(module, write):
+                return
+            functions = getattr(module, read), getattr(module, write)
+
+            def seed(patches: Patches, *_: object, **__: object) -> None:
+                patches.add(Generator(functions, module.__name__))
+
+            for function in seeding:
+                stack.enter_context(noted(module, function, partial(note, _always, seed)))
+
         for owner, name, changes, by in places:
             stack.enter_context(noted(owner, name, partial(note, changes, by)))
         stack.enter_context(once_imported(["unittest.mock"], watch_mock))
+        stack.enter_context(once_imported(_GENERATORS, watch_generator))
         yield
 
 

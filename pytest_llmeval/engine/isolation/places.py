@@ -143,6 +143,25 @@ class ImportPath(Place):
         getattr(self._target, self._name)[:] = value
 
 
+class Generator(Place):
+    """The state of a generator of random numbers, once a trial has seeded it.
+
+    So a trial that seeds one, as for few-shot examples that are to be the same each time, has that
+    one for itself from then on. One that does not draws from that of all, as their order is chance
+    anyway: were it given a copy, all trials would draw the same numbers.
+
+    Its target are the functions that read the state and put it back.
+    """
+
+    def read(self) -> object:
+        """Return the state."""
+        return self._target[0]()
+
+    def write(self, value: Any) -> None:
+        """Put it back."""
+        self._target[1](value)
+
+
 class Switch(Place):
     """What a logger does: its level, whether it is disabled or propagates."""
 

@@ -23,7 +23,6 @@ from pytest_llmeval.engine.isolation.call_output import CallOutput, CallsInTurn,
 from pytest_llmeval.engine.isolation.capture import Capture, Streams
 from pytest_llmeval.engine.isolation.environment import Environment
 from pytest_llmeval.engine.isolation.folder import Folder
-from pytest_llmeval.engine.isolation.generators import Generators
 from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.logs import LogHandlers, LogLevels
 from pytest_llmeval.engine.isolation.noted_changes import noted_changes
@@ -55,7 +54,6 @@ class ProcessState:
         self.capture = Capture(capture)
         self.warnings = Warnings()
         self.handlers = LogHandlers(handlers)
-        self.generators = Generators(lambda: self.patches.current is not None)
         self.calls = CallsInTurn(handlers)
         self.patches = PatchesInTurn(self.guard)
         self._wide: tuple[Part[Any], ...] = (Environment(), Folder(), FilledLater(), LogLevels())
@@ -66,7 +64,6 @@ class ProcessState:
             Streams(self.capture),
             self.warnings,
             self.handlers,
-            self.generators,
             self.calls,
             self.patches,
         )
@@ -77,7 +74,6 @@ class ProcessState:
         """Give patches to the trial that makes them, and output of calls to their trial."""
         with (
             self.guard.watching(),
-            self.generators.watching(),
             following_calls(list(self.capture.streams()), self.handlers.handlers),
             noted_changes(lambda: self.patches.current),
         ):
