@@ -164,9 +164,8 @@ class CaseRunner:
 
         A skip mark, ``xfail(run=False)`` or a failing ``setup`` of a collector.
         """
-        skipped = outcome.is_skip(excinfo.value) or isinstance(
-            excinfo.value, pytest.xfail.Exception
-        )
+        error = excinfo.value
+        skipped = outcome.is_skip(error) or isinstance(error, pytest.xfail.Exception)
         ended = Outcome.SKIPPED if skipped else Outcome.CRASHED
         self.outcome = CaseOutcome.SKIPPED if skipped else CaseOutcome.FAILED
         records = [
@@ -186,10 +185,9 @@ class CaseRunner:
         self._scheduler.run(self.trials, until=lambda: self.trials.all_ended)
         ended, only_replays = self.trials.ended, self.spec.settings.cache == "replay"
         if self.spec.intercept and only_replays and not any(one.record.calls for one in ended):
-            scored = (
-                one for one in ended if one.record.outcome in (Outcome.PASSED, Outcome.MISSED)
-            )
-            self.trials.take(one.errored(NOTHING_REPLAYED, "nothing replayed") for one in scored)
+            ways = (Outcome.PASSED, Outcome.MISSED)
+            told = (one for one in ended if one.record.outcome in ways)
+            self.trials.take(one.errored(NOTHING_REPLAYED, "nothing replayed") for one in told)
         return self.trials.ended
 
     def _fold(self) -> outcome.Fold:
