@@ -7,7 +7,7 @@ with it and how it is written.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -20,7 +20,7 @@ NAMES = ("repeats", "min_score", "gate", "better", "cluster", "wording", "concur
 
 
 def merged(item: pytest.Function) -> dict[str, object]:
-    """Arguments, merged one by one: param over function over class over module.
+    """Arguments by name, merged one by one: param over function over class over module.
 
     ``get_closest_marker`` cannot do this: it takes one whole mark, and the function's
     before the param's.
@@ -41,15 +41,11 @@ def merged(item: pytest.Function) -> dict[str, object]:
         for name, value in given.items():
             if value is not None:
                 merged.setdefault(name, value)
-    return merged
-
-
-def refuse_unknown(names: Iterable[str]) -> None:
-    """Refuse names that no argument has."""
-    unknown = sorted(set(names).difference(NAMES))
+    unknown = sorted(merged.keys() - set(NAMES))
     if unknown:
         hint = did_you_mean(unknown[0], NAMES, most=len(NAMES))
         raise SettingsError(f"no argument is called {unknown[0]}. {hint}")
+    return merged
 
 
 def repeats(value: object) -> int:

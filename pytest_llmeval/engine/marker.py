@@ -193,7 +193,6 @@ def _eval_of(item: pytest.Function, arguments: Mapping[str, object], settings: S
     Raises:
         SettingsError: one is unknown, or impossible.
     """
-    mark_arguments.refuse_unknown(arguments)
     repeats = mark_arguments.repeats(arguments.get("repeats", settings.default_repeats))
     callspec = getattr(item, "callspec", None)
     parameters: Mapping[str, object] = {} if callspec is None else callspec.params

@@ -15,7 +15,7 @@ import pytest
 from pytest_llmeval.engine.compat import all_fixtures
 from pytest_llmeval.engine.isolation.patches import package_outside
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.trial.clone import definitions_of, is_own
+from pytest_llmeval.engine.trial.clone import definitions_of, wider_fixture
 from pytest_llmeval.engine.trial.other_loops import RUNNER_NAMES, own_loop
 
 SPLITTING = "llmeval_splitting"  # likewise: whether cases of a function go to several workers
@@ -177,11 +177,8 @@ def _shared_parameters(item: pytest.Function) -> tuple[tuple[str, int], ...]:
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return ()
-    return tuple(
-        (name, index)
-        for name, index in sorted(callspec.indices.items())
-        if not all(is_own(definition, item) for definition in definitions_of(item, name)[-1:])
-    )
+    indices = sorted(callspec.indices.items())
+    return tuple((name, index) for name, index in indices if wider_fixture(item, name))
 
 
 class Lookahead:
