@@ -182,7 +182,7 @@ class EvalProcess:
 
         A failure costs a note in the controller, too.
         """
-        if self._engine is None:
+        if not self._config.pluginmanager.has_plugin("llmeval-engine"):
             return
         try:
             workers.send_files(self._config, foreign=self._foreign())
@@ -197,12 +197,9 @@ class EvalProcess:
         if results := self._unreported():
             workers.send_unreported(self._config, results)
 
-    @property
-    def _engine(self) -> Any:
-        return self._config.pluginmanager.get_plugin("llmeval-engine")
-
     def _unreported(self) -> list[CaseResult]:
-        return [] if self._engine is None else self._engine.unreported()
+        engine: Any = self._config.pluginmanager.get_plugin("llmeval-engine")
+        return [] if engine is None else engine.unreported()
 
     def _typed(self) -> tuple[str, ...]:
         begun = started(self._config)
