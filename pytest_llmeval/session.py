@@ -110,12 +110,7 @@ class EvalSession:
             self._store.save(run)
 
     def judge(
-        self,
-        *,
-        seconds: float,
-        ended: bool = False,
-        notes: Iterable[str] = (),
-        confirm: Confirm | None = None,
+        self, *, seconds: float, ended: bool, notes: Iterable[str], confirm: Confirm | None = None
     ) -> Judgement:
         """Record the run, then compare it, so that no later failure can lose it.
 
