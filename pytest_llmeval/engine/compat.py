@@ -50,7 +50,7 @@ NEEDED = {
         "_setupstate.stack", "_setupstate.teardown_exact", "_fixturemanager.getfixturedefs"
     ),
     "Function": (
-        "_fixtureinfo.argnames", "_fixtureinfo.__dataclass_fields__",
+        "_fixtureinfo.argnames", "_fixtureinfo.initialnames", "_fixtureinfo.names_closure",
         "_fixtureinfo.name2fixturedefs", "_report_sections", "_request._pyfuncitem",
     ),
     "Function with parameters": (

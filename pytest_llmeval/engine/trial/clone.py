@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -155,11 +154,13 @@ def clone_item(
         hooks: those of the trial.
         parameters: of the case.
     """
+    info: Any = item._fixtureinfo
+    own = info.argnames, info.initialnames, info.names_closure, PrivateFixtures(item)
     clone: pytest.Function = hooks.kind(type(item)).from_parent(
         item.parent,
         name=item.name,
         callspec=parameters.for_trial(),
-        fixtureinfo=replace(item._fixtureinfo, name2fixturedefs=PrivateFixtures(item)),
+        fixtureinfo=type(info)(*own),  # in half the time that replace() takes
         originalname=item.originalname,
     )
     _mark_alike(clone, item)
