@@ -41,8 +41,6 @@ _LARGEST = sys.float_info.max
 Finite = Annotated[float, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]  # JSON's 1e999 is infinity
 Scalar = Union[str, int, Finite, bool, None]  # noqa: UP007 - a type with bounds has no |
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
-
-
 LARGEST_NUMBER = 2**53 - 1  # beyond it readers of JSON round
 LONGEST_NAME = 500  # characters of a model, a fingerprint or a tier
 _NAMES = ("model", "fingerprint", "tier")
