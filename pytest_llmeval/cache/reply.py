@@ -12,7 +12,6 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
 from json import dumps
 from operator import attrgetter
 from secrets import token_hex
@@ -69,6 +68,10 @@ class _Header(TypedDict):
     facts: dict[str, Scalar]
     session: str
     created: NotRequired[Any]
+
+
+_HEADER = msgspec.json.Decoder(_Header)
+OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class StoredRow(NamedTuple):
@@ -214,7 +217,7 @@ def unpack(value: bytes | RowRefused) -> tuple[_Header, bytes]:
     line, _, body = inflate(value, limit=MAX_HEADER + 1 + MAX_BODY).partition(b"\n")
     if len(line) > MAX_HEADER:
         raise RowRefused(f"its header is longer than {MAX_HEADER} bytes")
-    header = fitting(line, _Header, "its header")
+    header: _Header = fitting(line, _HEADER, "its header")
     if hashlib.sha256(body).hexdigest() != header["sha256"]:
         raise RowRefused("its body does not have the digest that its header names")
     return header, body
@@ -231,13 +234,13 @@ def pack_object(line: Mapping[str, Any]) -> bytes | None:
     return deflate(text) if len(text) <= MAX_HEADER else None
 
 
-def unpack_object(value: bytes | RowRefused, kind: Any = dict[str, Any]) -> Any:
-    """Read what ``pack_object`` wrote, as a type has it.
+def unpack_object(value: bytes | RowRefused, decoder: msgspec.json.Decoder[Any] = OBJECT) -> Any:
+    """Read what ``pack_object`` wrote, as a type has it; see ``read_json``.
 
     Raises:
         RowRefused: it did not write this.
     """
-    return fitting(inflate(value, limit=MAX_HEADER), kind, "it")
+    return fitting(inflate(value, limit=MAX_HEADER), decoder, "it")
 
 
 def decode(value: bytes | RowRefused) -> StoredReply:
@@ -297,40 +300,40 @@ def inflate(value: bytes | RowRefused, *, limit: int) -> bytes:
     return data
 
 
-@cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
-
-
-def read_json(data: bytes, kind: Any) -> Any:
+def read_json(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     """Read one value of JSON as a type has it; fields that the type does not name are left out.
+
+    Args:
+        data: of the value.
+        decoder: of the type. Make it before there are threads: two that have msgspec learn one type
+            at once crash it.
 
     Raises:
         msgspec.ValidationError: it does not fit the type; the message names the place.
         ValueError: it is no JSON; likewise ``OverflowError``.
     """
     try:
-        return _decoder(kind).decode(data)
+        return decoder.decode(data)
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, RecursionError):
         # msgspec refuses half of a surrogate pair, which a text of JSON may hold.
-        return msgspec.convert(parse_json(data), kind)
+        return msgspec.convert(parse_json(data), decoder.type)
 
 
-def fitting(text: bytes, kind: Any, name: str) -> Any:
+def fitting(text: bytes, decoder: msgspec.json.Decoder[Any], name: str) -> Any:
     """Read a value of JSON that we wrote.
 
     Args:
         text: of it.
-        kind: its type.
+        decoder: see ``read_json``.
         name: what to call it.
 
     Raises:
         RowRefused: it is no JSON, or does not fit the type.
     """
     try:
-        return read_json(text, kind)
+        return read_json(text, decoder)
     except msgspec.ValidationError as exc:
         raise RowRefused(f"{name} does not fit the format: {exc}") from exc
     except (ValueError, OverflowError) as exc:

@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypedDict
 
+import msgspec
+
 from pytest_llmeval.cache.reply import Finite, pack_object, unpack_object
 from pytest_llmeval.errors import Lost, RowRefused
 
@@ -33,6 +35,9 @@ class _Course(TypedDict):
 
     schema: Literal[1]
     steps: list[tuple[str, str, Finite, Finite, int, str]]
+
+
+_COURSE = msgspec.json.Decoder(_Course)
 
 
 class TimedCall(NamedTuple):
@@ -73,7 +78,7 @@ def decode_course(value: bytes | RowRefused) -> dict[str, TimedCall]:
     Raises:
         RowRefused: it did not write this.
     """
-    line = unpack_object(value, _Course)
+    line: _Course = unpack_object(value, _COURSE)
     return {
         place: TimedCall(draw, begun, ended, expired, _GIVEN_UP.get(how, Lost.CANCELLED))
         for place, draw, begun, ended, expired, how in line["steps"]

@@ -84,7 +84,7 @@ def read_export(path: Path) -> list[reply.NewRow]:
             is_packed = plain.peek().startswith(PACKED)
             file = gzip.GzipFile(fileobj=plain) if is_packed else plain
             for number, text in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-                line = reply.fitting(text, dict[str, Any], "it")
+                line = reply.fitting(text, reply.OBJECT, "it")
                 if number == 1:
                     _check_head(line)
                 elif "draws" in line:

@@ -326,6 +326,11 @@ _EARLIER_LOSSES = {
 }
 
 
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
 def read_line(data: bytes, kind: Any) -> Any:
     """Read a line.
 
@@ -339,7 +344,7 @@ def read_line(data: bytes, kind: Any) -> Any:
     if not data.endswith(b"\n"):
         raise Malformed("cut off")
     try:
-        return read_json(data, kind)
+        return read_json(data, _decoder(kind))
     except msgspec.ValidationError as exc:
         fault, half = str(exc), LONGEST_FAULT // 2
         cut = fault if len(fault) <= LONGEST_FAULT else f"{fault[:half]}...{fault[-half:]}"
