@@ -141,7 +141,7 @@ def test_two_calls_in_either_order_give_the_same_explanation(
         "  user      Is it urgent ? {+In short.+} 0\n"
         "request of call 2, [-only in the baseline-] {+only here+}\n"
         "  user      Which department ? {+In short.+} 0",
-        "the same words changed in all 5 other cases of test_route looked at",
+        "the same words changed in all 5 other cases of test_route that were checked",
         "  baseline  assistant: legal\n  here      assistant: sales",
     ):
         assert line in one
