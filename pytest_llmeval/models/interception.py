@@ -28,7 +28,6 @@ ASKING = frozenset((
     "texts",
 ))  # fmt: skip
 
-
 # A request that is a question if its body agrees: what answers it, and whether its host is known,
 # or the body has the last word.
 Candidate = tuple[Exchange, Certainty]
@@ -51,7 +50,6 @@ class Interception:
 
     trial_to_charge: Callable[[], CurrentTrial | None]
     calls_of: Callable[[CurrentTrial], CachedCalls]
-
     sender: Sender
     recognition: Recognition
     note: Callable[[str], None]
