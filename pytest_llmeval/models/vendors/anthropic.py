@@ -76,15 +76,16 @@ def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> Jso
     told, asked = vendor.system_apart(messages)
     texts = [params["system"]] if "system" in params else []
     texts += [message["content"] for message in told]
-    # Several texts, each a string or a list of blocks, are one list of blocks.
-    lists = [[{"type": "text", "text": t}] if isinstance(t, str) else t for t in texts]
-    blocks = [block for one in lists for block in one]
+    system = texts[0] if texts else None  # a single one is sent as it is
+    if len(texts) > 1:  # each is a string or a list of blocks; all are one list of blocks
+        lists = [[{"type": "text", "text": t}] if isinstance(t, str) else t for t in texts]
+        system = [block for one in lists for block in one]
     return {
         "model": model,
         "max_tokens": MAX_TOKENS,
         "messages": asked,
         **params,
-        **({"system": texts[0] if len(texts) == 1 else blocks} if texts else {}),
+        **({"system": system} if texts else {}),
     }
 
 

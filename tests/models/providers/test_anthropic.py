@@ -131,6 +131,14 @@ def test_blocks_for_the_system_are_sent_as_they_are(
     assert server.requests[0].json["system"] == [block]
 
 
+def test_the_only_system_message_is_sent_as_it_is_even_without_a_text(
+    session: Session, server: AnthropicServer, trial: CountingTrial
+) -> None:
+    session.model(NAME, trial).chat([{"role": "system", "content": None}, *MESSAGES])
+
+    assert server.requests[0].json["system"] is None
+
+
 # ------------------------------------------------------------------------ what a reply tells
 
 
