@@ -45,7 +45,7 @@ def suite_files(
     marked = [path.parent for path in named if path.name == "conftest.py"]
     found = (
         str(path)
-        for path in map(PurePosixPath, everything.split("\0"))
+        for path in map(PurePosixPath, filter(None, everything.split("\0")))
         if any(path.match(one) if "/" in one else fnmatch(path.name, one) for one in patterns)
         and _reaches(testpaths or (".",), path)
         and (path in named or _reaches(marked, path))

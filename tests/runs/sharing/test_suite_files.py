@@ -48,6 +48,7 @@ def test_test_files_that_name_the_marker_or_lie_below_a_conftest_that_does(suite
         ({"patterns": ["check_*.py"]}, ("evals/check_c.py",)),
         ({"patterns": ["deep/*.py"]}, ("evals/deep/test_b.py",)),
         ({"root": "tests"}, ()),
+        ({"root": "tests", "patterns": ["*"]}, ()),
     ],
 )
 def test_the_ini_file_decides_which_are_looked_at(suite, changes, wanted):
