@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import uuid
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -146,6 +148,31 @@ def test_a_trial_of_a_function_that_blocks_runs_free_again_after_a_call() -> Non
             assert not thread.detached
 
     alone(body)
+
+
+def test_what_another_trial_swapped_is_not_that_of_one_that_runs_free() -> None:
+    runs_free, has_swapped = threading.Event(), threading.Event()
+
+    def calls(thread: TrialThread) -> None:
+        thread.left_setup = True
+        thread.baton.blocking.add(("test_it", True))
+        with thread.in_test():
+            assert thread.detached
+            runs_free.set()
+            has_swapped.wait(PATIENCE)
+            thread.wait(lambda: None)
+        assert (thread.swapped, thread.held_for) == ("", "")
+
+    def swaps(thread: TrialThread) -> None:
+        runs_free.wait(PATIENCE)
+        plain = uuid.uuid4
+        uuid.uuid4 = partial(plain)
+        has_swapped.set()
+        while thread.baton.is_empty:  # until the other one asks for the baton
+            os.sched_yield()
+        uuid.uuid4 = plain
+
+    alone(calls, swaps)
 
 
 def test_a_trial_in_teardown_does_not_run_free() -> None:
