@@ -277,3 +277,16 @@ def test_a_run_says_which_job_recorded_it(bare: Project, monkeypatch: pytest.Mon
         "event": "push",
         "url": "https://github.com/octo/bot/actions/runs/9000",
     }
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_a_session_that_is_interrupted_after_its_evals_knows_of_a_file_that_it_lacks(
+    bare: Project, is_broken: bool
+) -> None:
+    bare.write(test_z="def test_interrupted():\n    raise KeyboardInterrupt")
+    if is_broken:
+        bare.write(test_broken="raise OSError")
+
+    bare.pytester.runpytest_subprocess("-p", "no:cacheprovider", "--continue-on-collection-errors")
+
+    assert header(bare)["complete"] is not is_broken
