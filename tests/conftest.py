@@ -71,12 +71,14 @@ LATE = (
 # to being imported twice, and a check of jsonschema raises the errors of its first import. Here,
 # for a process that only deals tests out needs none of them.
 ONCE = ("jsonschema", "hypothesis", "numpy", "scipy.stats")
+# A second copy would start a second server of forked processes, without what the first imported.
+FORKING = ("tests.forked", "multiprocessing.popen_forkserver") if hasattr(os, "fork") else ()
 
 
 @pytest.fixture(scope="session")
 def imported() -> None:
     """Import for good what each nested session would import again, which took most of its time."""
-    for name in ONCE:
+    for name in (*ONCE, *FORKING):
         import_module(name)
     import_package()
     for name in LATE:
