@@ -120,27 +120,34 @@ _SENTENCES: Mapping[Why, str] = {
     Why.CASES_MISSING: "{} of {} cases are here: {}",
     Why.FILES_MISSING: "no shard was given {}",
 }
+
+
+def _errored(where: str) -> str:
+    told = f"{{}} of {{}} trials have no score {where}, more than 5 %"
+    return f"{told}: complete it, or type --max-errored=SHARE"
+
+
+def _no_ratio(where: str) -> str:
+    return (
+        f"{{1}} of {{2}} trials {where} have no {{0}} above 0, more than 5 %, and {{0}} is "
+        "compared by its ratio: give the metric another name to have differences compared"
+    )
+
+
 # of two score tables, in words for somebody without a test suite
-_ERRORED = (
-    "{} of {} trials have no score %s, more than 5 %%: complete it, or type --max-errored=SHARE"
-)
-_NO_RATIO = (
-    "{1} of {2} trials %s have no {0} above 0, more than 5 %%, and {0} is compared by its ratio: "
-    "give the metric another name to have differences compared"
-)
 _OF_TABLES: Mapping[Why, str] = {
-    Why.ERRORED: _ERRORED % "here",
-    Why.ERRORED_ANEW: _ERRORED % "here",
-    Why.BASELINE_ERRORED: _ERRORED % "in the baseline",
-    Why.BASELINE_ERRORED_ANEW: _ERRORED % "in the baseline",
+    Why.ERRORED: _errored("here"),
+    Why.ERRORED_ANEW: _errored("here"),
+    Why.BASELINE_ERRORED: _errored("in the baseline"),
+    Why.BASELINE_ERRORED_ANEW: _errored("in the baseline"),
     Why.CASES_GONE: "{} of the {} cases scored in the baseline are not scored here, more than "
     "{:g} %: complete the table, or type --max-gone=SHARE",
     Why.CASES_UNSCORED: "{} of the {} cases have no score here, more than 10 %: complete the "
     "table, or type --max-errored=SHARE",
     Why.GONE: "the baseline has it (cases: {}), and there is nothing of it here: complete the "
     "table, write its name as there, or compare one metric by --metric=NAME",
-    Why.WITHOUT_VALUE: _NO_RATIO % "here",
-    Why.BASELINE_WITHOUT_VALUE: _NO_RATIO % "in the baseline",
+    Why.WITHOUT_VALUE: _no_ratio("here"),
+    Why.BASELINE_WITHOUT_VALUE: _no_ratio("in the baseline"),
     Why.NOT_MEASURED: "no case has {} above 0 on both sides: give the metric another name to "
     "have differences compared",
     Why.ONE_UNIT: "the {} cases are a single cluster: no test can tell chance from a drop",
