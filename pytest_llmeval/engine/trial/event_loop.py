@@ -63,10 +63,7 @@ class Pump:
             loop.set_default_executor(ThreadPoolExecutor(_MOST_THREADS, "asyncio"))
 
     def run(self, until: Callable[[], bool], timeout: float | None = None) -> None:
-        """Run the loop until something holds, looked at when it is stopped, or for so long.
-
-        Each trial sees its own tasks alone.
-        """
+        """Run the loop until something holds, looked at when it is stopped, or for so long."""
         is_over = False
 
         def end() -> None:
@@ -78,17 +75,23 @@ class Pump:
         self._is_pumping = True
         self._thread = get_ident()
         try:
+            while not (until() or is_over):  # looked at after the flag is up: see stop()
+                self._run_loop()
+        finally:
+            self._is_pumping = False
+            if alarm is not None:
+                alarm.cancel()
+
+    def _run_loop(self) -> None:
+        """Run the loop until it is stopped, with each trial seeing its own tasks alone."""
+        try:
             with (
                 replaced(asyncio, "all_tasks", _own_tasks),
                 replaced(asyncio.tasks, "all_tasks", _own_tasks),
             ):
-                while not (until() or is_over):  # looked at after the flag is up: see stop()
-                    self.loop.run_forever()
+                self.loop.run_forever()
         finally:
-            self._is_pumping = False
             self._stopped = Clock.seconds()
-            if alarm is not None:
-                alarm.cancel()
 
     def run_until_done(self, tasks: Collection[asyncio.Task[Any]], timeout: float | None) -> None:
         """Run the loop until tasks that were started here have ended, or for so many seconds.
@@ -110,7 +113,12 @@ class Pump:
         """
         for _ in range(_MOST_PASSES):
             began = Clock.seconds()
-            self.run(lambda: False, 0)
+            # Not by ``run``: a replay counts rounds of the loop, and that would make more of them.
+            stop = self.loop.call_soon(self.loop.stop)
+            try:
+                self._run_loop()
+            finally:  # left there after Ctrl-C it would break off what closes the loop
+                stop.cancel()
             if self._stopped - began < _LONGEST_STOP:
                 break
 
