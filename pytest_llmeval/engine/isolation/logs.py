@@ -1,4 +1,4 @@
-"""What catches and holds back log records: pytest's handlers, and levels for all loggers."""
+"""Logging, as parts of the process state: pytest's handlers, and the levels of loggers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which run files may go."""
+"""The choice of run files that may go."""
 
 from __future__ import annotations
 
