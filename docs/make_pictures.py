@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from pytest_llmeval.stats.suite_size import Design, assumed_components, fallen, smallest_drop
+from pytest_llmeval.stats.suite_size import Design, assumed_components, detectable_drop, fallen
 from pytest_llmeval.stats.t_tests import paired_test, welch
 
 FOLDER = Path(__file__).with_name("pictures")
@@ -148,7 +148,7 @@ def what_if_underpowered() -> Picture:
             before = rates(cases)
             parts = assumed_components(before, fallen(before, 0.05))
             design = Design(cases=cases, baseline=repeats, current=repeats, components=parts)
-            found.append(smallest_drop(design) or 1.0)
+            found.append(detectable_drop(design) or 1.0)
         lines.append((f"{repeats} repeat{'s' * (repeats > 1)}", found))
         figures += [f"{found[0]:.2f}", f"{found[-1]:.2f}"]
     drawn = curves(CASES, lines, top=0.5, across="cases", up="smallest drop found")

@@ -174,7 +174,7 @@ def power_of(design: Design, *, drop: float) -> float:
     return power_of_t(drop / error, dof=dof, critical=critical)
 
 
-def smallest_drop(design: Design) -> float | None:
+def detectable_drop(design: Design) -> float | None:
     """Return the drop that will be found with 80 % power, > 0.
 
     Returns:
@@ -294,7 +294,7 @@ def plan(design: Design, *, drop: float, power: float) -> Plan:
         drop=drop,
         wanted=power,
         power=power_of(design, drop=drop),
-        smallest_drop=smallest_drop(design),
+        smallest_drop=detectable_drop(design),
         cases=cases,
         repeats=repeats,
         repeats_on_both_sides=repeats_needed(design, drop=drop, power=power, baseline_too=True),
@@ -314,5 +314,5 @@ def _point(design: Design, *, drop: float) -> Point:
         repeats=int(design.current),
         calls=round(design.cases * int(design.current)),
         power=power_of(design, drop=drop),
-        smallest_drop=smallest_drop(design),
+        smallest_drop=detectable_drop(design),
     )

@@ -20,11 +20,11 @@ from pytest_llmeval.stats.suite_size import (
     Design,
     assumed_components,
     cases_needed,
+    detectable_drop,
     estimated_components,
     fallen,
     power_of,
     recorded_components,
-    smallest_drop,
 )
 from tests.cli.recording import record
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run
@@ -203,7 +203,7 @@ def test_seconds_are_planned_with_as_factors() -> None:
     design = Design(
         cases=8, baseline=3, current=3, components=dataclasses.replace(found, between=0.0)
     )
-    factor = math.exp(smallest_drop(design) or 0.0)
+    factor = math.exp(detectable_drop(design) or 0.0)
     assert lines[4] == f"  the smallest factor found in 80 % of builds is x{factor:.3g}"
     assert any(line.endswith("smallest factor") for line in lines)
 

@@ -39,9 +39,9 @@ from pytest_llmeval.stats.suite_size import (
     Components,
     Design,
     cases_needed,
+    detectable_drop,
     estimated_components,
     power_of,
-    smallest_drop,
 )
 from pytest_llmeval.stats.t_tests import crossed_test, mean_squares, paired_test, student_tails
 from tests.gate.builders import a_case, a_run, compared, scored_runs
@@ -426,7 +426,7 @@ def number_of_cases(given: Any, expected: Figures, tolerance: Any) -> None:
 @proves("mde_m100_se002")
 def drop_that_is_found(given: Any, expected: Figures, tolerance: Any) -> None:
     cases, error = given["m"], given["se"]
-    found = smallest_drop(design_of(cases, error * math.sqrt(cases)))
+    found = detectable_drop(design_of(cases, error * math.sqrt(cases)))
     assert found == pytest.approx(expected["mde"], abs=tolerance["abs"])
     normal = (stats.norm.ppf(0.95) + stats.norm.ppf(0.8)) * error
     assert normal == pytest.approx(expected["normal_approx"], rel=1e-9)

@@ -8,12 +8,12 @@ from pytest_llmeval.stats.suite_size import (
     Design,
     assumed_components,
     cases_needed,
+    detectable_drop,
     fallen,
     plan,
     power_of,
     recorded_components,
     repeats_needed,
-    smallest_drop,
 )
 
 MIX = np.repeat([0.15, 0.5, 0.9], [5, 3, 12])
@@ -32,7 +32,7 @@ def scores(cases: int, repeats: int, *, seed: int = 3) -> list[list[float]]:
 def test_plan_tells_what_is_found_now_and_what_is_needed() -> None:
     found = plan(DESIGN, drop=0.05, power=0.9)
     assert found.power == power_of(DESIGN, drop=0.05)
-    assert found.smallest_drop == smallest_drop(DESIGN)
+    assert found.smallest_drop == detectable_drop(DESIGN)
     assert found.cases == cases_needed(DESIGN, drop=0.05, power=0.9)
     assert found.repeats == repeats_needed(DESIGN, drop=0.05, power=0.9)
     assert found.repeats_on_both_sides == repeats_needed(

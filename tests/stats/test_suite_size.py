@@ -14,12 +14,12 @@ from pytest_llmeval.stats.suite_size import (
     Design,
     assumed_components,
     cases_needed,
+    detectable_drop,
     estimated_components,
     fallen,
     plan,
     power_of,
     repeats_needed,
-    smallest_drop,
 )
 from tests.stats.ab_post import RATES, SHARES
 
@@ -76,7 +76,7 @@ def test_planned_power_is_what_simulations_found(
 
 
 def test_the_smallest_drop_is_found_with_eighty_percent_power() -> None:
-    drop = smallest_drop(design())
+    drop = detectable_drop(design())
     assert drop is not None
     assert power_of(design(), drop=drop) == pytest.approx(0.8, abs=1e-6)
 
@@ -114,7 +114,7 @@ def test_every_search_of_a_plan_ends(log_cases: float, logs: list[float], log_al
     assert needed is None or 1 < needed <= 1_000_000
     repeats = repeats_needed(planned, drop=drop)
     assert repeats is None or 1 <= repeats <= 1000
-    smallest = smallest_drop(planned)
+    smallest = detectable_drop(planned)
     assert smallest is None or 0 < smallest < np.inf
 
 
@@ -125,13 +125,13 @@ def test_curve_gives_calls_power_and_smallest_drop() -> None:
     for point in points:
         planned = design(100, 10, point.repeats)
         assert point.power == power_of(planned, drop=0.05)
-        assert point.smallest_drop == smallest_drop(planned)
+        assert point.smallest_drop == detectable_drop(planned)
     assert points[0].power < points[1].power < points[2].power
 
 
 def test_one_case_finds_nothing() -> None:
     assert power_of(design(1), drop=0.5) == 0.0
-    assert smallest_drop(design(1)) is None
+    assert detectable_drop(design(1)) is None
 
 
 @pytest.mark.parametrize(("cases", "power"), [(4, 0.0), (5, 1.0)])
@@ -141,7 +141,7 @@ def test_without_chance_every_case_falls_and_enough_like_signs_find_it(
     sure = replace(design(cases), components=Components(within_baseline=0.0, within_current=0.0))
     assert power_of(sure, drop=0.1) == power
     assert power_of(sure, drop=0.0) == 0.0
-    assert smallest_drop(sure) is None
+    assert detectable_drop(sure) is None
 
 
 @quick
