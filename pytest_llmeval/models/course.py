@@ -409,9 +409,12 @@ class Course:
         if running_loop() is None:  # else this very wait blocks it
             with suppress(RuntimeError):  # it is closed
                 loop.call_soon_threadsafe(go_round, loop, seen.release)
-                if seen.acquire(timeout=3 * GRACE):
-                    self.seen = max(self.seen, events)
-                    return
+                for _ in range(round(3 * GRACE / PIECE)):
+                    if seen.acquire(timeout=PIECE):
+                        self.seen = max(self.seen, events)
+                        return
+                    if self.loop is not loop:  # what runs it waits for threads by now
+                        break
         self.loop = None
 
     def _go_on(self, since: float) -> None:
