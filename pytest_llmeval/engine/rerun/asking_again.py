@@ -29,7 +29,7 @@ _NAME = 32  # hex digits
 
 
 class AskingAgain:
-    """Draws fresh trials of both sides.
+    """Makes fresh trials of the baseline and of the branch.
 
     Args:
         settings: of the session.

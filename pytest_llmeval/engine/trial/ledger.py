@@ -38,7 +38,7 @@ async def _call_elsewhere(function: Callable[[], object], **_: object) -> object
     from pytest_llmeval.engine.trial.event_loop import wait_in_thread
 
     def begin(job: Callable[[], None]) -> None:
-        # Not one of the loop's: asyncio.run would wait for the end of what was given up.
+        # Not in the loop's own pool: asyncio.run would wait there for a call that was given up.
         with charging(None):
             threading.Thread(target=job, daemon=True).start()
 
