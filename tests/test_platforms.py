@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.platforms import NEEDED, needs, obstacle
+from tests.warm_python import PYTHON
 
 ROOT = Path(__file__).parent
 NOT_EVERYWHERE = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios", "tty"}
@@ -81,3 +82,50 @@ def test_modules_that_not_every_system_has_are_imported_by_needs() -> None:
         unguarded[path] = (plain | named) & NOT_EVERYWHERE
 
     assert {path for path, names in unguarded.items() if names} == set()
+
+
+LIKE_WINDOWS = """
+import os, signal, sys, time
+import pytest
+sys.modules.update(dict.fromkeys(["fcntl", "grp", "pwd", "resource", "termios"]))
+for module, names in {
+    time: ["clock_gettime", "pthread_getcpuclockid", "tzset"],
+    os: ["fork", "killpg", "fchmod", "fchown", "mkfifo", "O_NOFOLLOW"],
+    signal: ["SIGKILL", "SIGHUP", "setitimer", "pthread_sigmask"],
+}.items():
+    for name in names:
+        delattr(module, name)
+sys.exit(pytest.main(["-q", *sys.argv[1:]]))
+"""
+
+EVALS = """
+import asyncio, time
+from pytest_llmeval import llm_eval, waiting
+
+def answer(messages, *, draw, **params):
+    return "yes"
+
+@llm_eval(repeats=3)
+def test_blocks(llm):
+    time.sleep(0.3)
+    assert waiting(llm.ask, "Say yes").text == "yes"
+
+@llm_eval(repeats=3)
+async def test_awaits(async_llm):
+    await asyncio.sleep(0)
+    assert (await async_llm.ask("Say it")).text == "yes"
+"""
+
+
+def test_a_session_needs_no_name_that_windows_lacks(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_evals=EVALS)
+    pytester.makeini("[pytest]\npythonpath = .\nllm_model = function/test_evals:answer")
+    script = pytester.path / "like_windows.py"
+    script.write_text(LIKE_WINDOWS, encoding="utf-8")
+
+    recorded = pytester.run(PYTHON, script)
+    compared = pytester.run(PYTHON, script, "--llm-baseline=last")
+
+    assert (recorded.ret, compared.ret) == (0, 0)
+    recorded.stdout.fnmatch_lines(["*6 calls made*"])
+    compared.stdout.fnmatch_lines(["*0 calls made, 6 replayed*"])

@@ -1,14 +1,18 @@
-"""Watch the thread that has the baton, and take the baton from it if it blocks."""
+"""Tell whether the thread that has the baton makes no progress."""
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from math import inf
 from os import O_RDONLY, close, read
 from os import open as open_file
-from time import clock_gettime, monotonic  # by name: a test may mock those of the module
+from time import monotonic
 
 from pytest_llmeval.engine.threads import PooledThread
+
+# Both by name: a test may mock those of the module. Windows has no clock of a thread.
+clock_gettime = getattr(time, "clock_gettime", None)
 
 
 class StallWatch:
@@ -52,7 +56,8 @@ class StallWatch:
 
     def _clock(self) -> float | None:
         with suppress(OSError):  # the thread has just ended
-            return None if self.thread.clock is None else clock_gettime(self.thread.clock)
+            if clock_gettime and self.thread.clock is not None:
+                return float(clock_gettime(self.thread.clock))
         return None
 
     def _wants_core(self) -> bool | None:

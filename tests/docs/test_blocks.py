@@ -389,7 +389,11 @@ def test_the_readme_names_what_is_needed_and_every_name_once() -> None:
         project = tomllib.load(file)["project"]
     (needs,) = (part for part in text_of("README.md").split("\n\n") if part.startswith("You need"))
 
-    assert f"Python {project['requires-python'].removeprefix('>=')} or newer and git" in needs
+    (pytest_needed,) = (one for one in project["dependencies"] if one.startswith("pytest>="))
+    oldest = pytest_needed.removeprefix("pytest>=").partition(",")[0]
+    assert f"Python {project['requires-python'].removeprefix('>=')} or newer" in needs
+    assert f"pytest {oldest} or newer" in needs
+    assert "git" in needs
     systems = [one for one in project["classifiers"] if one.startswith("Operating System")]
     assert all(one.rpartition(" ")[2].lower() in needs.lower() for one in systems)
     for name in (project["name"], "pytest_llmeval", *project["scripts"], "@llm_eval"):

@@ -109,13 +109,16 @@ def run_children(*children: Child) -> list[int]:
         finally:
             for process in processes:
                 if process.poll() is None:
-                    _signal(process, signal.SIGKILL)
+                    _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))
                     process.wait()
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, number)
+        elif number != signal.SIGINT:  # Windows, where Ctrl-C reaches all processes of a terminal
+            process.kill()
 
 
 @contextmanager
