@@ -625,6 +625,11 @@ class Settings:
         "db:5432 and git; * is anything"
     )
 
+    @property
+    def prefix(self) -> str:
+        """What the options begin with that may be typed here: on the line of pytest, or of us."""
+        return "--llm-" if self.session else "--"
+
 
 def check_rules(rules: GateRules, *, is_typed: bool, prefix: str) -> None:
     """Refuse a margin that is not below the target, or with a test that takes none.

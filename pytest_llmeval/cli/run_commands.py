@@ -22,7 +22,7 @@ from pytest_llmeval.reports.html.plots import history_charts
 from pytest_llmeval.reports.html.rendering import render_charts
 from pytest_llmeval.reports.json_report import history_entries, run_entry
 from pytest_llmeval.reports.make_report import make_report
-from pytest_llmeval.reports.reasons import in_words_of_tables
+from pytest_llmeval.reports.reasons import in_words_of_compare
 from pytest_llmeval.reports.terminal.listing import history_lines, listed_runs, mixed_branches
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
 from pytest_llmeval.runs.directions import Directions
@@ -235,8 +235,7 @@ def compare_command(
     asked = settings.Settings(
         directory=home.path, session="", baseline=baseline, gate=rules, **shown
     )
-    judgement = judged(Judgement(settings=asked, baseline=old), new.run)
-    judgement = in_words_of_tables(judgement) if new.is_table else judgement
+    judgement = in_words_of_compare(judged(Judgement(settings=asked, baseline=old), new.run))
     report = make_report(judgement)
     if form is not None:
         click.echo(report_text(report, form, judgement), nl=False)

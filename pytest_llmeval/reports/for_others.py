@@ -170,7 +170,7 @@ def _of_session(judgement: Judgement, *, has_others: bool) -> Iterator[GateFailu
     comparison = judgement.comparison
     kept_from = bool(judgement.could_not_judge or judgement.unsaved)
     kept_from |= judgement.keyless is not None and not judgement.is_deferred
-    why = "" if comparison is None else reasons.why_failed(comparison, judgement.settings.gate)
+    why = "" if comparison is None else reasons.why_failed(comparison, judgement.settings)
     if has_others and not (kept_from or why):
         return
     line = why if has_others and why else why_it_fails(judgement)

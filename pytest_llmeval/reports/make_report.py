@@ -55,7 +55,7 @@ def _session(judgement: Judgement, prices: Prices) -> report.Side:
     comparison, settings = judgement.comparison, judgement.settings
     why = unjudgeable(judgement.could_not_judge)
     if comparison is not None:
-        why = why or why_failed(comparison, settings.gate)
+        why = why or why_failed(comparison, settings)
     why = why or without_key(judgement) or worded(judgement.unsaved)
     why = in_form(why, toml=settings.toml)
     return _side(judgement, prices, _verdict(judgement), why, fails=judgement.fails)
@@ -103,7 +103,7 @@ def _anchor(judgement: Judgement, prices: Prices) -> report.Side | None:
     against = judgement.against_anchor
     if against is None or against.comparison is None:
         return None
-    found, why = against.comparison, why_failed(against.comparison, judgement.settings.gate)
+    found, why = against.comparison, why_failed(against.comparison, judgement.settings)
     return _side(against, prices, found.verdict, why, fails=found.fails)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import COST_METRIC, MEASURED_METRICS, SECONDS_METRIC, TOKENS_METRIC
 from pytest_llmeval.reports.formats import counted, pasted
 from pytest_llmeval.runs.keyless import ElsewhereAsked
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import Settings
 
 AGAIN = "run again; only calls without a reply are sent again"
 _UNIT = (
@@ -145,7 +146,7 @@ _OF_TABLES: Mapping[Why, str] = {
     Why.CASES_UNSCORED: "{} of the {} cases have no score here, more than 10 %: complete the "
     "table, or type --max-errored=SHARE",
     Why.GONE: "the baseline has it (cases: {}), and there is nothing of it here: complete the "
-    "table, write its name as there, or compare one metric by --metric=NAME",
+    "table, write its name as there, or compare another metric by --metric=NAME",
     Why.WITHOUT_VALUE: _no_ratio("here"),
     Why.BASELINE_WITHOUT_VALUE: _no_ratio("in the baseline"),
     Why.NOT_MEASURED: "no case has {} above 0 on both sides: give the metric another name to "
@@ -153,6 +154,11 @@ _OF_TABLES: Mapping[Why, str] = {
     Why.ONE_UNIT: "the {} cases are a single cluster: no test can tell chance from a drop",
     Why.NO_COMMON_ID: "no case_id of the {} cases here is among the {} of the baseline: write the "
     "same ids in both; the baseline has {!r}, and here is {!r}",
+}
+# of two recorded runs, where no ini file is read
+_BY_HAND = {
+    why: re.sub(r"the (\S+ %) of llm_max_gone", r"\1", _SENTENCES[why]).replace("--llm-", "--")
+    for why in (Why.CASES_GONE, Why.CASES_EDITED)
 }
 _NEEDS = {
     SECONDS_METRIC: "it is that of calls which the plugin sees",
@@ -198,7 +204,7 @@ def _how_to_have(fact: Fact) -> str:
     return f"{how}; where lower is better or a value is below 0, trials that crashed have none"
 
 
-def why_failed(comparison: Comparison, rules: GateRules) -> str:
+def why_failed(comparison: Comparison, settings: Settings) -> str:
     """Say why a whole comparison fails for a reason of its own; "" if it does not."""
     if comparison.compared_nothing:
         counts = Counter(one.verdict for one in comparison.functions)
@@ -214,8 +220,8 @@ def why_failed(comparison: Comparison, rules: GateRules) -> str:
     }
     if partial:
         missing.append(f"partial: {', '.join(partial.values())}")
-    if missing and rules.strict:
-        return f"{'; '.join(missing)} (--llm-strict)"
+    if missing and settings.gate.strict:
+        return f"{'; '.join(missing)} ({settings.prefix}strict)"
     if not comparison.not_run:
         return ""
     names, not_run = comparison.names, comparison.not_run.items()
@@ -267,13 +273,17 @@ def _not_deferred(judgement: Judgement) -> str:
     return f" (not deferred: {why})"
 
 
-def in_words_of_tables(judgement: Judgement) -> Judgement:
-    """Return the judgement of two tables with reasons that name no ini file and no test."""
+def in_words_of_compare(judgement: Judgement) -> Judgement:
+    """Return a judgement with reasons that name what ``llmeval compare`` takes, of tables no test.
+
+    The command has no ini file, and its options have other names than those of a session.
+    """
+    sentences = _OF_TABLES if judgement.is_of_tables else _BY_HAND
 
     def worded_anew(fact: Fact | None) -> Fact | None:
-        if fact is None or fact.why not in _OF_TABLES:
+        if fact is None or fact.why not in sentences:
             return fact
-        return Fact(Why.REFUSED, (_OF_TABLES[fact.why].format(*fact.figures),))
+        return Fact(Why.REFUSED, (sentences[fact.why].format(*fact.figures),))
 
     comparison = judgement.comparison
     if comparison is None:

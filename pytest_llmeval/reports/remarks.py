@@ -60,7 +60,7 @@ def scope(comparison: Comparison, settings: Settings) -> Iterator[str]:
     if lower := dict.fromkeys(one.metric for one in functions if one.better == "lower"):
         yield f"lower is better: {', '.join(lower)}"
     if rules.target == GateRules().target:
-        typed = "--llm-target" if settings.session else "--target"
+        typed = f"{settings.prefix}target"
         for one in functions:
             sides = [case.baseline_scores + case.scores for case in one.compared]
             if one.scale == "linear" and sides:
@@ -221,7 +221,7 @@ def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
         return f"{len(again)} of its cases sent the same requests again, {changed}: {why}"
     if settings.gate.margin:
         return ""
-    typed = "--llm-" if settings.session else "--"
+    typed = settings.prefix
     target = f" {typed}target=0.60" if settings.gate.target <= _MARGIN else ""
     return (
         f"on another day all cases differ in {metric} (provider, machine), and no test can tell "

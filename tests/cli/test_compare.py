@@ -329,6 +329,24 @@ def test_what_the_session_was_let_off_is_not_missed_by_hand(
     assert compare(ids[0], ids[2]).exit_code == 0
 
 
+def test_runs_are_told_of_the_options_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ids = [f"20261121T08410{n}-1a2b3c" for n in range(3)]
+    old = a_case("a", "pp", function="test_old")
+    many = [a_case(str(n), "pm") for n in range(4)]
+    record(replace(a_run(*many, old), id=ids[0]))
+    record(replace(a_run(*many[1:], old), id=ids[1]))
+    record(replace(a_run(*many, selection=("test_suite.py::test_f",)), id=ids[2]))
+
+    told = " ".join(compare(ids[0], ids[1]).stdout.split())
+    assert "more than 10 %: if that is right, type this once --max-gone=0.25" in told
+    assert compare(ids[0], ids[1], "--max-gone=0.25").exit_code == 0
+    strict = compare(ids[0], ids[2], "--strict")
+    assert (strict.exit_code, "not judged: 1 (--strict)" in strict.stdout) == (1, True)
+
+
 def test_a_drop_that_the_session_accepted_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

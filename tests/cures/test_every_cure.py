@@ -131,7 +131,7 @@ TYPES = {
     "add --llm-fetch": SHORT_OF_ITS_BASE,
     "write the same in both, or type": SEVERAL,
     "name each metric": SEVERAL,
-    "compare one metric by": SEVERAL,
+    "compare another metric by": SEVERAL,
     "Name the one with the scores": SEVERAL,
     "or name another column": SEVERAL,
     "as in --rates=": "cures/test_commands.py::test_rates_are_shares",
@@ -144,7 +144,6 @@ TYPES = {
     "all that is gated is what calls took": "cures/test_commands.py::test_a_width_is_one_of_scores",
     "concurrency must be": "cures/test_sessions.py::test_how_many_trials_overlap_is_typed",
     "Record the run again": "cures/test_sessions.py::test_a_run_file_that_is_damaged",
-    "(--llm-strict)": "cures/test_sessions.py::test_a_part_of_a_suite_is_refused_under_strict",
     "was not started": "cures/test_models.py::test_a_program_in_a_replay",
 }
 # Those that nobody can type here, or that tell nobody to type anything.

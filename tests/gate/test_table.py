@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.records import Run, bare
 from pytest_llmeval.reports.reasons import why_failed, worded
 from pytest_llmeval.reports.sentences import sentence
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import GateRules, Settings
 from tests.gate.builders import (
     CaseAndTrials,
     a_case,
@@ -27,6 +28,8 @@ from tests.gate.builders import (
 )
 
 STRICT = GateRules(strict=True)
+SESSION = Settings(session="s", directory=Path())
+STRICT_SESSION = dataclasses.replace(SESSION, gate=STRICT)
 
 
 def outcome(found: FunctionComparison) -> tuple[int, str, bool]:
@@ -375,9 +378,10 @@ def test_row_2_what_is_not_judged_fails_a_strict_gate() -> None:
     baseline, run = a_run(SAME, OLD), a_run(SAME, selection=("test_suite.py::test_f",))
     found = compare(baseline, run, STRICT, typed=run.selection)
     assert (found.fails, found.verdict) == (True, "unchanged")
-    assert (
-        why_failed(found, STRICT) == "test functions of the baseline not judged: 1 (--llm-strict)"
-    )
+    by_hand = dataclasses.replace(STRICT_SESSION, session="")
+    for settings, typed in ((STRICT_SESSION, "--llm-strict"), (by_hand, "--strict")):
+        why = f"test functions of the baseline not judged: 1 ({typed})"
+        assert why_failed(found, settings) == why
 
 
 def test_what_is_judged_in_part_fails_a_strict_gate() -> None:
@@ -389,7 +393,7 @@ def test_what_is_judged_in_part_fails_a_strict_gate() -> None:
     ):
         part = dataclasses.replace(run, selection=selection)
         found = compare(baseline, part, dataclasses.replace(STRICT, max_gone=1), typed=selection)
-        assert (why_failed(found, STRICT), found.fails) == (why, bool(why))
+        assert (why_failed(found, STRICT_SESSION), found.fails) == (why, bool(why))
     whole = dataclasses.replace(baseline, complete=False, partial=run.partial)  # --lf, and all ran
     assert not compare(baseline, whole, STRICT, typed=("--lf",)).fails
 
@@ -400,7 +404,7 @@ def test_collected_cases_without_trials_are_named_by_function() -> None:
     assert cases_not_run(a_run(a_case("a", ""), a_case("b", ""))) == {"test_suite.py::test_f": 2}
     assert cases_not_run(a_run(a_case("a", "s"))) == {}
     found = dataclasses.replace(compare(run, run, GateRules()), not_run=cases_not_run(run))
-    assert why_failed(found, GateRules()) == (
+    assert why_failed(found, SESSION) == (
         "not run: 1 case of test_f, 1 case of test_old: a conftest or a plugin passed over them, "
         "or ended the session"
     )
@@ -1089,7 +1093,7 @@ def test_no_significant_change_stands_between_improved_and_unchanged() -> None:
 
 def test_one_failing_function_fails_the_comparison() -> None:
     found = verdicts(test_a=UNCHANGED, test_b=REGRESSED)
-    assert (found.fails, why_failed(found, GateRules())) == (True, "")
+    assert (found.fails, why_failed(found, SESSION)) == (True, "")
     assert not verdicts(test_a=UNCHANGED, test_b=INCONCLUSIVE).fails
 
 
@@ -1102,18 +1106,18 @@ def test_functions_stand_in_order_of_collection_and_those_gone_come_last() -> No
 def test_nothing_compared_fails() -> None:
     found = verdicts(test_a=NOT_COMPARABLE, test_b=NEW)
     assert found.fails
-    assert why_failed(found, GateRules()) == "nothing was compared: 1 not comparable, 1 new"
+    assert why_failed(found, SESSION) == "nothing was compared: 1 not comparable, 1 new"
 
 
 def test_only_new_functions_beside_one_that_is_gone_fail() -> None:
     found = verdicts(test_a=NEW, test_gone=GONE)
     assert (found.fails, found.verdict) == (True, Verdict.GONE)
-    assert why_failed(found, GateRules()) == "nothing was compared: 1 new, 1 gone"
+    assert why_failed(found, SESSION) == "nothing was compared: 1 new, 1 gone"
 
 
 def test_only_new_functions_pass() -> None:
     found = verdicts(test_a=NEW)
-    assert (found.fails, why_failed(found, GateRules())) == (False, "")
+    assert (found.fails, why_failed(found, SESSION)) == (False, "")
     assert found.verdict is Verdict.NEW
 
 
@@ -1128,7 +1132,7 @@ def test_session_without_any_case_fails(rules: GateRules) -> None:
     found = compare(a_run(a_case("a", "pp")), a_run(complete=False), rules)
     assert (found.fails, found.verdict, found.functions) == (True, Verdict.NOT_COMPARABLE, ())
     assert (
-        why_failed(found, GateRules())
+        why_failed(found, SESSION)
         == "nothing was compared: no test function of the baseline was run"
     )
 

@@ -26,7 +26,7 @@ def headlines(judgement: Judgement) -> list[Line]:
     for comparison, found, side in compared:
         if comparison is not None and found is not None:
             lines += _verdict(comparison, f"{side}{place(found)}", judgement.settings)
-            if why := why_failed(comparison, judgement.settings.gate):
+            if why := why_failed(comparison, judgement.settings):
                 lines.append(Line(f"against {side.rstrip()}: {why}" if side else why, RED))
     if judgement.unsaved:
         lines.append(Line(worded(judgement.unsaved), RED))
@@ -58,7 +58,7 @@ def _failure(judgement: Judgement) -> str:
         return worded(judgement.unsaved)
     failing = sorted((one for one in comparison.functions if one.fails), key=telling.severity)
     if not failing:
-        return f"{against}{why_failed(comparison, judgement.settings.gate)}"
+        return f"{against}{why_failed(comparison, judgement.settings)}"
     text = sentences.sentence(failing[0], judgement.settings.gate)
     first = sentences.with_name(text, formats.label(failing[0]))
     named, *others = (one.function for one in failing)
@@ -96,7 +96,7 @@ def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterat
         count = f"{len(having)} of {count}"
     outcome = ""
     if verdict in (Verdict.NOT_CONFIRMED, Verdict.INCONCLUSIVE):
-        strict = f" (fails the build: {'--llm-' if settings.session else '--'}strict)"
+        strict = f" (fails the build: {settings.prefix}strict)"
         outcome = strict if settings.gate.strict else " (does not fail the build)"
     yield Line(f"{word}: {count} vs {against}{outcome}", style(first) or BOLD)
 
