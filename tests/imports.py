@@ -19,7 +19,7 @@ def import_package() -> None:
 
     for module in pkgutil.walk_packages(pytest_llmeval.__path__, "pytest_llmeval."):
         import_module(module.name)
-    for name in ("numpy", "scipy.special", "scipy.optimize", "jinja2"):
+    for name in ("numpy", "scipy.special", "jinja2"):
         import_module(name)
 
 

@@ -96,6 +96,29 @@ def _root(step: Callable[[float], float], *, start: float) -> float:
     return value
 
 
+def root_between(
+    function: Callable[[float], float], low: float, high: float, *, tolerance: float = 1e-12
+) -> float:
+    """Find where a continuous function is 0, by regula falsi; an end that stays weighs half.
+
+    Args:
+        function: its signs at the two ends differ.
+        low: an end.
+        high: the other one.
+        tolerance: of the root.
+    """
+    (stays, height), (found, at_found) = ((end, function(end)) for end in (low, high))
+    while abs(found - stays) > tolerance and at_found:
+        nearer = found - at_found * (found - stays) / (at_found - height)
+        at_nearer = function(nearer)
+        if at_nearer * at_found < 0:
+            stays, height = found, at_found
+        else:
+            height /= 2
+        found, at_found = nearer, at_nearer
+    return found
+
+
 def _ratio_of_gammas(a: float) -> float:
     """Return gamma(a + 1/2) / gamma(a).
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from math import ceil
 
 from pytest_llmeval.stats.arrays import np
+from pytest_llmeval.stats.distributions import root_between
 from pytest_llmeval.stats.multiplicity import spending_bounds
 
 FEWEST_REPEATS = 3  # of fewer there is one look, at the end
@@ -35,11 +36,6 @@ def planned_looks(repeats: int) -> tuple[int, ...]:
     # a product such as .6 x 5 may lie just above its value
     early = {max(_LEAST, ceil(share * repeats - 1e-9)) for share in _SHARES}
     return tuple(sorted({*early, repeats}))
-
-
-def load_solver() -> None:
-    """Load what finds the limits, such as while a session waits for replies: it takes 0.2 s."""
-    from scipy import optimize  # noqa: F401
 
 
 def information(baseline: float, looks: Sequence[int]) -> tuple[float, ...]:
@@ -121,7 +117,6 @@ def sequential_p(shares: Sequence[float], z_values: Sequence[float]) -> tuple[fl
 
 def _level(shares: Sequence[float], z: float, *, most: float) -> float:
     """Return the level at which the limit of the last look is ``z``, or ``most`` if less."""
-    from scipy import optimize
 
     def excess(level: float) -> float:
         return spending_bounds(shares, alpha=math.exp(level))[-1] - z
@@ -131,4 +126,4 @@ def _level(shares: Sequence[float], z: float, *, most: float) -> float:
         return most
     if excess(low) < 0:
         return _SMALLEST
-    return math.exp(float(optimize.brentq(excess, low, high, xtol=_TOLERANCE)))
+    return math.exp(root_between(excess, low, high, tolerance=_TOLERANCE))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from pytest_llmeval.stats.arrays import ArrayLike, FloatArray, np, special
-from pytest_llmeval.stats.distributions import normal_quantile
+from pytest_llmeval.stats.distributions import normal_quantile, root_between
 
 Spending = Literal["obrien-fleming", "pocock"]
 
@@ -20,6 +20,7 @@ BETS = (0.02, 0.05, 0.1, 0.2, 0.4)
 # the density between two looks is kept on a grid of z steps; published bounds agree to 1e-4
 GRID = 301
 LOWEST = -10.0
+_ASIDE = 0.01  # that an end of the bracket is no root
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -101,28 +102,27 @@ def spending_bounds(
         The recursion of Armitage, McPherson and Rowe (1969), JRSS A 132, 235-244. Agrees
         with the standard tables for five looks at .025.
     """
-    from scipy import optimize
-
     bounds: list[float] = []
-    before, used, step, root = 0.0, 0.0, 0.0, 0.0
+    before, used, step, scale = 0.0, 0.0, 0.0, 0.0
     path, weights = np.zeros(1), np.ones(1)
     for share in information:
         if bounds:
-            path, weights = _carried_on(path, weights, step=step, upto=bounds[-1] * root)
-        step, root = math.sqrt(share - before), math.sqrt(share)
+            path, weights = _carried_on(path, weights, step=step, upto=bounds[-1] * scale)
+        step, scale = math.sqrt(share - before), math.sqrt(share)
         allowed = spent(share, alpha=alpha, spending=spending)
-        crossing = _crossing(path, weights, step=step, scale=root)
-        bound = optimize.brentq(lambda z, c=crossing, a=allowed - used: c(z) - a, -8.0, 12.0)
-        bounds.append(float(bound))
+        crossing = _crossing(path, weights, step=step, scale=scale, allowed=allowed - used)
+        # as if all, and as if none, that was spent before were spent on paths that cross here
+        ends = normal_quantile(allowed) - _ASIDE, normal_quantile(allowed - used) + _ASIDE
+        bounds.append(root_between(crossing, *ends))
         before, used = share, allowed
     return tuple(bounds)
 
 
 def _crossing(
-    path: FloatArray, weights: FloatArray, *, step: float, scale: float
+    path: FloatArray, weights: FloatArray, *, step: float, scale: float, allowed: float
 ) -> Callable[[float], float]:
-    """Return the chance to be above a z at this look, given where the path is now."""
-    return lambda z: float(weights @ special.ndtr((path - z * scale) / step))
+    """Return how often what is allowed a path is above a z at this look, as a logarithm."""
+    return lambda z: math.log(weights @ special.ndtr((path - z * scale) / step) / allowed)
 
 
 def _carried_on(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import pytest
 from pytest_llmeval.stats.early_looks import (
     expected_repeats,
     information,
-    load_solver,
     planned_looks,
     sequential_p,
 )
@@ -101,9 +101,11 @@ def test_without_an_effect_the_p_of_all_looks_is_small_as_rarely_as_it_says() ->
     assert np.mean(stopped) == pytest.approx(0.05, abs=0.003)
 
 
-def test_what_finds_the_limits_is_loaded_ahead() -> None:
-    load_solver()
-    assert "scipy.optimize" in sys.modules
+def test_no_look_waits_for_the_solvers_of_scipy() -> None:
+    code = "import sys; from pytest_llmeval.stats.early_looks import sequential_p\n"
+    code += "sequential_p((0.5, 0.7, 1.0), (1.0, 1.5)); print('scipy.optimize' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
 
 
 # the mean repeats of 200 mixed cases in docs/early-stopping.md

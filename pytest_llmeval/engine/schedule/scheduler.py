@@ -29,7 +29,6 @@ from pytest_llmeval.engine.trial_thread import LONGEST_BLOCK, TrialThread
 from pytest_llmeval.originals import Clock
 from pytest_llmeval.records import Progress
 from pytest_llmeval.stats.arrays import load
-from pytest_llmeval.stats.early_looks import load_solver
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -371,7 +370,6 @@ class Scheduler:
     def run_in_rounds(self, rounds: Iterable[Rounds]) -> None:
         """Run functions in rounds."""
         self._rounds = {one.function: one for one in rounds}
-        self._ahead += [load_solver] if self._rounds else []
 
     def pass_over(self, item: pytest.Item) -> None:
         """Go on without a case of which no trial counts, as a plugin took over its turn."""
