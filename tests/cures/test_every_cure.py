@@ -31,7 +31,7 @@ SEVERAL = "cures/test_commands.py::test_a_table_of_several_metrics_or_columns"
 HIDDEN = "cures/test_sessions.py::test_a_file_at_which_git_does_not_look"
 DOCTOR = "cures/test_commands.py::test_what_the_doctor_says_can_be_typed"
 NAMED = "cures/test_commands.py::test_a_case_that_the_doctor_names_is_shown"
-FRESH = "plugin/test_tries.py::test_the_command_asks_for_fresh_trials_of_both_sides"
+FRESH = "plugin/stories/test_tries.py::test_the_command_asks_for_fresh_trials_of_both_sides"
 EARLY = (
     "correctness/test_early_looks.py::"
     "test_workers_that_share_a_function_take_no_look_and_say_what_to_type"

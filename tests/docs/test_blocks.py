@@ -58,7 +58,7 @@ WITH_TESTS_OF_THEIR_OWN = (
     "swap-model.md", "tutorial.md",
 )  # fmt: skip
 PICTURES = ("docs/design.md",)
-# text: test_printed_section.py, tests/cli/test_reading.py; yaml: tests/ci/test_recipes.py;
+# text: stories/test_printed_section.py, tests/cli/test_reading.py; yaml: tests/ci/test_recipes.py;
 # json: tests/runs/test_golden.py; diff: tests/fresh/test_tutorial.py
 LANGUAGES = {"python", "ini", "console", "csv", "sql", "text", "yaml", "json", "diff", "groovy"}
 
