@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from time import monotonic  # by name: a test may mock those of the module
@@ -147,20 +147,24 @@ def inherited_by_threads() -> Iterator[None]:
         yield
 
 
-def _noting_tasks() -> AbstractContextManager[None]:
-    """Let a task know where the code stood that began it, and when; see ``Branch``."""
-    if "asyncio" not in sys.modules:  # no test has imported it
-        return nullcontext()
-    loops = sys.modules["asyncio"].BaseEventLoop
-    create = loops.create_task
+@contextmanager
+def _noting_tasks() -> Iterator[None]:
+    """Let tasks of asyncio's loops and of uvloop's know where the code stood that began them."""
+    asyncio = sys.modules.get("asyncio")  # else no test has imported it
+    with ExitStack() as undoing:
+        for loops in asyncio.AbstractEventLoop.__subclasses__() if asyncio else ():
+            undoing.enter_context(replaced(loops, "create_task", _noted(loops.create_task)))
+        yield
 
+
+def _noted(create: Callable[..., Any]) -> Callable[..., Any]:
     def create_noted(loop: Any, coroutine: Any, **more: Any) -> Any:
         if trial_to_charge() is None:
             return create(loop, coroutine, **more)
         with setting(ASKED, Branch(ASKED.get(), monotonic())):
             return create(loop, coroutine, **more)  # the task has a copy of the context
 
-    return replaced(loops, "create_task", create_noted)
+    return create_noted
 
 
 def _run(

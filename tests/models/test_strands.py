@@ -205,6 +205,32 @@ def test_a_task_is_beside_what_was_begun_with_it_in_a_loop_of_the_test() -> None
     assert trial.beside() == {"ab"}
 
 
+class OtherLoop(asyncio.AbstractEventLoop):
+    """A kind of loop that is none of asyncio's, as uvloop's is."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def create_task(self, coroutine: Any, **more: Any) -> Any:
+        return asyncio.Task(coroutine, loop=self._loop, **more)
+
+
+def test_a_task_of_another_kind_of_loop_is_beside_what_was_begun_with_it() -> None:
+    trial: Any = Trial()
+
+    async def one(name: str) -> None:
+        trial.ask(name)
+
+    async def all_() -> None:
+        loop = OtherLoop(asyncio.get_running_loop())
+        await asyncio.wait([loop.create_task(one("a")), loop.create_task(one("b"))])
+
+    with inherited_by_threads(), charging(trial):
+        asyncio.run(all_())
+
+    assert trial.beside() == {"ab"}
+
+
 def test_threads_and_pools_go_on_where_they_were_begun() -> None:
     trial: Any = Trial()
     seen: list[str] = []
