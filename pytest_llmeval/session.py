@@ -141,7 +141,8 @@ class EvalSession:
             tries=self._tries(run),
         )
         if run is None:
-            nothing = Fact(Why.NOTHING_RAN) if planned.baseline is not None else None
+            found = planned.baseline
+            nothing = Fact(Why.NOTHING_RAN, (found.reference,)) if found else None
             return replace(planned, could_not_judge=nothing)
         not_run = cases_not_run(run) if ended else None
         return judged(planned, run, not_run=not_run, confirm=confirm)

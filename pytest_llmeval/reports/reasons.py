@@ -112,7 +112,8 @@ _SENTENCES: Mapping[Why, str] = {
     "by more than chance (p {:.1g})",
     Why.NOT_ANCHORED: "no anchor: {}",
     Why.NOT_SAVED: "this run could not be recorded: {}",
-    Why.NOTHING_RAN: "nothing was compared: no eval case finished in this session",
+    Why.NOTHING_RAN: "no eval ran here, so nothing was compared with {}: name a test that has "
+    "evals, or leave out --llm-baseline",
     Why.RAISED: "{}: {}",
     Why.REFUSED: "{}",
     Why.PART_IN_CI: "only {} of {} cases are judged here: parts that are judged alone raise false "

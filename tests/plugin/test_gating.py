@@ -229,7 +229,9 @@ def test_no_eval_among_ordinary_tests_fails(main: Project) -> None:
     result = main.run("--llm-baseline=main", "test_plain.py")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*could not judge: nothing was compared*"])
+    result.stdout.fnmatch_lines(
+        ["*could not judge: no eval ran here, so nothing was compared with main: name a test*"]
+    )
 
 
 def test_a_partial_run_is_judged_on_what_ran(main: Project) -> None:

@@ -180,7 +180,7 @@ def judgement(tmp_path: Path) -> Judgement:
     run = a_run(served="gpt-2026-02-02", versions={"openai": "3.2"})
     baseline = Baseline(run=a_run(), path=tmp_path / "run", reference="main", how="last")
     settings = Settings(directory=tmp_path, session="s")
-    why = Fact(Why.NOTHING_RAN)
+    why = Fact(Why.NOTHING_RAN, ("main",))
     return Judgement(settings=settings, run=run, baseline=baseline, could_not_judge=why)
 
 
