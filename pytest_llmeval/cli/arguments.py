@@ -207,12 +207,13 @@ def _pair_of_tables(
             f"of {' and '.join(unsaid)}, is a higher or a lower value better? Say so in a column "
             f"'better', or type it, as in  {_lower(unsaid[0])}"
         )
-    (first, second), notes = score_table.without_gaps((first, second), max_errored=max_errored)
+    pair, named = score_table.named_alike((first, second))
+    (first, second), notes = score_table.without_gaps(pair, max_errored=max_errored)
     if not any((*first.scores.values(), *second.scores.values())):
         names = f"{first.reference} and {second.reference}"
         raise TableError(f"{names}: no trial has a score on both sides")
     run, other_run = score_table.runs_of(first, second, better=better)
-    notes = (*notes, SAME) if is_same else notes
+    notes = (*named, *notes, *([SAME] if is_same else []))
     return _of_table(first, run, notes), _of_table(second, other_run)
 
 

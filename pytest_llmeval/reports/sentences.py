@@ -13,6 +13,7 @@ from functools import partial
 from pytest_llmeval.gate.results import (
     CaseComparison,
     Confirmation,
+    Effect,
     FunctionComparison,
     Interval,
     Method,
@@ -301,7 +302,7 @@ def _why_open(comparison: FunctionComparison) -> str:
     """Say what is open where there is no interval."""
     effect = comparison.effect
     if effect.method == "same-shift":
-        why = "all cases moved alike" if effect.difference else "no case moved"
+        why = moved_alike(effect)
     elif effect.method == "whole-repeats":
         why = "cases share replies, and too few repeats were made to tell"
     else:
@@ -313,6 +314,11 @@ def _why_open(comparison: FunctionComparison) -> str:
     if comparison.scale == "log":
         drop = f"a change by a factor of {drop_as_factor(smallest, comparison.better)[1:]}"
     return f"{why}; {drop} or more would have been caught {how_often_caught(effect.changed)}"
+
+
+def moved_alike(effect: Effect) -> str:
+    """Say why differences that are all alike do not show how far they scatter."""
+    return "all cases moved alike" if effect.difference else "no case moved"
 
 
 def how_often_caught(changed: int) -> str:

@@ -177,7 +177,7 @@ def undetected_drops(side: Side, *, target: float) -> list[tuple[str, str]]:
 def _undetected_drop(one: FunctionComparison) -> str:
     effect, drop = one.effect, one.evidence.smallest_detectable_drop
     if drop is None and effect.method == "same-shift":
-        return "a drop of unknown size, as no score varies"
+        return f"a drop of unknown size, as {sentences.moved_alike(effect)}"
     if drop is None:
         return f"any drop, as {formats.too_few_units(one)}"
     if one.scale == "linear":

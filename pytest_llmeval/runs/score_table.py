@@ -227,6 +227,32 @@ class _Reader:
         return TableError(f"{self.table.path}: no row of {what} {name!r}. {hint}")
 
 
+def named_alike(pair: Pair) -> tuple[Pair, tuple[str, ...]]:
+    """Give scores without a name the one that the other table has.
+
+    Returns:
+        The tables, and a sentence on what was taken for what.
+
+    Raises:
+        TableError: the other table has several metrics, or a ``pass`` that these scores are not.
+    """
+    table, other = pair if None in pair[0].scores else pair[::-1]
+    names = [name for name in other.scores if name is not None]
+    if None not in table.scores or not names or records.SCORE_METRIC in names:
+        return pair, ()
+    name = names[0]
+    if len(names) > 1 or (name == records.PASS_METRIC and not table.may_be_passes):
+        raise TableError(
+            f"{table.reference} does not name its metric, and {other.reference} has "
+            f"{listed_names(names, rows.LISTED)}: write which it is in a column 'metric'"
+        )
+    named = replace(table, scores={name: table.scores[None]}, better={})
+    named.better.update((name, way) for way in table.better.values())
+    first, second = (named if one is table else one for one in pair)
+    note = f"{table.reference} does not name its metric: its scores are taken for {name}"
+    return (first, second), (note,)
+
+
 def runs_of(
     baseline: ScoreTable, candidate: ScoreTable, *, better: Directions = NONE_TYPED
 ) -> tuple[records.Run, records.Run]:

@@ -498,6 +498,42 @@ def test_only_some_of_many_lost_cases_are_listed() -> None:
     assert "and 10 more that fell from all passed to all missed" in result.stdout
 
 
+@pytest.mark.parametrize("unnamed", ["a.csv", "b.csv"])
+@pytest.mark.parametrize(("name", "better"), [("accuracy", ""), ("pass", ""), ("wer", "lower")])
+def test_scores_without_a_name_are_taken_for_the_only_metric_of_the_other(
+    unnamed: str, name: str, better: str
+) -> None:
+    for path, falls in (("a.csv", 0), ("b.csv", 6)):
+        rows = [f"c{case},0,{int(case >= falls) if not better else case}" for case in range(12)]
+        is_named, header = path != unnamed, "case_id,repeat,score"
+        more = f",{name},{better}" if is_named else ""
+        write_rows(path, *(row + more for row in rows), header=header + ",metric,better" * is_named)
+    result = compare("a.csv", "b.csv")
+    assert f"note: {unnamed} does not name its metric: its scores are taken for {name}\n" in (
+        result.stdout
+    )
+    assert result.exit_code == (0 if better else 1)
+    assert f"lower is better: {name}" in result.stdout or not better
+
+
+def test_scores_without_a_name_beside_several_metrics_are_asked_for_theirs() -> None:
+    write_rows("a.csv", *(f"c{case},0,0.5" for case in range(8)))
+    header = "case_id,repeat,score,metric"
+    rows = [f"c{case},0,1,{name}" for case in range(8) for name in ("accuracy", "f1")]
+    for rows_of_b, names in (
+        (rows, "accuracy, f1"),
+        (["c0,0,1,pass"], "pass"),
+    ):
+        write_rows("b.csv", *rows_of_b, header=header)
+        assert_refused(
+            compare("a.csv", "b.csv"),
+            f"a.csv does not name its metric, and b.csv has {names}: write which it is in a column",
+        )
+    rows = [f"c{case},0,1,{name}" for case in range(8) for name in ("score", "f1")]
+    write_rows("b.csv", *rows, header=header)
+    assert compare("a.csv", "b.csv").stdout.startswith("improved: 1 of 2 metrics")
+
+
 def test_a_metric_of_several_is_named_once() -> None:
     rows = [f"c{case},0,{name},{case / 10}" for case in range(8) for name in ("tone", "length")]
     write_rows("a.csv", *rows, header="case_id,repeat,metric,score")

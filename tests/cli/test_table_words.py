@@ -315,7 +315,9 @@ def test_a_drop_of_unknown_size_is_not_called_none(tmp_path: Path) -> None:
     path = written(tmp_path, rows)
     pair = (f"{path}::A", f"{path}::B")
     assert "can find none" not in told("compare", *pair)
-    assert "a drop of unknown size, as no score varies" in told("compare", *pair, "--markdown")
+    assert "a drop of unknown size, as all cases moved alike" in told(
+        "compare", *pair, "--markdown"
+    )
 
 
 def test_metrics_are_no_functions_and_a_case_counts_once(tmp_path: Path) -> None:

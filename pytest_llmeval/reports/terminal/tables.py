@@ -136,7 +136,7 @@ def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[s
 
 def _can_find(function: FunctionComparison) -> str:
     drop = function.evidence.smallest_detectable_drop
-    if drop is None:  # where no score varies, any equal drop of all cases is seen
+    if drop is None:  # where all cases moved alike, nobody knows how far they scatter
         return "unknown" if function.effect.method == "same-shift" else _NO_DROP
     is_log = function.scale == "log"
     return drop_as_factor(drop, function.better) if is_log else formats.number(drop)
