@@ -224,6 +224,23 @@ def test_turns_are_in_order_and_the_place_where_the_sides_part_is_named(
     ]
 
 
+def test_an_equal_reply_to_unlike_requests_says_whose_requests_it_shows(
+    recorder: Recorder, record: Recorded
+) -> None:
+    def two_questions(second: str) -> Any:
+        return lambda _: [([user("Who?")], said("Ann")), ([user(second)], said("yes"))]
+
+    old = recorder.case("a", "pp", two_questions("Is it late?"))
+    record([old], [recorder.case("a", "pp", two_questions("Is it too late?"))])
+
+    text = output_of("diff", "a", width=100)
+
+    assert text.endswith(
+        "reply A  2 of 2 baseline, 2 of 2 here; requests as trial 0 here sent them, others differ\n"
+        "  assistant Ann\n  call 2\n  user      Is it too late?\n  assistant yes\n"
+    )
+
+
 def test_a_replay_is_told_by_its_draw_and_not_by_its_text(
     recorder: Recorder, record: Recorded
 ) -> None:

@@ -237,9 +237,12 @@ def _replies(sides: Sequence[CaseSide], letters: Letters, page: Page) -> Iterato
         names = [f" {side.name}" if len(sides) > 1 else "" for side in sides]
         told = zip(alike, (len(side.transcripts) for side in sides), names, strict=True)
         counts = ", ".join(f"{len(found)} of {made}{name}" for found, made, name in told if made)
+        pairs = zip(reversed(names), reversed(alike), strict=True)
+        (name, shown), *others = ((name, each) for name, found in pairs for each in found)
+        if any(each.utterances != shown.utterances for _, each in others):
+            counts += f"; requests as trial {shown.trial.index}{name} sent them, others differ"
         yield from ((), ((f"reply {letter}", "bold"), (f"  {counts}", "")))
-        utterances = next(each.utterances for found in alike for each in found)
-        yield from _utterances(utterances, page)
+        yield from _utterances(shown.utterances, page)
     for name, each in ((side.name, each) for side in sides for each in side.transcripts):
         if not each.is_here and any(message.kind != "missing" for message in each.said):
             of = f"  trial {each.trial.index}{name and f', {name}'}"
