@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from secrets import token_hex
 from threading import get_ident
@@ -157,7 +158,7 @@ class Course:
     _most: float = 0.0  # seconds that a replay waits
     _started: float = field(default_factory=monotonic)
     _lock: threading.Lock = field(default_factory=fork_safe_lock)
-    _changed: threading.Condition | None = None  # made once somebody waits, as few trials do
+    _changed: _Changed | None = None  # made once somebody waits, as few trials do
     _keep: Callable[[str, Steps], None] | None = None
     _slack: float = 0.0  # seconds, many times those by which a thread had its turn too late
     _calm: int = 0  # events when the trial had last begun other work with nothing under way
@@ -210,7 +211,9 @@ class Course:
         with self._lock:
             self._go_on(self._now())
             self._waits[get_ident()] = is_over
-            self.loop = None if running_loop() else self.loop
+            if running_loop():
+                self.loop = None
+                self._tell()
         try:
             yield
         finally:
@@ -372,23 +375,21 @@ class Course:
         may have begun to run long before the call. Beside a call that is paid for it waits exactly
         as long as the call took, so that neither is given a start.
         """
-        is_handed_over = False
-        while not is_handed_over:
-            with self._lock:
-                self._wait_for_others(call, draw)
-                is_handed_over, loop, events = self._hand_over(call), self.loop, self.events
-            if loop is not None and not is_handed_over:
-                self._let_see(loop, events)
+        with self._lock:
+            self._changed = self._changed or _Changed(self._lock)
+            self._wait_for_others(self._changed, call, draw)
+            while not self._hand_over(call):
+                self._let_see(self._changed)
+                self._wait_for_others(self._changed, call, draw)
 
-    def _wait_for_others(self, call: OpenCall, draw: str | None) -> None:
-        self._changed = self._changed or _Changed(self._lock)
+    def _wait_for_others(self, changed: _Changed, call: OpenCall, draw: str | None) -> None:
         while (pause := self._pause(call, draw)) > 0:
             started = self._now()
             left = call.begun + self._longest(call) - started
             if pause == inf and left <= 0 and not self.waits_for_turn():
                 break
             pause = min(pause, max(left, PIECE), SETTLING)
-            self._changed.wait(pause)
+            changed.wait(pause)
             # Where this thread is late, the others are, too.
             self._slack = max(self._slack, 20 * (self._now() - started - pause))
 
@@ -402,20 +403,20 @@ class Course:
                 self._busy[call.thread] = self._last
         return True
 
-    def _let_see(self, loop: AbstractEventLoop, events: int) -> None:
-        """Let a loop see that events have happened."""
-        seen = threading.Lock()  # a wait for a bare lock is none of the trial
-        seen.acquire()
-        if running_loop() is None:  # else this very wait blocks it
+    def _let_see(self, changed: _Changed) -> None:
+        """Let the loop see that events have happened, unless it waits for threads by now."""
+        loop, events = self.loop, self.events
+        if loop is not None and running_loop() is None:  # else this very wait blocks it
             with suppress(RuntimeError):  # it is closed
-                loop.call_soon_threadsafe(go_round, loop, seen.release)
-                for _ in range(round(3 * GRACE / PIECE)):
-                    if seen.acquire(timeout=PIECE):
-                        self.seen = max(self.seen, events)
-                        return
-                    if self.loop is not loop:  # what runs it waits for threads by now
-                        break
-        self.loop = None
+                loop.call_soon_threadsafe(go_round, loop, partial(self._see, events))
+                changed.wait_for(lambda: self.seen >= events or self.loop is not loop, 3 * GRACE)
+        if self.seen < events:
+            self.loop = None
+
+    def _see(self, events: int) -> None:
+        with self._lock:
+            self.seen = max(self.seen, events)
+            self._tell()
 
     def _go_on(self, since: float) -> None:
         """Note that this thread has done with the reply that it was given."""

@@ -339,6 +339,26 @@ def test_a_loop_that_waits_for_threads_itself_is_not_waited_for(
             assert asyncio.run(blocking(SLOW, QUICK)) == [b"now", b"now"]
 
 
+def test_a_thread_goes_on_once_its_loop_waits_for_threads(
+    begin: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_llmeval.models.course.PIECE", GRACE)  # nobody looks again
+    has_asked = threading.Event()
+
+    async def block() -> None:
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *_: has_asked.set())
+        course = Course("trial 0", others=2, loop=loop, events=1)
+        call = course.begin(SLOW, Slot(0, 0), begin().replies, lambda *_: None)
+        with ThreadPoolExecutor(1) as pool:
+            work = pool.submit(course.wait, call, "a draw")
+            assert has_asked.wait(GRACE)
+            with course.waiting(bool):
+                work.result(timeout=GRACE / 10)
+
+    asyncio.run(block())
+
+
 def test_a_loop_that_is_closed_is_not_waited_for(begin: Callable[..., Session]) -> None:
     loop = asyncio.new_event_loop()
     loop.close()
