@@ -187,6 +187,7 @@ class CaseTrials:
     def _take_in(self, trial: RunningTrial) -> None:
         ended = trial.ended()
         asked = ended.record.calls
+        self._bought |= dict.fromkeys(trial.ledger.course.paid_late, trial.index)
         calls = tuple([self._as_bought(call, trial.index) for call in asked])
         if calls != asked:
             ended = replace(ended, record=replace(ended.record, calls=calls))
@@ -205,7 +206,7 @@ class CaseTrials:
         self.calls = dict.fromkeys(self._ended, (0, 0)) | self.calls
 
     def _as_bought(self, call: Call, index: int) -> Call:
-        """Return a call as paid if an earlier run of this trial in this session paid for it."""
+        """Return a call as paid if this session paid for it, for this very trial."""
         if call.was_paid and call.draw:
             self._bought.setdefault(call.draw, index)
         is_rerun = call.replayed and self._bought.get(call.draw or "") == index

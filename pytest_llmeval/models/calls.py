@@ -204,6 +204,8 @@ class CachedCalls:
         context.run(charge, None)  # a model is not intercepted while it answers
         reply = context.run(self.replies.pay, request, opened.slot, place=opened.draw_place)
         course.come(opened)
+        if not (reply.replayed or course.is_open(opened)):
+            course.paid_late.add(reply.draw)
         if course.others:
             course.wait(opened, None)
         return reply

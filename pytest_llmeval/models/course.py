@@ -139,6 +139,7 @@ class Course:
         expired: how many waits ran out.
         seen: how many events the loop of the application has seen, as it has gone round since.
         has_replayed: a stored reply was found for some call.
+        paid_late: draws that were paid for, and came when the application had given them up.
         shown: done once the application has seen a reply on that event loop; one at a time.
     """
 
@@ -150,6 +151,7 @@ class Course:
     expired: int = 0
     seen: int = 0
     has_replayed: bool = False
+    paid_late: set[str] = field(default_factory=set)
     shown: Future[None] | None = None
     has_ended: bool = False
     _is_plain: bool = True  # its calls came one after the other, and nothing ran out

@@ -153,3 +153,35 @@ def test_a_request_that_is_cancelled_once_another_was_answered_is_no_loss(
     hedged = [trial.calls for trial in trials if trial.case.endswith("test_passes")]
     lost = [{call.lost for call in calls} for calls in hedged]  # in the order of their keys
     assert lost == [{None, Lost.CANCELLED}] * 2
+
+
+def test_a_reply_that_is_heard_by_the_second_try_alone_was_made_here(project: Project) -> None:
+    project.write(
+        app="""
+        import threading
+
+        IS_ASKED, MAY_ANSWER = threading.Event(), threading.Event()
+
+        def answer(messages):
+            IS_ASKED.set()
+            assert MAY_ANSWER.wait(300)
+            return "yes"
+        """,
+        test_evals="""
+        import asyncio, app
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=1)
+        async def test_it(async_llm):
+            first = asyncio.create_task(async_llm.ask("q"))
+            while not app.IS_ASKED.is_set():
+                await asyncio.sleep(0.001)
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            app.MAY_ANSWER.set()
+            assert (await async_llm.ask("q")).text == "yes"
+        """,
+        pytest_ini="[pytest]\nllm_model = function/app:answer\npythonpath = .\n",
+    )
+
+    run(project).stdout.fnmatch_lines(["* 1 calls made, 0 replayed*"])
