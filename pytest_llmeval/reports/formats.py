@@ -124,7 +124,9 @@ def recorded_by(how: str, job: records.CiJob | None) -> str:
         return " here"
     if job is None:
         return ""
-    return f" by {job.provider}'s {job.event}" if job.event else " by a CI job"
+    if job.event:
+        return f" by {job.provider}'s {job.event}"
+    return f" by a job of {'CI' if job.provider == 'other' else job.provider}"
 
 
 def is_own_hash(reference: str, commit: str | None) -> bool:

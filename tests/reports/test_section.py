@@ -12,8 +12,8 @@ from _pytest._io import TerminalWriter
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
-from pytest_llmeval.records import Outcome
-from pytest_llmeval.reports.formats import RED, columns
+from pytest_llmeval.records import CiJob, Outcome
+from pytest_llmeval.reports.formats import RED, columns, recorded_by
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.settings import GateRules, Settings
@@ -212,3 +212,18 @@ def test_the_last_line_of_pytest_names_the_function_that_fell_most() -> None:
     functions = (milder, worst, *others)
     line = failure_line(replace(judgement, comparison=replace(comparison, functions=functions)))
     assert line.endswith(" (and 1 more comparison)")
+
+
+@pytest.mark.parametrize(
+    ("provider", "event", "said"),
+    [
+        ("github", "push", " by github's push"),
+        ("jenkins", None, " by a job of jenkins"),
+        ("other", None, " by a job of CI"),
+    ],
+)
+def test_a_baseline_is_said_to_be_of_the_system_that_recorded_it(
+    provider: str, event: str | None, said: str
+) -> None:
+    assert recorded_by("merge-base", CiJob(provider=provider, event=event)) == said
+    assert recorded_by("rerun", CiJob(provider=provider, event=event)) == " here"
