@@ -57,7 +57,7 @@ class BaseRun:
         dependencies: files by which the commit wants another environment than this one.
         submodules: folders that are empty in the worktree.
         ignored: names what was read here up to now and git ignores, as seen from rootdir, but for
-            what the ini file had copied into the worktree.
+            what the worktree had, too.
     """
 
     found: FoundRun | None
@@ -157,21 +157,22 @@ class Rerun:
             self._check_nothing_ran(relocation, commit)
         else:
             self._check(found.run, relocation)
+        # copied there, or made there by a conftest
+        there = frozenset(
+            (ask(relocation.worktree, "ls-files", "--others", "-z") or "").split("\0")
+        )
         return BaseRun(
             found=found,
             dropped=child.given.dropped,
             dependencies=changed_dependencies(relocation, (root, *projects)),
             submodules=empty_submodules(relocation),
-            ignored=partial(self._ignored, relocation),
+            ignored=partial(self._ignored, relocation, there),
         )
 
-    def _ignored(self, relocation: Relocation) -> tuple[str, ...]:
-        names = opened_files(self._config).ignored(relocation)
-        copied = [os.path.realpath(file) for file in self._copied]
-        files = (self._checkout / name for name in names)
-        alone = (file for file in files if not any(map(file.is_relative_to, copied)))
+    def _ignored(self, relocation: Relocation, there: frozenset[str]) -> tuple[str, ...]:
+        names = set(opened_files(self._config).ignored(relocation)) - there
         root = os.path.realpath(self._config.rootpath)
-        return tuple(os.path.relpath(file, root) for file in alone)
+        return tuple(sorted(os.path.relpath(self._checkout / name, root) for name in names))
 
     def _check_nothing_ran(self, relocation: Relocation, commit: str) -> None:
         """See that a commit has no eval if none of it ran, unless some were chosen."""
@@ -190,16 +191,17 @@ class Rerun:
         errored = [trial for trial in ran if trial.outcome is Outcome.ERRORED]
         # What the base lacks a key for this session lacks one for, too, and says it in one line.
         if too_many_errored(len(errored), ran=len(ran)) and not lacks_only_a_key(errored):
-            reasons = Counter(call.reason for trial in errored for call in trial.calls)
+            calls = [call for trial in errored for call in trial.calls]
+            reasons = Counter(call.reason for call in calls)
             mostly = "".join(f" ({reason})" for reason, _ in reasons.most_common(1) if reason)
+            again = "Run again: only calls without a reply are sent again" if calls else "See above"
             raise BaselineError(
                 f"{len(errored)} of {len(ran)} trials of run {run.id} errored{mostly}, more than "
-                "5 %: it is no baseline. Run again: only calls without a reply are sent again"
+                f"5 %: it is no baseline. {again}{_absent(relocation)}"
             )
         if crashed := crashed_functions(run):
             raise BaselineError(
-                f"run {run.id} is no baseline, {crashed[0]}: {_absent(relocation)}. Give that "
-                "commit what it lacks, or record it where all is there, then run again"
+                f"run {run.id} is no baseline, {crashed[0]}; see above{_absent(relocation)}"
             )
         has_all = len(run.trials) == sum(case.repeats for case in run.cases)
         # Node ids are no selection of which anybody can ask for the same again.
@@ -275,9 +277,10 @@ class Rerun:
         if code not in ENDED:
             if child.output is not None:
                 print(f"\n{child.output.read_text(errors='replace')}", flush=True)
+            absent = _absent(Relocation(self._checkout, Path(child.brief.worktree)))
             raise BaselineError(
                 f"the evals of {short_hash(commit)} did not run to their end: their pytest ended "
-                f"with {code}; see above"
+                f"with {code}; see above{absent}"
             )
         if outcome.run is None:
             return None
@@ -285,10 +288,15 @@ class Rerun:
 
 
 def _absent(relocation: Relocation) -> str:
-    """Say what of a checkout the worktree of a commit lacks."""
+    """Say what of a checkout the worktree of a commit lacks, and how it gets it."""
     top = relocation.checkout
     found = ask(top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
     names = [name for name in (found or "").split("\0") if name and not OF_TOOLS.search(name)]
-    ignored = listed_names(sorted(names), _LISTED) or "nothing but files of tools"
-    empty = listed_names(empty_submodules(relocation), _LISTED)
-    return f"it lacks what git ignores ({ignored})" + f" and submodules ({empty})" * bool(empty)
+    lacking = {"what git ignores": sorted(names), "submodules": empty_submodules(relocation)}
+    listed = [f"{kind} ({listed_names(one, _LISTED)})" for kind, one in lacking.items() if one]
+    if relocation.is_here or not listed:
+        return ""
+    return (
+        f". It lacks {' and '.join(listed)}: copy or make that by llm_base_files or llm_base_setup "
+        "of the ini file"
+    )

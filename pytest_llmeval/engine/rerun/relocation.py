@@ -26,6 +26,8 @@ _LEFT_OUT = frozenset((
 ))  # fmt: skip
 # What tools leave in a checkout, relative to its top.
 OF_TOOLS = re.compile(r"(^|/)(__pycache__|\.[^/]*(cache|venv|llmeval)|venv|node_modules)/")
+# Paths in a longer text, such as JSON or an option with its value.
+_PATHS = re.compile(r"""(?<![\w.~/-])/[^\s"',:;=|<>(){}\[\]]+""")
 # What an editable install leaves is no copy, though it is a module too.
 _HELPERS = ("__editable__", "_editable_impl_", "__pycache__", "..")
 _MODULES = (".py", ".so", ".pyd")
@@ -69,11 +71,16 @@ def installs_from(
             continue
         places = {file: os.path.realpath(str(each.locate_file(file))) for file in each.files or ()}
         files = [file for file in places if not file.parts[0].startswith(_HELPERS)]
+        commands = {one.name for one in each.entry_points}  # which import what the worktree has
         yield Install(
             project=origin if origin.is_dir() else checkout,
             names=frozenset(_names(each, files)),
             files=frozenset(places[file] for file in files),
-            data=frozenset(place for file, place in places.items() if file.parts[0] == ".."),
+            data=frozenset(
+                place
+                for file, place in places.items()
+                if file.parts[0] == ".." and file.stem not in commands
+            ),
         )
 
 
@@ -136,12 +143,17 @@ class Relocation:
         return None
 
     def moved(self, text: str) -> str:
-        """Replace a path by the same place in the worktree, if something is there.
+        """Replace each path in a text by the same place in the worktree, if something is there.
 
         What is not in the commit, such as a virtual environment, keeps its place.
         """
-        place = self.place(Path(text)) if text.startswith(os.sep) else None
-        return text if place is None or not place.exists() else str(place)
+
+        def at_place(path: str) -> str:
+            place = self.place(Path(path)) if path.startswith(os.sep) else None
+            return path if place is None or not place.exists() else str(place)
+
+        whole = at_place(text)  # which may have any characters in it
+        return _PATHS.sub(lambda found: at_place(found[0]), text) if whole == text else whole
 
 
 def python_path(

@@ -48,13 +48,17 @@ def test_a_copy_brings_what_was_copied(site: Path, checkout: Path) -> None:
         "one.py",
         "fast.cpython-311-x86_64-linux-gnu.so",
         "../../bin/bot",
+        "../../share/bot/prompt.txt",
         "my_bot-1.dist-info/METADATA",
     )
     installed(site, (checkout / "inner").as_uri(), *files)
+    (site / "my_bot-1.dist-info" / "entry_points.txt").write_text("[console_scripts]\nbot=bot:run")
 
     [install] = found(site, checkout)
 
     assert install.project == checkout / "inner"
+    (prompt,) = install.data  # a command imports what it runs
+    assert prompt.endswith("share/bot/prompt.txt")
     assert install.names == {"bot", "one", "fast"}
     assert str(site / "bot" / "__init__.py") in install.files
 

@@ -241,7 +241,7 @@ def test_a_base_that_lacks_what_git_ignores_is_no_baseline(project: Project) -> 
     result.stderr.fnmatch_lines(
         [
             "*is no baseline, 24 of 24 trials of test_says_yes crashed before they asked anything "
-            "(FileNotFoundError test_evals.py:*): it lacks what git ignores (data/)*"
+            "(FileNotFoundError test_evals.py:*); see above. It lacks what git ignores (data/): *"
         ]
     )
 

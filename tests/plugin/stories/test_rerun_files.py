@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,11 +14,9 @@ from tests.project import EVALS, Project, make_project
 RERUN = ("--llm-baseline=main", "--llm-on-missing=rerun")
 GOOD, BAD = "Say yes to {case}. rate=0.9", "Say yes to {case}. rate=0.2"
 SMALL = EVALS.replace("range(20)", "range(8)").replace("repeats=5", "repeats=3")
-# The folder stands in JSON in a variable, so nobody can tell that it is a path.
-BY_VARIABLE = (
-    "import json, os, pathlib\n"
-    "PROMPT = pathlib.Path(json.loads(os.environ['APP'])['dir'], 'prompt.txt').read_text().strip()"
-)
+# A variable holds the folder, written so that nobody can tell that it is a path.
+FOLDER = "import os, pathlib, subprocess\nHERE = pathlib.Path(os.environ['APP'][::-1])\n"
+BY_VARIABLE = FOLDER + "PROMPT = HERE.joinpath('prompt.txt').read_text().strip()"
 BESIDE_IT = "import pathlib\nPROMPT = pathlib.Path(__file__).with_name('prompt.txt').read_text()\n"
 
 
@@ -52,7 +49,7 @@ def test_a_prompt_of_this_checkout_is_no_prompt_of_the_base(
     project.write(app=BY_VARIABLE.replace("read_text()", read), prompt_txt=GOOD)
     project.commit("by a variable")
     worse(project)
-    monkeypatch.setenv("APP", json.dumps({"dir": str(project.path)}))
+    monkeypatch.setenv("APP", str(project.path)[::-1])
 
     result = project.run(*RERUN, *workers)
 
@@ -72,13 +69,11 @@ def test_a_prompt_of_this_checkout_is_no_prompt_of_the_base(
 def test_a_file_that_another_process_is_told_of_is_no_file_of_the_base(
     project: Project, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    name = (
-        "import json, os, subprocess\nNAME = json.loads(os.environ['APP'])['dir'] + '/prompt.txt'\n"
-    )
-    project.write(app=f"{name}PROMPT = {said}.strip()\n", prompt_txt=GOOD)
+    name = "NAME = str(HERE / 'prompt.txt')\n"
+    project.write(app=f"{FOLDER}{name}PROMPT = {said}.strip()\n", prompt_txt=GOOD)
     project.commit("by another process")
     worse(project)
-    monkeypatch.setenv("APP", json.dumps({"dir": str(project.path)}))
+    monkeypatch.setenv("APP", str(project.path)[::-1])
 
     result = project.run(*RERUN)
 
@@ -94,7 +89,7 @@ def test_a_file_that_is_the_same_on_both_sides_may_be_read_here(
     branch_off(project)
     project.write(notes_txt="harmless")
     project.commit("harmless")
-    monkeypatch.setenv("APP", json.dumps({"dir": str(project.path)}))
+    monkeypatch.setenv("APP", str(project.path)[::-1])
 
     result, report = project.gate(*RERUN)
 
@@ -109,7 +104,7 @@ def test_a_prompt_of_another_worktree_is_none_of_the_base(
     project.git("worktree", "add", "-q", "-b", "other", str(tmp_path / "linked"))
     (tmp_path / "linked" / "prompt.txt").write_text(BAD)
     branch_off(project)
-    monkeypatch.setenv("APP", json.dumps({"dir": str(tmp_path / "linked")}))
+    monkeypatch.setenv("APP", str(tmp_path / "linked")[::-1])
 
     result = project.run(*RERUN)
 
@@ -253,6 +248,20 @@ def test_an_ignored_file_that_the_base_did_without_is_named(project: Project) ->
         "this run read local.txt, which git ignores and the baseline lacked: "
         "llm_base_files = local.txt  in the ini file copies it"
     ) in report["notes"]
+
+
+def test_an_ignored_file_that_the_base_made_by_itself_is_not_named(project: Project) -> None:
+    ignore(project, "local.txt")
+    project.write(
+        conftest=IGNORED + f"FILE.write_text({GOOD!r})\n",
+        app=IGNORED + "PROMPT = FILE.read_text()\n",
+    )
+    project.commit("makes what git ignores")
+    branch_off(project)
+
+    _, report = project.gate(*RERUN)
+
+    assert (report["verdict"], report["notes"]) == ("unchanged", [])
 
 
 @pytest.mark.parametrize(
