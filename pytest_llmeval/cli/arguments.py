@@ -204,8 +204,8 @@ def _pair_of_tables(
 ) -> tuple[Baseline, Baseline]:
     if unsaid := score_table.undirected([first, second], better):
         raise SettingsError(
-            f"of {' and '.join(unsaid)}, is a higher or a lower value better? Say so in a column "
-            f"'better', or type it, as in  {_lower(unsaid[0])}"
+            f"of {' and '.join(unsaid)}, is a higher or a lower value better? Type it, as in  "
+            f"{_lower(unsaid[0])}  or say it in a column 'better' of a score table"
         )
     pair, named = score_table.named_alike((first, second))
     (first, second), notes = score_table.without_gaps(pair, max_errored=max_errored)

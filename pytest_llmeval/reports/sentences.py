@@ -32,6 +32,7 @@ SMALLEST_DROP = "smallest drop this run can find"
 CAUGHT = "in 4 of 5 builds if all cases fall alike"
 CAUGHT_IN_A_THIRD = "in 2 to 3 of 5 if only a third of them falls"
 ONE_DRAW = "all repeats got equal replies: as long as they do, repeating adds nothing"
+FEWEST_WITH_A_THIRD = 3
 MANY_CASES = 30  # from this share on it is found about as often
 NOT_THE_MODEL = "the test or the application changed, not the model"
 ALL_REPLAYED = "unchanged (all replayed, nothing new was measured)"
@@ -330,7 +331,8 @@ def how_often_caught(changed: int) -> str:
     Args:
         changed: how many cases were asked again.
     """
-    return CAUGHT + (f", {CAUGHT_IN_A_THIRD}" if changed < MANY_CASES else "")
+    has_thirds = FEWEST_WITH_A_THIRD <= changed < MANY_CASES
+    return CAUGHT + (f", {CAUGHT_IN_A_THIRD}" if has_thirds else "")
 
 
 def drop_as_factor(drop: float, better: Better) -> str:

@@ -25,6 +25,7 @@ from pytest_llmeval.runs.readers.choice import results_of
 NO_SCORE = "it has no score"
 LIKE_TABLES = (".tsv", ".txt")
 
+_TWICE = "; name one condition (FILE::CONDITION) or metric (--metric), or number the repeats"
 _ONE_SIDED = "a score on one side alone, as --max-errored allows"
 
 # by case, by repeat; None for an errored trial
@@ -113,19 +114,21 @@ def read_table(
         columns = rows.columns_of(path, condition=condition, metric=metric)
         named, lines = "metric" in columns, rows.read_rows(path, columns)
     else:
-        named, lines = True, enumerate(results.rows, start=1)
+        named, lines = True, enumerate(results.rows)
     table = ScoreTable(
         reference=reference,
         path=path,
         created=datetime.fromtimestamp(int(path.stat().st_mtime), UTC).isoformat(),
         notes=() if results is None else tuple(results.notes),
     )
-    reader = _Reader(table=table, condition=condition, metric=metric, named=named)
+    cure = _TWICE if results is None else ""
+    reader = _Reader(table=table, condition=condition, metric=metric, named=named, cure=cure)
     for line, row in lines:
         try:
             reader.take(row)
         except ValueError as exc:
-            raise TableError(f"{path}, line {line}: {exc}") from None
+            where = path if results is not None else f"{path}, line {line}"
+            raise TableError(f"{where}: {exc}") from None
     reader.check_end()
     return table
 
@@ -149,12 +152,14 @@ class _Reader:
         condition: which rows count; None if the table has but one.
         metric: which rows count, or what the scores are of; None for every metric.
         named: a column names the metric.
+        cure: what to do about a trial that is there twice, the end of a sentence.
     """
 
     table: ScoreTable
     condition: str | None
     metric: str | None
     named: bool
+    cure: str
     _conditions: dict[str | None, None] = field(default_factory=dict)
     _metrics: dict[str, None] = field(default_factory=dict)
 
@@ -182,10 +187,7 @@ class _Reader:
         of_case = self.table.scores.setdefault(metric, {}).setdefault(case, {})
         index = rows.read_repeat(row["repeat"])
         if index in of_case:
-            raise ValueError(
-                f"repeat {index} of case {case!r} is there a second time; "
-                "name one condition (FILE::CONDITION) or metric (--metric), or number the repeats"
-            )
+            raise ValueError(f"repeat {index} of case {case!r} is there a second time{self.cure}")
         of_case[index] = rows.read_score(row["score"], metric=metric)
         cluster = rows.read_label(row.get("cluster"))
         known = cluster if cluster is None else self.table.clusters.setdefault(case, cluster)

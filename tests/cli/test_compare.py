@@ -589,7 +589,8 @@ def test_a_slower_table_is_asked_for_its_direction_and_then_regressed() -> None:
     sides = ("t.csv::A", "t.csv::B")
 
     assert_refused(
-        compare(*sides), "of latency_ms, is a higher or a lower value better? Say so in a column"
+        compare(*sides),
+        "of latency_ms, is a higher or a lower value better? Type it, as in  --better",
     )
     found = compare(*sides, "--better", "latency_ms=lower")
     assert (found.exit_code, "lower is better: latency_ms" in found.output) == (1, True)

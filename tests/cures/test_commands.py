@@ -247,7 +247,7 @@ TONE = [row for row in METRICS if "tone" in row]
                                          [f"c{i},0,1,higher" for i in range(8)]),
          "--alpha=0.05", "says that lower is better, and", r"or type (--better=lower)"),
         ("case_id,repeat,metric,score", (METRICS, TONE), "--alpha=0.05",
-         "there is nothing of it here", r"one metric by (--metric=NAME)"),
+         "there is nothing of it here", r"another metric by (--metric=NAME)"),
         ("case_id,repeat,tone", ([f"c{i},0,1" for i in range(8)],) * 2, "--alpha=0.05",
          "no column 'score'", r"as in (--metric=tone)"),
         ("case_id,repeat,score,tone", ([f"c{i},0,gpt-85%,1" for i in range(8)],) * 2,

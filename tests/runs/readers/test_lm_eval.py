@@ -87,7 +87,7 @@ def test_a_line_without_its_document_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_document_is_there_once(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="repeat 0 of case '0' is there a second time"):
+    with pytest.raises(TableError, match=r"jsonl: repeat 0 of case '0' is there a second time$"):
         read(write(tmp_path, line(0, 1), line(0, 0)))
 
 
