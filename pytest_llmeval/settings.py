@@ -443,7 +443,7 @@ class GateRules:
     )
     sequential: bool = Option("--llm-sequential", boolean, default=False, ini="bool").says(
         "look at each function after 2/5 and 3/5 of its repeats, and stop it if its verdict is "
-        "clear: saves up to half of the calls, and adds no false alarms"
+        "clear: saves up to 3 of 5 calls, and adds no false alarms"
     )
 
 
@@ -619,7 +619,7 @@ class Settings:
     )
     intercept_hosts: tuple[str, ...] = Option(
         "llm_intercept_hosts", each(host), (), ini="args"
-    ).says("hosts, or host:port, of gateways that take requests in a vendor's form")
+    ).says("hosts, or host:port, of your own servers that speak a vendor's API")
     replay_allow: tuple[str, ...] = Option("llm_replay_allow", tuple, (), ini="args").says(
         "hosts, host:port and programs that evals may reach even with --llm-cache=replay, such as "
         "db:5432 and git; * is anything"
