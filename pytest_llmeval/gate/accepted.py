@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
+from pytest_llmeval.gate.decision_table import ROUNDING
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Verdict, Why
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import ACCEPTED, accepted
@@ -37,7 +38,8 @@ class _Line(NamedTuple):
         mean, is_turned = one.effect.mean, self.sign != _sign(one)
         if mean is None or is_turned:
             return False
-        return mean >= self.bound if self.sign == ">=" else mean <= self.bound
+        beyond = self.bound - mean if self.sign == ">=" else mean - self.bound
+        return beyond <= ROUNDING
 
 
 def accept(

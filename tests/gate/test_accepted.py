@@ -138,6 +138,18 @@ def test_the_line_to_paste_acts_and_a_further_fall_is_red() -> None:
     assert not held(known, half, again).fails
 
 
+def test_a_mean_that_is_the_bound_but_for_rounding_is_accepted() -> None:
+    before = suite("p", cases=15)
+    letters = ["pmmmm", *["ppmmm"] * 10, *["pppmm"] * 4]  # 33 of 75
+    after = a_run(*(a_case(str(at), of, request="v2") for at, of in enumerate(letters)))
+    (one,) = held(before, after).functions
+    assert one.effect.mean is not None
+    assert one.effect.mean < 0.44
+
+    assert not held(before, after, "test_f:pass >= 0.44").fails
+    assert held(before, after, "test_f:pass >= 0.4401").fails
+
+
 def test_where_lower_is_better_the_bound_is_the_higher_end() -> None:
     def paid(*values: float, request: str) -> Run:
         cases = [

@@ -29,6 +29,7 @@ class Compared:
     cluster: str | None
     one_sided: dict[str, set]
     changed: bool
+    here: float  # its mean here: if unchanged, of all trials of the baseline
 
     @property
     def d(self):

@@ -184,7 +184,7 @@ def is_accepted(function, metric, better, here, rules, baseline, functions) -> b
         name, _, of = what.rpartition(":")
         fits = {one for one in functions if named(one, name)}
         is_named = of == metric and fits == {function} and sign == (">=" if better > 0 else "<=")
-        if is_named and better * here >= better * float(bound):
+        if is_named and better * here >= better * float(bound) - TINY:
             return True
     return False
 
@@ -393,6 +393,7 @@ def compared(before, after, id_, was, now, in_step) -> Compared:
         same_draws(one[at], other[at]) or crashed_alike(one[at], other[at]) for at in both
     )
     changed = not replays or any(was[at] != now[at] for at in both)
+    theirs = [was[at] for at in one]
     if both and (in_step or replays):
         one, other = ({at: of[at] for at in both} for of in (one, other))
     draws = draws_of(one.values()), draws_of(other.values())
@@ -407,6 +408,7 @@ def compared(before, after, id_, was, now, in_step) -> Compared:
         before.cases[id_].cluster,
         sided,
         changed,
+        mean(now[at] for at in other) if changed else mean(theirs),
     )
 
 
@@ -422,7 +424,7 @@ def crashed_alike(one: Trial, other: Trial) -> bool:
 
 def tested(pairs: list[Compared], hits: bool, theirs: list[float], better: int, rules) -> Judged:
     m = len(pairs)
-    result = Judged("", 0, mean=mean(mean(one.after.values()) for one in pairs))
+    result = Judged("", 0, mean=mean(one.here for one in pairs))
     cases = [one for one in pairs if one.changed]
     k = len(cases)
     # from here on higher is better, and a hit is 1

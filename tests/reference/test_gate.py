@@ -55,6 +55,11 @@ def test_every_run_under_new_names_is_judged_alike(part: int) -> None:
     assert not _compared(range(part * size, (part + 1) * size), a_renamed_pair)[0]
 
 
+@pytest.mark.parametrize("seed", [101_895, 102_791])
+def test_the_mean_that_llm_accept_looks_at_is_the_mean_that_is_shown(seed: int) -> None:
+    assert not differences(a_pair(seed))[1]
+
+
 def test_a_missed_trial_is_worth_nothing_known_where_its_run_never_recorded_the_metric() -> None:
     assert not differences(a_pair(20_265))[1]
 
