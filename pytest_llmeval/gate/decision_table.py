@@ -153,8 +153,10 @@ def judge(
         row = Row.OPEN
     why = None
     if row == Row.OPEN and is_blunt and least is not None and method == "exact-within-case":
-        repeats = max(len(case.current) for case in pairing.samples)
-        why = Fact(Why.TOO_FEW_TRIALS, (repeats, len(pairing.changed), round(1 / least), penalty))
+        made = max(len(case.current.values) for case in pairing.changed)
+        repeats = 1 if pairing.identical_repeats else made
+        figures = (made, repeats, len(pairing.changed), round(1 / least), penalty)
+        why = Fact(Why.TOO_FEW_TRIALS, figures)
     return Judged(row=row, why=why, interval=interval, ruled_out_by=reason, smallest_drop=drop)
 
 

@@ -179,10 +179,12 @@ def worded(fact: Fact | str | None) -> str:
     return text.format(*fact.figures, how=_how_to_have(fact) if "{how}" in text else "")
 
 
-def _too_few_trials(repeats: int, cases: int, ways: int, comparisons: int) -> str:
-    text = f"{counted(repeats, 'repeat')} of {counted(cases, 'case')} can show no drop"
+def _too_few_trials(made: int, repeats: int, cases: int, ways: int, comparisons: int) -> str:
+    text = f"{counted(made, 'repeat')} of {counted(cases, 'case')} can show no drop"
+    if repeats < made:
+        text += ", as equal replies count once"
     if ways == 1:
-        return f"{text}, as too little was right in the baseline"
+        return f"{text}{' and' if repeats < made else ','} as too little was right in the baseline"
     text += f": chance alone makes even the largest in 1 of {ways}"
     return f"{text}, too often among {comparisons} comparisons" if comparisons > 1 else text
 

@@ -220,3 +220,14 @@ def test_that_not_even_the_worst_would_show_is_the_reason() -> None:
     assert "among 5 comparisons" in worded(among(4, *runs([("ppp", "mmm")])).why)
     assert compared(*SPREAD).why is None
     assert compared(*runs([("ppppp", "ppppm")])).why is None
+
+
+def test_repeats_that_were_made_are_counted_though_equal_replies_count_once() -> None:
+    sides = [
+        [a_case(str(at), of * 2, request=request, replies=request) for at in range(3)]
+        for of, request in (("p", "v1"), ("m", "v2"))
+    ]
+    found = compared(*(a_run(*cases) for cases in sides))
+    assert worded(found.why).startswith(
+        "2 repeats of 3 cases can show no drop, as equal replies count once: chance alone"
+    )

@@ -76,6 +76,12 @@ def test_an_earlier_run_serves_where_there_is_no_baseline() -> None:
     ]
 
 
+def test_the_models_of_an_application_are_those_of_an_earlier_run() -> None:
+    line = told(run_of(*[1000] * 4), intercept=True)[0]
+
+    assert line == "up to 4 calls to openai/foo, as in an earlier run"
+
+
 def test_without_any_run_only_the_trials_are_known() -> None:
     assert told(None) == ["4 trials of 2 cases ask openai/foo"]
 
