@@ -187,10 +187,14 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
 
 def _early_stop(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     run, baseline = judgement.run, judgement.baseline
-    if function.stopped_at is None or run is None or baseline is None:
+    if run is None or baseline is None or not function.looks:
         return
     repeats = max(case.repeats for case in run.cases if case.function == function.function)
-    if run.compared_with == baseline.run.id:
+    last = function.looks[-1].repeats
+    if function.stopped_at is None:
+        if last < repeats and not (run.complete or run.stopped):
+            yield f"judged after {last} of {repeats} repeats: the session ended in the next round"
+    elif run.compared_with == baseline.run.id:
         yield sentences.stopped_words(function, rules=judgement.settings.gate, repeats=repeats)
     else:
         after = f"after {function.stopped_at} of {repeats} repeats"

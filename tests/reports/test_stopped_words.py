@@ -12,7 +12,7 @@ from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.sentences import stopped_words, within_case_remark
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.settings import GateRules
-from tests.reports.judgements import RELEASE, section_of, stopped, suite
+from tests.reports.judgements import RELEASE, judgement_of, section_of, stopped, suite
 
 LOOK = Look(repeats=2, p=0.00091, z=3.1, limit=2.538, sequential_p=0.0123)
 FELL = FunctionComparison(
@@ -71,6 +71,15 @@ def test_a_run_that_is_compared_with_another_one_than_its_session_did_says_so() 
         "stopped early, after 2 of 5 repeats, when it was compared with another baseline"
         in text_of(other)
     )
+
+
+def test_a_run_that_was_interrupted_after_a_look_says_how_much_was_judged() -> None:
+    run = stopped().run
+    assert run is not None
+    run = replace(run, looks=dict.fromkeys(run.looks, 5), stopped=False)
+    text = text_of(judgement_of(run, baseline=suite()))
+    assert "judged after 2 of 5 repeats: the session ended in the next round" in text
+    assert "stopped early" not in text
 
 
 def test_json_has_the_looks_and_the_stop() -> None:
