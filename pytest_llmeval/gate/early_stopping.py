@@ -93,7 +93,10 @@ def settled(
     limits = limits_of(last, alpha=looks.beyond)
     is_ruled_out = limits is not None and limits.lower > -pairing.rules.target
     is_calm = is_ruled_out and z_of(last.found.tails.worse) < calm_below(looks.share)
-    return "calm" if is_calm or pairing.identical_repeats else ""
+    # labels may be equal by chance: so many would hardly be so after a drop as large as the target
+    trials = sum(len(pair.current) for pair in pairing.changed)
+    is_sure = max(0.0, 1 - pairing.rules.target) ** trials < rules.alpha
+    return "calm" if is_calm or (is_sure and pairing.identical_repeats) else ""
 
 
 def examined_after(
