@@ -225,7 +225,7 @@ def _recorded(
     if not (wanted.is_typed or log):
         samples, typed = function.samples, "--drop (that of compare by --target)"
         note = note_on_scale(function.metric, samples, name="drop", drop=drop, typed=typed)
-    made = wanted.plan(found, drop=drop, cases=cases, repeats=function.repeats)
+    made = wanted.plan(found, drop=drop, cases=cases, repeats=function.planned)
     return PlannedFunction(
         plan=made,
         early=_early(made, log=log),

@@ -188,7 +188,8 @@ def _by_unit(samples: Sequence[Sequence[float]], units: Sequence[int]) -> list[S
 
 
 def _identical(scores: FunctionScores) -> Finding | None:
-    if not all_repeats_identical(scores.of_case.values(), scores.metric):
+    is_one_draw = all_repeats_identical(scores.of_case.values(), scores.metric)
+    if len(scores.samples) < FEWEST_UNITS_FOR_T or not is_one_draw:  # few get one label by chance
         return None
     waste = 1 - 1 / scores.repeats
     return waste, {"repeats": scores.repeats, "waste": waste}
@@ -210,14 +211,15 @@ def components_at(scores: FunctionScores, drop: float) -> suite_size.Components 
 
 
 def _blind(scores: FunctionScores, rules: GateRules) -> dict[Trouble, Finding]:
-    target, cases, repeats = rules.target, len(scores.samples), scores.repeats
+    target, cases, repeats = rules.target, len(scores.samples), scores.planned
     means = [math.fsum(one) / len(one) for one in scores.gains]
     if not cases or (scores.are_hits and target >= math.fsum(means) / cases):
         return {}  # what cannot fall so far
     drop = math.log1p(target) if scores.compares_ratios else target
     found = components_at(scores, drop)
-    if found is None:
-        return {Trouble.UNREPEATED: (POWER, {"target": target})}
+    if found is None:  # of one case nobody knows how unlike cases are
+        is_repeated = any(one[1:] for one in scores.gains)
+        return {} if is_repeated else {Trouble.UNREPEATED: (POWER, {"target": target})}
     design = suite_size.Design(
         cases=cases, baseline=repeats, current=repeats, components=found, alpha=rules.alpha
     )

@@ -243,6 +243,12 @@ class FunctionScores:
         return round(sum(sizes) / len(sizes)) if sizes else 0
 
     @property
+    def planned(self) -> int:
+        """The usual number of planned repeats of a scored case: more than ran if it stopped."""
+        sizes = [self.side.cases[name].repeats for name in self.scored_cases]
+        return round(sum(sizes) / len(sizes)) if sizes else 0
+
+    @property
     def calls(self) -> float:
         """How many calls a scored trial made on average, replays included."""
         calls = [len(one.calls) for one in self.side.every_trial() if one.outcome.is_scored]

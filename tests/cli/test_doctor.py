@@ -138,6 +138,25 @@ def test_trials_that_are_one_draw_need_no_repeats() -> None:
     assert line == "pytest --llm-repeats=1"
 
 
+@pytest.mark.parametrize("cases", [1, 5])
+def test_few_cases_with_one_label_are_no_sign_of_a_fixed_seed(cases: int) -> None:
+    said = doctor(run=a_run(*(a_case(f"c{at}", "pppppppp", replies="same") for at in range(cases))))
+    assert "one reply" not in said.output
+    assert "has one trial" not in said.output
+
+
+def test_a_function_that_stopped_early_is_planned_with_all_its_repeats() -> None:
+    run = a_run(*(a_case(f"c{at:02}", ("pmppp", "mpmpp")[at % 2]) for at in range(40)))
+    trials = tuple(one for one in run.trials if one.index < 2)
+    looks = {case.function: 2 for case in run.cases}
+    stopped = dataclasses.replace(run, trials=trials, looks=looks, complete=False, stopped=True)
+    said = doctor(run=stopped)
+    (found,) = re.findall(r"finds a drop of 0.1 in (\d+)% of builds", said.output)
+    plan = CliRunner().invoke(main, ["plan", "last"], catch_exceptions=False)
+    assert "40 cases x 5 repeats" in plan.output
+    assert f"is found in {found} % of builds" in plan.output
+
+
 def test_errored_trials_are_to_be_asked_again_as_they_were_selected() -> None:
     def calls(index: int) -> list[object]:
         return [a_call("A", None if index == 2 else f"d{index}", trial=index)]
