@@ -142,6 +142,8 @@ class Controller(EvalProcess):
 
     def _begin(self, session: pytest.Session, items: list[pytest.Item], choice: Choice) -> Run:
         """Put the engine in place, and foretell what the session may cost."""
+        if not self._asks_only:
+            earlier_runs.refuse_unwritable_places(self._settings)
         opening = super()._begin(session, items, choice)
         if not self._asks_only:
             settings, baseline = self._settings, self.session.planned.baseline

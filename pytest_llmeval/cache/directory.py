@@ -40,6 +40,27 @@ def refuse_foreign(directory: Path, *, rootpath: Path) -> None:
         )
 
 
+def refuse_unwritable(file: Path, *, named: str, todo: str) -> None:
+    """Refuse a place where a file could not be written at the end of a session.
+
+    Args:
+        file: that may be there, or be made with its folders.
+        named: what names the place.
+        todo: what helps.
+
+    Raises:
+        SettingsError: it cannot be written.
+    """
+    nearest = next(one for one in (file, *file.parents) if os.path.lexists(one))
+    if nearest == file or os.path.isdir(nearest):  # noqa: PTH112 - raises nothing
+        if os.access(nearest, os.W_OK):
+            return
+        why = "is read-only"
+    else:
+        why = "is no folder"
+    raise SettingsError(f"{named} cannot be written: {nearest} {why}. {todo}")
+
+
 def _user(uid: int) -> str:
     import pwd
 

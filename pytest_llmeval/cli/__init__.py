@@ -109,6 +109,8 @@ class _Door(click.Group):
 def _message(exc: Exception) -> str:
     if isinstance(exc, click.Abort):
         return "stopped; nothing was changed. Without a terminal to ask at, say --yes"
+    if isinstance(exc, click.MissingParameter) and exc.ctx and exc.ctx.info_name == "compare":
+        return "compare needs two runs, such as:  llmeval compare main last"
     if isinstance(exc, click.ClickException):
         return exc.format_message()
     if isinstance(exc, OSError) and exc.filename is not None:

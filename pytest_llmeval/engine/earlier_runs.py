@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.cache.directory import refuse_foreign
+from pytest_llmeval.cache.directory import refuse_foreign, refuse_unwritable
 from pytest_llmeval.cache.queries import DATABASE, RowReader
 from pytest_llmeval.engine.run_header import git_state, selection
 from pytest_llmeval.errors import BaselineError
@@ -39,6 +39,20 @@ def refuse_untrusted_runs(config: pytest.Config, settings: Settings) -> None:
     if not settings.directory_is_typed:
         refuse_foreign(settings.directory, rootpath=config.rootpath)
     refuse_tracked(settings.directory, git=git_state(config))
+
+
+def refuse_unwritable_places(settings: Settings) -> None:
+    """Refuse places that nothing can be written to, before the first call is paid for.
+
+    Raises:
+        SettingsError: the run or a report could not be written at the end.
+    """
+    folder = settings.directory / "runs"
+    if settings.cache != "replay":  # which may read from a disk that nobody can write to
+        todo = "Make it writable, or name another directory with --llm-dir"
+        refuse_unwritable(folder / "run", named=str(settings.directory), todo=todo)
+    for path in settings.reports:
+        refuse_unwritable(path, named=f"--llm-report={path}", todo="Name another file")
 
 
 def notes_on_store(config: pytest.Config, settings: Settings, ci: CiFacts) -> Iterator[str]:

@@ -103,6 +103,26 @@ def test_a_name_that_no_run_has(bench: Bench) -> None:
     assert (bench.exit, printed.startswith("run commit")) == (0, True), printed
 
 
+def test_a_name_that_is_the_beginning_of_several_run_ids(bench: Bench) -> None:
+    for _ in range(2):
+        bench.session()
+    printed = bench.llmeval("compare", "2", "last")
+    assert "2: it is the beginning of 2 run ids" in printed
+
+    printed = bench.type(taken(printed, r"a whole one \((llmeval list)\)"))
+    assert (bench.exit, printed.startswith("run commit")) == (0, True), printed
+
+
+def test_compare_with_one_run_alone(bench: Bench) -> None:
+    bench.session()
+    bench.session()
+    printed = bench.llmeval("compare", "main")
+    assert "ERROR: compare needs two runs" in printed
+
+    bench.llmeval(*taken(printed, r"such as: (llmeval compare main last)").split()[1:])
+    assert bench.exit == 0
+
+
 def test_a_drop_that_cannot_be(bench: Bench) -> None:
     bench.session()
     printed = bench.llmeval("plan", "--rates=0.03,0.05")

@@ -68,6 +68,10 @@ TYPES = {
     "no run is recorded in": NOTHING,
     "last: no run": NOTHING,
     "no complete run{of}": NOTHING,
+    "compare needs two runs": "cures/test_commands.py::test_compare_with_one_run_alone",
+    "the beginning of": (
+        "cures/test_commands.py::test_a_name_that_is_the_beginning_of_several_run_ids"
+    ),
     "Ask for a smaller one": "cures/test_commands.py::test_a_drop_that_cannot_be",
     "every case scored the same": (
         "cures/test_commands.py::test_one_case_of_a_run_that_is_like_its_baseline_is_named"
@@ -167,6 +171,8 @@ REASONS = {
     "Name files relative to the project": "several: tests/plugin/stories/test_rerun_installs.py",
     "llm_base_setup = {": "quotes the line that failed",
     "its trial waited for its turn": "names the option that made it wait",
+    "name another directory with --llm-dir": "takes a folder that cannot be written",
+    "or leave out --llm-baseline": "names the option that was typed",
     "cannot be held over its workers": "takes a folder that cannot be written",
     "see what limits the account": "takes minutes of a provider's refusals",
     "nothing came within": "is of a client of HTTP; tests/plugin/stories/test_own_deadline.py",

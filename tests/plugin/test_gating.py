@@ -472,14 +472,39 @@ def test_a_broken_gate_ends_as_one_line_and_the_run_is_kept(
     assert "Traceback" not in str(result.stdout) + str(result.stderr)
 
 
-def test_a_report_that_cannot_be_written_loses_nothing(main: Project) -> None:
+def test_a_report_that_cannot_be_written_is_refused_before_the_first_call(main: Project) -> None:
     (main.path / "out").write_text("a file where a folder should be")
+    main.calls()
 
     result = main.run("--llm-baseline=main", "--llm-report=out/report.json")
 
-    assert result.ret == 1
-    assert len(main.runs()) == 2
-    result.stdout.fnmatch_lines(["*--llm-report=*report.json: not written: *"])
+    assert (result.ret, main.calls(), len(main.runs())) == (4, 0, 1)
+    told = "ERROR: --llm-report=*report.json cannot be written: *out is no folder. Name another*"
+    result.stderr.fnmatch_lines([told])
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_first_call(project: Project) -> None:
+    taken = project.path / ".llmeval"
+    taken.write_text("a file where the folder should be")
+
+    result = project.run("--llm-cache=off")
+
+    assert (result.ret, project.calls()) == (4, 0)
+    told = "ERROR: *.llmeval cannot be written: *.llmeval is no folder. *another*--llm-dir"
+    result.stderr.fnmatch_lines([told])
+
+
+def test_a_replay_may_read_from_a_disk_that_nobody_can_write_to(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.run()
+    monkeypatch.setattr("os.access", lambda place, mode, **_: False)
+
+    assert project.run("--llm-cache=replay").ret == 0
+    refused = project.run()
+
+    assert refused.ret == 4
+    refused.stderr.fnmatch_lines(["ERROR: *.llmeval cannot be written: *runs is read-only. *"])
 
 
 def test_the_most_it_may_cost_is_said_before_the_first_call(main: Project) -> None:

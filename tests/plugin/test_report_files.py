@@ -103,8 +103,8 @@ def test_a_summary_that_cannot_be_written_is_one_line_and_fails_nothing(
     assert told[0].startswith(f"GITHUB_STEP_SUMMARY={main.path}: not written: ")
 
 
-def test_a_report_that_cannot_be_written_fails_the_session(main: Project) -> None:
-    (main.path / "taken").write_text("")
+def test_a_report_that_cannot_be_written_in_the_end_fails_the_session(main: Project) -> None:
+    main.write(conftest="def pytest_runtest_logfinish(): open('taken', 'w').close()")
 
     result = main.run(BASELINE, "--llm-report=taken/report.md")
 

@@ -131,6 +131,9 @@ def _resolved(reference: str, refs: Refs) -> ResolvedRef:
     ref, git = refs.commit_named(reference), refs.git
     if ref is not None:
         return ref
+    begun = refs.beginning(reference)
+    if begun:
+        raise BaselineError(f"{reference}: {begun}")
     what = f"{reference}: no table, run file or run id in {refs.store.folder} has that name"
     if git.top is None:
         raise BaselineError(f"{what}, and {git.absent}. List them: llmeval list")

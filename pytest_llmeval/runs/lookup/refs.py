@@ -176,6 +176,13 @@ class Refs:
             )
         return self._read(path, reference, how="file")
 
+    def beginning(self, reference: str) -> str:
+        """Say that a name is no more than the beginning of run ids; "" if it is none."""
+        begun = [run_id for run_id in self.store.files() if run_id.startswith(reference)]
+        if len(begun) > 1:
+            return f"it is the beginning of {len(begun)} run ids: type a whole one (llmeval list)"
+        return f"it is the beginning of a run id: type all of it, {begun[0]}" if begun else ""
+
     def _read(self, path: Path, reference: str, *, how: How) -> Baseline:
         return Baseline.of(FoundRun(path, self.store.load(path)), reference, how=how)
 

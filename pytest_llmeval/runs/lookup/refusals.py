@@ -73,7 +73,9 @@ class Refusals:
 
     def unknown(self) -> BaselineError:
         """Make the error for an unknown name, with similar names."""
-        git = self.refs.git
+        git, begun = self.refs.git, self.refs.beginning(self.reference)
+        if begun:
+            return BaselineError(f"{self._typed(self.reference)}: {begun}")
         if git.top is None or git.commit is None:
             return self._leads_nowhere(
                 "no file and no recorded run has that name, and no git ref can be looked up: "

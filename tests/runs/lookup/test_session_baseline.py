@@ -836,6 +836,15 @@ def test_an_unknown_name_is_met_with_near_ones(project):
     assert second == "       Did you mean main?  pytest --llm-baseline=main"
 
 
+def test_the_beginning_of_run_ids_is_no_name_of_a_branch(project):
+    project.record()
+    (line,) = refusal(BaselineError, project, "20")
+    assert "--llm-baseline=20: it is the beginning of a run id: type all of it, 20" in line
+    project.record()
+    (line,) = refusal(BaselineError, project, "20")
+    assert line.endswith("it is the beginning of 2 run ids: type a whole one (llmeval list)")
+
+
 def test_an_unknown_name_like_no_other(project):
     _, second = refusal(BaselineError, project, "zzz")
     assert "git branch --all" in second
