@@ -9,12 +9,11 @@ the trial runs without it, and ``waiting``.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from contextvars import Context, copy_context
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 from pytest_llmeval.engine.stall import StallWatch
@@ -35,6 +34,8 @@ class Holder(Protocol):
         done: it has ended.
         detached: it runs without the baton at the moment.
         ready_since: when it could go on, by the clock of seconds; 0 while it has a turn.
+        is_plain: others see no difference when they run beside it: nothing is patched.
+        wants_alone: it is about to patch, so that it waits for those that run beside it.
         saw_others: it ran without what it patched, or with what another one did.
         call_output: of what it does beside the baton.
     """
@@ -44,6 +45,8 @@ class Holder(Protocol):
     done: bool
     detached: bool
     ready_since: float
+    is_plain: bool
+    wants_alone: bool
     saw_others: bool
     call_output: Any
 
@@ -93,8 +96,8 @@ class Baton(Generic[H]):
         alone: the async trial under whose swapped places no other may run, None if there is none.
         blocking: test functions of which a trial blocked without telling; whether it was its body
             that did, or a fixture.
-        held_back: trials that can go on once none runs beside the baton any more.
-        put_off: trials that can go on once none is alone any more.
+        held_back: trials that are ready, and wait for those that run beside the baton, or for the
+            one that is alone.
     """
 
     def __init__(
@@ -114,8 +117,7 @@ class Baton(Generic[H]):
         self.beside: set[H] = set()
         self.alone: H | None = None
         self.blocking: set[tuple[str, bool]] = set()
-        self.held_back: deque[H] = deque()
-        self.put_off: list[H] = []
+        self.held_back: list[H] = []
         self._next_one = next_one
         self._queue: SimpleQueue[H] = SimpleQueue()
         self._holder: H | None = None  # None while the session has it
@@ -214,8 +216,31 @@ class Baton(Generic[H]):
         if self.pump is not None:
             self.pump.stop()
 
+    def may_go_on(self, thread: H) -> bool:
+        """Whether a trial, or a step of one, may have its turn now.
+
+        What it patches must not be seen by trials that run beside the baton.
+        """
+        if self.alone not in (None, thread):
+            return False
+        is_seen = self.beside and (thread.wants_alone or not thread.is_plain)
+        return thread.done or not is_seen
+
+    def next_ready(self) -> H | None:
+        """Take the first trial that may go on; those that may not keep their places."""
+        for thread in self.held_back:
+            if self.may_go_on(thread):
+                self.held_back.remove(thread)
+                return thread
+        while not self.is_empty:
+            thread = self.get(timeout=0)
+            if self.may_go_on(thread):
+                return thread
+            self.held_back.append(thread)
+        return None
+
     def get(self, *, timeout: float) -> H:
-        """Take the next trial, without running the loop.
+        """Take the next trial that is ready, whether or not it may go on.
 
         Args:
             timeout: seconds to wait for one.
@@ -225,33 +250,25 @@ class Baton(Generic[H]):
         """
         return self._queue.get(timeout=timeout)
 
-    def wait(self, timeout: float) -> H:
-        """Take the next trial, and run the loop until there is one.
-
-        Args:
-            timeout: seconds after which to give up.
-
-        Raises:
-            queue.Empty: none came in that time.
-        """
+    def wait(self, timeout: float) -> None:
+        """Wait until a trial is ready, for so many seconds at most; run the loop meanwhile."""
         if self.pump is not None:
-            self.pump.run(lambda: not self.is_empty, timeout)
-            timeout = 0.0
-        return self.get(timeout=timeout)
+            self.pump.run(
+                lambda: not self.is_empty or any(map(self.may_go_on, self.held_back)), timeout
+            )
+        else:
+            with suppress(Empty):
+                self.held_back.append(self.get(timeout=timeout))
 
     def let_alone(self, thread: H | None) -> None:
         """Keep all but one trial from their turns, or none; called by whoever has the baton."""
         self.alone = thread
-        if thread is None:
-            late, self.put_off = self.put_off, []
-            for one in late:
-                self.put(one)
-            if self.pump is not None:
-                self.pump.open_gates()
+        if self.pump is not None:
+            self.pump.stop()  # who may go on is looked at anew
 
     @property
     def is_wanted_alone(self) -> bool:
-        """Whether a trial, or a step of one, waits until none runs beside the baton."""
+        """Whether a trial, or a step of one, waits for others that run beside, or that is alone."""
         return bool(self.held_back or (self.pump is not None and self.pump.gates))
 
     def end_deadlock(self) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 # Seconds for which trials go on though the case in turn can be reported. To wake the session for
 # each of many replayed cases takes 3 to 7 % more time.
 LONGEST_AWAY = 0.02
+LONGEST_ALONE = 60.0  # seconds for which trials are held back for the sake of one
 _FEW = 0.03  # of the time of a call
 
 
@@ -120,11 +121,11 @@ class Scheduler:
         """
         self._head, self._until = head, until
         try:
-            with self.turns.in_a_row():
-                while not until() or self._baton.alone is not None:
-                    self._go_on(head)
+            while not until() or self._baton.alone is not None:
+                self._go_on(head)
         finally:
             self._head = self._until = None
+            self.turns.put_back()
 
     def _go_on(self, head: CaseTrials) -> None:
         """Let a trial run, and then each trial to which the baton is passed on."""
@@ -138,8 +139,6 @@ class Scheduler:
             self._run_inline(head)
         else:
             pump = self._baton.pump
-            if pump is not None and not (self._baton.beside or self._baton.alone):
-                pump.open_gates()
             if pump is not None and pump.is_due:
                 self.turns.put_back()  # a loop runs others' callbacks as well
                 pump.breathe()
@@ -147,9 +146,7 @@ class Scheduler:
             if thread is None and head.awaits_look and not self._flight:
                 self._rounds[head.spec.case.function].give_up()  # nobody would end the round
                 return
-            thread = thread or self._wait_for_one()
-            if thread is not None:
-                self._step(thread)
+            self._step(thread or self._wait_for_one())
 
     def _next_one(self, thread: TrialThread) -> TrialThread | None:
         """End the turn of a trial, in its own thread; begin the turn of the next trial.
@@ -195,35 +192,14 @@ class Scheduler:
         return self._one_that_is_ready() or self._start_one(head)
 
     def _one_that_is_ready(self) -> TrialThread | None:
-        while self._baton.held_back and not self._baton.beside:
-            thread = self._baton.held_back.popleft()
-            if thread in self._flight:
-                return thread
-        while not self._baton.is_empty:
-            thread = self._baton.get(timeout=0)
-            if self._may_go_on(thread):
+        while (thread := self._baton.next_ready()) is not None:
+            if thread in self._flight:  # else it was cancelled, and its call came back only now
+                waited = Clock.seconds() - thread.ready_since
+                self._is_behind = waited > _FEW * (thread.ready_since - thread.waits_since)
                 return thread
         return None
 
-    def _may_go_on(self, thread: TrialThread) -> bool:
-        """Whether a trial that is ready may have its turn now, else it is held back.
-
-        What it patches must not be seen by trials that run beside the baton.
-        """
-        if thread not in self._flight:
-            return False  # it was cancelled, and its call came back only now
-        if self._baton.alone not in (None, thread):
-            self._baton.put_off.append(thread)
-            return False
-        patches = thread.wants_alone or not thread.is_plain
-        if patches and not thread.done and self._baton.beside - {thread}:
-            self._baton.held_back.append(thread)
-            return False
-        waited = Clock.seconds() - thread.ready_since
-        self._is_behind = waited > _FEW * (thread.ready_since - thread.waits_since)
-        return True
-
-    def _wait_for_one(self) -> TrialThread | None:
+    def _wait_for_one(self) -> TrialThread:
         """Wait until a trial is ready; what is shown meanwhile keeps up with the time."""
         # nothing is left to start; or a look comes soon, at which nobody should wait for imports
         if self._ahead and (self._rounds or len(self._flight) < self._limit):
@@ -232,16 +208,13 @@ class Scheduler:
         if self._baton.pump is not None:
             self.turns.put_back()  # a loop runs others' callbacks as well
         since = Clock.seconds()
-        while True:
-            try:
-                thread = self._baton.wait(min(self.show(), LONGEST_BLOCK))
-            except Empty:
-                waits = self._baton.held_back and self._baton.alone is None
-                if waits and Clock.seconds() - since > LONGEST_BLOCK:
-                    self._baton.end_deadlock()
-                    return self._one_that_is_ready()
-            else:
-                return thread if self._may_go_on(thread) else None
+        while (thread := self._one_that_is_ready()) is None:
+            self._baton.wait(min(self.show(), LONGEST_BLOCK))
+            longest = LONGEST_BLOCK if self._baton.alone is None else LONGEST_ALONE
+            if self._baton.is_wanted_alone and Clock.seconds() - since > longest:
+                self._baton.end_deadlock()
+                since = Clock.seconds()
+        return thread
 
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread."""
@@ -266,16 +239,17 @@ class Scheduler:
         self._baton.let_alone(None)
         if self._baton.pump is not None:
             self._baton.pump.withdraw(unwanted)
-        for thread in unwanted:
-            if not thread.detached:
-                self._step(thread)
-        # Those that are detached get a moment to come by, and are abandoned if they do not.
-        deadline = Clock.seconds() + GRACE
-        while any(thread in self._flight for thread in unwanted):
-            try:
-                self._step(self._baton.get(timeout=max(0.0, deadline - Clock.seconds())))
-            except Empty:
-                break
+        try:
+            for thread in unwanted:
+                if not thread.detached:
+                    self._step(thread)
+            # Those that are detached get a moment to come by, and are abandoned if they do not.
+            deadline = Clock.seconds() + GRACE
+            with suppress(Empty):
+                while any(thread in self._flight for thread in unwanted):
+                    self._step(self._baton.get(timeout=max(0.0, deadline - Clock.seconds())))
+        finally:
+            self.turns.put_back()
         for thread in unwanted:
             self._flight.pop(thread, None)
             self._baton.beside.discard(thread)

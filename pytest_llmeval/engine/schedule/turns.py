@@ -43,7 +43,6 @@ class Turns:
         self._in_turn: TrialThread | None = None
         self._on: TrialThread | None = None  # whose state stands on the process
         self._session: State | None = None  # its own state, while that does not stand there
-        self._is_row = False
 
     def prepare(self, thread: TrialThread, item: pytest.Function) -> None:
         """Make the state in which a new trial begins, from the session's own."""
@@ -56,22 +55,12 @@ class Turns:
         )
         thread.patches = thread.context[self.process.patches]
 
-    @contextmanager
-    def in_a_row(self) -> Iterator[None]:
-        """Let one turn follow another: the session's own state is put back at the end.
+    def put_back(self) -> None:
+        """Put the session's state back, which a turn had left away for the next one.
 
         What lies between two turns must not depend on the state of the process. Calls in other
         threads may: they go on meanwhile, and must not see what a trial has changed.
         """
-        self._is_row = True
-        try:
-            yield
-        finally:
-            self._is_row = False
-            self.put_back()
-
-    def put_back(self) -> None:
-        """Put the session's state back, which a turn in a row had left away for the next one."""
         self._save()
         if self._session is not None:
             self.process.put_on(self._session)
@@ -120,7 +109,7 @@ class Turns:
             if thread is not None and self._session is not None:
                 thread.is_plain = self.process.is_as(self._session)
         finally:  # Ctrl-C may come at any line
-            if not self._is_row or (thread is not None and not thread.is_plain):
+            if thread is not None and not thread.is_plain:
                 self.put_back()
             elif not is_step:
                 self._save()

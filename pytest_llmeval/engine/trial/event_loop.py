@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 _MOST_PASSES = 20  # of the loop, before trials have turns again
 _LONGEST_STOP = 0.005  # seconds for which trials take turns before the loop runs
-_LONGEST_ALONE = 60.0  # seconds for which a step is put off for the sake of other trials
 # Of asyncio.to_thread, each begun when it is needed: by itself a loop has a handful for all trials,
 # and what waits in vain for one looks as if the model were late.
 _MOST_THREADS = 1000
@@ -45,7 +44,7 @@ class Pump:
         loop: on which all overlapping trials wait.
 
     Attributes:
-        gates: of steps that wait until no trial is alone, or none runs beside the baton.
+        gates: of steps that may not be taken now; they ask again when the loop begins to run.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -54,7 +53,6 @@ class Pump:
         self._thread = get_ident()  # where the loop runs
         self._mains: dict[TrialThread, asyncio.Task[None]] = {}
         self.gates: list[asyncio.Future[None]] = []
-        self._alarm: asyncio.TimerHandle | None = None  # when they wait for too long
         self._stopped = Clock.seconds()
         Clock.keep(loop)
         if loop.get_task_factory() is None:
@@ -84,6 +82,10 @@ class Pump:
 
     def _run_loop(self) -> None:
         """Run the loop until it is stopped, with each trial seeing its own tasks alone."""
+        gates, self.gates = self.gates, []
+        for gate in gates:
+            if not gate.done():
+                gate.set_result(None)
         try:
             with (
                 replaced(asyncio, "all_tasks", _own_tasks),
@@ -134,26 +136,10 @@ class Pump:
         if self._is_pumping:  # a fixture may run the loop by now: it is not ours to stop
             self.loop.stop()
 
-    def gate(self, late: Callable[[], object]) -> asyncio.Future[None]:
-        """Return what a step awaits until it may be taken.
-
-        Args:
-            late: lets it be taken after a minute: others may wait for what its trial has.
-        """
-        self._alarm = self._alarm or self.loop.call_later(_LONGEST_ALONE, late)
-        gate = self.loop.create_future()
-        self.gates.append(gate)
-        return gate
-
-    def open_gates(self) -> None:
-        """Let the steps of all trials go on."""
-        gates, self.gates = self.gates, []
-        alarm, self._alarm = self._alarm, None
-        if alarm is not None:
-            alarm.cancel()
-        for gate in gates:
-            if not gate.done():
-                gate.set_result(None)
+    def gate(self) -> asyncio.Future[None]:
+        """Return what a step awaits until it may be taken."""
+        self.gates.append(self.loop.create_future())
+        return self.gates[-1]
 
     def start(
         self, trial: TrialThread, coroutine: Coroutine[Any, Any, None], context: Context
@@ -251,15 +237,9 @@ class TrialRunner:
             self._main.cancel()
 
     def gate(self) -> asyncio.Future[None] | None:
-        """Return what the next step of the trial must wait for, None if for nothing.
-
-        What it has patched must not be seen by trials that run beside the baton.
-        """
-        baton, trial = self._baton, self._trial
-        must_wait = baton.alone not in (None, trial) or (baton.beside and not trial.is_plain)
-        if not must_wait or self._has_ended or trial.cancelled:
-            return None
-        return self._pump.gate(baton.end_deadlock)
+        """Return what the next step of the trial must wait for, None if for nothing."""
+        is_free = self._has_ended or self._trial.cancelled
+        return None if is_free or self._baton.may_go_on(self._trial) else self._pump.gate()
 
     def watch(self) -> None:
         """Let the trial alone while it has swapped what others would see; it has its turn."""

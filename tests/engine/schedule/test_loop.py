@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.schedule import scheduler as scheduler_module
 from pytest_llmeval.engine.trial import event_loop
 from pytest_llmeval.engine.trial.event_loop import (
     TrialRunner,
@@ -309,6 +310,37 @@ def test_a_step_of_one_that_has_patched_waits_for_those_that_run_beside(loop: Lo
     assert goes_on.is_set()
 
 
+def test_one_that_is_alone_goes_on_once_those_that_ran_beside_it_have_come_by(loop: Loop) -> None:
+    """Also where it has patched something, so that its step waited for them."""
+    runs_free, has_patched, order = threading.Event(), threading.Event(), []
+
+    async def patches(runner: TrialRunner) -> None:
+        while not runs_free.is_set():
+            await asyncio.sleep(0.001)
+        thread, plain = runner._trial, runner._trial.patches
+        os.environ["PATCHED"] = "yes"
+        thread.patches = SimpleNamespace(held_for="a clock", places={})  # type: ignore[assignment]
+        has_patched.set()
+        await asyncio.sleep(0)
+        order.append("alone")
+        thread.patches = plain
+        del os.environ["PATCHED"]
+
+    def free(thread: TrialThread) -> None:
+        thread.left_setup = True
+        with thread.in_test():
+            runs_free.set()
+            assert has_patched.wait(PATIENCE)
+        order.append("came by")
+
+    case, other = Case("patches", on(loop, patches)), Case("free", free)
+    scheduler: Any = bench(case, other)
+    scheduler._baton.blocking.add(("free", True))
+    run(scheduler, case, other)
+
+    assert order == ["alone", "came by"]
+
+
 def test_one_that_is_cancelled_ends_its_coroutine_though_others_run_beside(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,7 +377,8 @@ def test_one_that_is_cancelled_ends_its_coroutine_though_others_run_beside(
 def test_steps_do_not_wait_for_ever_for_one_that_waits_for_them(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_loop, "_LONGEST_ALONE", 0.05)
+    monkeypatch.setattr(scheduler_module, "LONGEST_ALONE", 0.05)
+    monkeypatch.setattr(scheduler_module, "LONGEST_BLOCK", 0.05)
     together: list[object] = []
     has_stepped = asyncio.Event()
 
