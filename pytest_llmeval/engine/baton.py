@@ -56,8 +56,8 @@ class Holder(Protocol):
     def go_beside(self) -> None:
         """Get ready to run on without the baton."""
 
-    def is_detached(self, stalled: float | None) -> bool:
-        """Lose the baton, unless it must not be lost now.
+    def lose_baton(self, stalled: float | None) -> bool:
+        """Lose the baton, unless it must not be lost now; return whether it is lost.
 
         Args:
             stalled: seconds for which it has made no progress; None to lose it in any case.
@@ -91,7 +91,7 @@ class Baton(Generic[H]):
         pump: runs the loop (``trial/event_loop.py``); None before the first async eval.
         variables: the context variables with which a new trial begins, those of the session.
         lent: when the session has lent it, by the clock of seconds.
-        is_wanted: the session wants the baton, whichever trial is next.
+        is_wanted: the session wants the baton back, whichever trial is next.
         beside: the trials that run without it, beside whoever has it.
         alone: the async trial under whose swapped places no other may run, None if there is none.
         blocking: test functions of which a trial blocked without telling; whether it was its body
@@ -113,7 +113,7 @@ class Baton(Generic[H]):
         self.pump: Any = None
         self.variables: Context = copy_context()
         self.lent = 0.0
-        self.is_wanted = False
+        self.is_wanted = True
         self.beside: set[H] = set()
         self.alone: H | None = None
         self.blocking: set[tuple[str, bool]] = set()
@@ -130,7 +130,6 @@ class Baton(Generic[H]):
         It is back as well if it was taken from a trial that is stalled.
         """
         self.variables = copy_context()
-        self.is_wanted = False
         self._to_session.acquire(blocking=False)  # it may have come back after Ctrl-C
         self.lent = Clock.seconds()
         try:
@@ -175,11 +174,11 @@ class Baton(Generic[H]):
                 continue
             if watch is None or watch.thread is not holder.pooled:
                 watch = StallWatch(holder.pooled)
-            if watch.is_stalled() and self._is_taken_from(holder, watch.seconds):
+            if watch.is_stalled() and self._take_from(holder, watch.seconds):
                 return
 
-    def _is_taken_from(self, holder: H, stalled: float | None) -> bool:
-        """Take it from a trial, unless it has just passed it on: that one is detached.
+    def _take_from(self, holder: H, stalled: float | None) -> bool:
+        """Take it from a trial, which is detached then, unless it has just passed it on.
 
         Args:
             holder: had it when it was last looked at.
@@ -187,7 +186,7 @@ class Baton(Generic[H]):
         """
         with holder.handing_over:
             # If another one has it, this one may have ended, and nothing is left of its trial.
-            is_taken = self._holder is holder and holder.is_detached(stalled)
+            is_taken = self._holder is holder and holder.lose_baton(stalled)
             if is_taken:
                 self._holder = None
             return is_taken
@@ -199,7 +198,7 @@ class Baton(Generic[H]):
             self._to_session.acquire(timeout=GRACE)
         finally:  # after a second Ctrl-C, too, no trial may run beside the session
             holder = self._holder
-            while holder is not None and not self._is_taken_from(holder, None):
+            while holder is not None and not self._take_from(holder, None):
                 holder = self._holder  # it has just passed it on
 
     # --- who is ready ---

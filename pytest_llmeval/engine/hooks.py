@@ -33,7 +33,7 @@ from pytest_llmeval.engine.case_trials import SET_UP_FOR
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.schedule.turns import capturing_throughout
 from pytest_llmeval.engine.trial import other_loops
-from pytest_llmeval.engine.trial.clone import is_own, quick_requests
+from pytest_llmeval.engine.trial.clone import is_own
 from pytest_llmeval.engine.trial.ledger import Ledger, SharedCalls
 from pytest_llmeval.engine.trial.put_on_item import PutOnItem
 from pytest_llmeval.engine.trial.subtests import SUBTESTS, take_over_subtests
@@ -83,7 +83,6 @@ class EngineHooks:
             _rare_garbage_collections(),
             capturing_throughout(session.config),
             self._scheduler.turns.process.watching(),
-            quick_requests(),
             attribution.inherited_by_threads(),
             self._models.intercepting(self.trial_to_charge) if intercepts else nullcontext(),
             watching_waits(),
@@ -220,10 +219,10 @@ class EngineHooks:
         A plugin may run all its coroutines in a context of long ago (anyio does); but a
         trial that such a plugin runs is alone.
         """
-        found, alone = attribution.trial_to_charge(), self._scheduler.alone
+        found, inline = attribution.trial_to_charge(), self._scheduler.inline
         if not isinstance(found, Ledger):
             return None
-        return alone.ledger if alone is not None and found.has_ended else found
+        return inline.ledger if inline is not None and found.has_ended else found
 
     def trial_to_charge(self) -> attribution.CurrentTrial | None:
         """Return the trial to charge for the current call of the application, or None."""

@@ -154,40 +154,34 @@ class TrialThread:
     def may_be_detached(self) -> bool:
         """Whether the session may go on without the trial, which has its turn.
 
-        Not where it has patched anything, for it would run on without that.
+        Not where it has patched anything, for it would run on without that, nor while another one
+        waits until none runs beside it.
         """
-        return not self._is_bound and (
-            self.saw_others or (not self.baton.is_wanted_alone and self._is_clean)
-        )
+        return not self._is_bound and self._is_clean and not self.baton.is_wanted_alone
 
-    def is_detached(self, stalled: float | None) -> bool:
-        """Lose the baton, unless it must not be lost now.
+    def lose_baton(self, stalled: float | None) -> bool:
+        """Lose the baton, unless it must not be lost now; return whether it is lost.
+
+        One that must keep it may wait for a lock that another trial has, which waits for the baton.
+        So it is lost in the end.
 
         Args:
             stalled: seconds for which it has blocked without telling; None to lose it in any case.
         """
         if stalled is not None:
-            self._note_block(stalled)
-            if not self.may_be_detached:
+            if self._is_bound:
                 return False
+            if not self._is_clean:
+                self.held_for = self.held_for or BLOCKING_AND_PATCHING
+            elif self._runs_test:  # not at its end, where no trial runs free
+                self.baton.blocking.add(self._code)
+            waits = self.baton.held_back or not self.baton.is_empty
+            if not ((waits and stalled > LONGEST_BLOCK) or self.may_be_detached):
+                return False
+            self.saw_others |= not self._is_clean
         self.go_beside()
         self.detached = self.was_detached = True
         return True
-
-    def _note_block(self, seconds: float) -> None:
-        """Note that it blocks: trials of its function run free from now on.
-
-        One that has patched something keeps the baton, unless it may wait for a lock that
-        another trial has, which waits for the baton.
-        """
-        if self._is_bound:
-            return
-        if self._is_clean:
-            self.baton.blocking.add(self._code)
-            return
-        self.held_for = self.held_for or BLOCKING_AND_PATCHING
-        waits = self.baton.held_back or not self.baton.is_empty
-        self.saw_others = bool(seconds > LONGEST_BLOCK and waits)
 
     @property
     def _is_clean(self) -> bool:

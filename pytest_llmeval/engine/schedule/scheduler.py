@@ -53,7 +53,7 @@ class Scheduler:
         lookahead: tells which cases may be started early.
         turns: puts the state of the trial whose turn it is on the process.
         show: shows how far the session is; returns the seconds until it is to be called again.
-        alone: the trial that runs in the session's own thread, beside no other.
+        inline: the trial that runs in the session's own thread, beside no other.
         evals: test functions of which trials differed, or did what nobody saw.
     """
 
@@ -78,8 +78,8 @@ class Scheduler:
         self._rounds: Mapping[str, Rounds] = {}  # by function
         self._due: list[Rounds] = []  # of which a round has ended, and the session is to look
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
-        self._head: CaseTrials | None = None  # the case whose turn it is, while trials run
-        self._until: Callable[[], bool] | None = None  # what is waited for
+        self._head: CaseTrials  # the case whose turn it is
+        self._until: Callable[[], bool]  # what is waited for
         self._starts_next = True
         self._is_behind = False  # trials wait for their turn for more than a few percent of a call
         self._left: list[TrialThread] = []  # have ended, and the session is to see to them
@@ -88,7 +88,7 @@ class Scheduler:
             self._next_one, turn=self.turns.turn, is_plain=self.turns.is_plain
         )
         self.show: Callable[[], float] = nothing_to_show
-        self.alone: RunningTrial | None = None
+        self.inline: RunningTrial | None = None
         self.evals: set[str] = set()
 
     @property
@@ -119,12 +119,12 @@ class Scheduler:
             BaseException: ``pytest.exit`` of one of these trials, also of one that ran ahead:
                 the cases before it report what they came to, as they would have without it.
         """
-        self._head, self._until = head, until
+        self._head, self._until, self._baton.is_wanted = head, until, False
         try:
             while not until() or self._baton.alone is not None:
                 self._go_on(head)
         finally:
-            self._head = self._until = None
+            self._baton.is_wanted = True
             self.turns.put_back()
 
     def _go_on(self, head: CaseTrials) -> None:
@@ -156,18 +156,17 @@ class Scheduler:
         """
         try:
             self.turns.end()
-            if thread.done and not self._is_folded(thread):
+            if thread.done and not self._take_in(thread):
                 self._left.append(thread)
                 return None
-            head, until = self._head, self._until
-            if self._baton.is_wanted or head is None or until is None or self._escaped or self._due:
+            if self._baton.is_wanted or self._escaped or self._due:
                 return None
             is_away_for_long = Clock.seconds() - self._baton.lent > LONGEST_AWAY
             is_loop_due = self._baton.pump is not None and self._baton.pump.is_due
-            if is_loop_due or (is_away_for_long and until()):
+            if is_loop_due or (is_away_for_long and self._until()):
                 return None
             self.show()
-            following = self._startable_or_ready(head)
+            following = self._startable_or_ready(self._head)
             if following is not None and following.done:
                 self._baton.put(following)  # it was detached to its very end: no turn is left
                 return None
@@ -219,13 +218,13 @@ class Scheduler:
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread."""
         trial = trials.begin(overlaps=False, baton=self._baton)
-        self.alone = trial
+        self.inline = trial
         try:
             with self.turns.inline(trial.item, trial.clone):
                 trial.run()
                 trial.thread.done = True
         finally:
-            self.alone = None
+            self.inline = None
             if trial.thread.done:
                 trials.finished(trial)
 
@@ -306,7 +305,7 @@ class Scheduler:
                 self._baton.lend(thread)
             finally:
                 self.turns.end()  # of a trial from which the baton was taken
-        elif not self._is_folded(thread):  # Ctrl-C may come between its end and this bookkeeping
+        elif not self._take_in(thread):  # Ctrl-C may come between its end and this bookkeeping
             self._let_go(thread)
         if self._failures:
             raise self._failures.pop()
@@ -315,7 +314,7 @@ class Scheduler:
             if left in self._flight:  # Ctrl-C may come when it was seen to already
                 self._let_go(left)
 
-    def _is_folded(self, thread: TrialThread) -> bool:
+    def _take_in(self, thread: TrialThread) -> bool:
         """Take in a trial that has ended, if there is no more to it than its result."""
         if self._baton.alone is thread:
             self._baton.let_alone(None)

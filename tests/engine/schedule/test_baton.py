@@ -1,4 +1,4 @@
-"""Who has the baton after Ctrl-C."""
+"""Who has the baton after Ctrl-C, without any trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_llmeval.engine.baton import Baton
 class Thread(SimpleNamespace):
     __hash__ = object.__hash__
 
-    def is_detached(self, stalled: float | None) -> bool:
+    def lose_baton(self, stalled: float | None) -> bool:
         self.detached = stalled is None
         return self.detached
 
@@ -80,3 +80,38 @@ def test_a_baton_that_came_back_at_a_second_ctrl_c_is_not_taken_for_that_of_the_
     baton.lend(second)
 
     assert passed_on == ["second"]
+
+
+def test_at_ctrl_c_the_baton_comes_back_by_the_trial_that_has_it() -> None:
+    """Whoever passes it on while it is taken back passes it to nobody."""
+    first, second = thread(), thread()
+    baton: Baton[Any] = Baton(lambda _: second, turn=nullcontext, is_plain=lambda: True)
+
+    def interrupt(*_: object) -> None:
+        assert baton.pass_on(first) is None  # to the second, which does not come by
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyboardInterrupt):
+            baton.lend(first)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+    assert (first.detached, second.detached) == (False, True)
+
+
+def test_one_that_has_just_passed_the_baton_on_does_not_lose_it() -> None:
+    first, second, baton = thread(), thread(), made()
+
+    @contextmanager
+    def passing_on() -> Iterator[None]:
+        baton._holder = second
+        yield
+
+    first.handing_over = passing_on()
+    with ctrl_c_twice(lambda: None):
+        baton.lend(first)
+
+    assert (first.detached, second.detached) == (False, True)

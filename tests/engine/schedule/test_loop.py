@@ -7,6 +7,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from inspect import CORO_CLOSED, getcoroutinestate
 from types import SimpleNamespace
 from typing import Any
 
@@ -439,3 +441,113 @@ def test_a_task_of_nobody_is_a_plain_one(loop: Loop) -> None:
 
     assert loop.run_until_complete(task) == "done"
     assert not isinstance(task.get_coro(), event_loop._InTurns)
+
+
+def test_a_loop_that_has_a_factory_and_threads_of_its_own_keeps_them(loop: Loop) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        loop.set_task_factory(lambda loop, coroutine, **more: asyncio.Task(coroutine, loop=loop))
+        loop.set_default_executor(threads)
+        factory = loop.get_task_factory()
+        pump = event_loop.Pump(loop)
+
+        assert pump.loop.get_task_factory() is factory
+        assert loop.run_until_complete(asyncio.to_thread(lambda: 7)) == 7
+        assert threads._threads
+
+
+def test_the_loop_is_not_stopped_where_it_is_not_ours_to_stop(loop: Loop) -> None:
+    pump = event_loop.Pump(loop)
+    pump.stop()  # nobody runs it
+    from_elsewhere = threading.Thread(target=pump.stop)
+    from_elsewhere.start()
+    from_elsewhere.join()
+
+    assert loop.run_until_complete(asyncio.sleep(0, "to its end")) == "to its end"
+
+
+def test_a_gate_that_nobody_waits_at_any_more_is_left(loop: Loop) -> None:
+    pump = event_loop.Pump(loop)
+    left, waited = pump.gate(), pump.gate()
+    left.cancel()
+    pump.breathe()
+
+    assert left.cancelled()
+    assert waited.done()
+    assert pump.gates == []
+
+
+def test_a_coroutine_that_was_cancelled_before_its_first_step_is_closed(loop: Loop) -> None:
+    coroutines: list[Any] = []
+
+    async def never() -> None:
+        raise AssertionError("it began")
+
+    def of_trial(thread: TrialThread) -> None:
+        thread.cancelled = True
+        coroutines.append(never())
+        try:
+            TrialRunner(thread, loop).run(coroutines[0])
+        finally:
+            thread.cancelled = thread.is_void = False  # else the trial has no outcome
+
+    case = Case("test_it", of_trial)
+    run(bench(case), case)
+
+    assert getcoroutinestate(coroutines[0]) == CORO_CLOSED
+
+
+def test_an_exit_before_anything_is_waited_for_is_kept_for_the_trial(loop: Loop) -> None:
+    def of_trial(thread: TrialThread) -> None:
+        runner = TrialRunner(thread, loop)
+        runner.leave(SystemExit("enough"))
+        with pytest.raises(SystemExit, match="enough"):
+            runner.close()
+
+    case = Case("test_it", of_trial)
+    run(bench(case), case)
+
+    assert case.have_ended()
+
+
+def test_tasks_of_a_trial_that_has_ended_run_without_its_state(loop: Loop) -> None:
+    async def body(_: TrialRunner) -> None:
+        os.environ["OF_TRIAL"] = "yes"
+        left.append(asyncio.create_task(look()))
+
+    async def look() -> str:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            while not has_ended:
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
+        return os.environ.get("OF_TRIAL", "no")
+
+    left: list[asyncio.Task[str]] = []
+    has_ended: list[bool] = []
+    case = Case("test_it", on(loop, body))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_loop, "GRACE", 0.05)
+        run(bench(case), case)
+    has_ended.append(True)
+
+    assert loop.run_until_complete(left[0]) == "no"
+
+
+def test_a_coroutine_in_turns_can_be_looked_at_awaited_and_closed(loop: Loop) -> None:
+    async def body(runner: TrialRunner) -> None:
+        async def seven() -> int:
+            return 7
+
+        inner = seven()
+        in_turns = event_loop._InTurns(inner, runner)
+        assert in_turns.cr_code is inner.cr_code
+        assert await in_turns == 7
+        closed = seven()
+        event_loop._InTurns(closed, runner).close()
+        assert getcoroutinestate(closed) == CORO_CLOSED
+
+    case = Case("test_it", on(loop, body))
+    run(bench(case), case)
+
+    assert case.have_ended()

@@ -293,3 +293,20 @@ def test_libraries_are_loaded_before_the_first_look_though_all_places_are_filled
     run(scheduler, *cases)
 
     assert trials(cases) == [2] * 6
+
+
+def test_a_function_gives_its_looks_up_once() -> None:
+    log: Log = []
+    cases = cases_of("test_a", log)
+    scheduler, notes = in_rounds(cases, Looks(lambda run, repeats: False))
+    for _ in range(2):
+        scheduler.hold_serial("test_a", "a reason")
+
+    assert len(notes) == 1
+
+
+def test_without_a_judge_there_are_no_rounds() -> None:
+    cases: Any = cases_of("test_a", [])
+    session: Any = SimpleNamespace(items=[])
+
+    assert [*rounds_of(cases, session, opening_of(cases), judge=None, notes=[])] == []

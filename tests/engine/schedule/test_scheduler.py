@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine import trial_thread
 from pytest_llmeval.engine.schedule import scheduler as module
 from pytest_llmeval.engine.stall import StallWatch
 from pytest_llmeval.engine.trial_thread import (
@@ -110,8 +111,8 @@ def test_a_serial_case_runs_in_the_thread_of_the_session() -> None:
 
     def body(thread: TrialThread) -> None:
         threads.append(threading.current_thread())
-        assert scheduler.alone is not None
-        assert scheduler.alone.thread is thread
+        assert scheduler.inline is not None
+        assert scheduler.inline.thread is thread
         thread.wait(lambda: threads.append(threading.current_thread()))
 
     case = Case("test_it", body, body, serial="a reason")
@@ -119,7 +120,7 @@ def test_a_serial_case_runs_in_the_thread_of_the_session() -> None:
     run(scheduler, case)
 
     assert set(threads) == {threading.current_thread()}
-    assert scheduler.alone is None
+    assert scheduler.inline is None
 
 
 def test_a_serial_trial_that_raises_leaves_the_session_as_it_was() -> None:
@@ -132,7 +133,7 @@ def test_a_serial_trial_that_raises_leaves_the_session_as_it_was() -> None:
     with pytest.raises(KeyboardInterrupt):
         run(scheduler, case)
 
-    assert scheduler.alone is None
+    assert scheduler.inline is None
     assert case.calls == {}
 
 
@@ -252,6 +253,38 @@ def test_a_deadlock_of_trials_that_patch_ends(monkeypatch: pytest.MonkeyPatch) -
     assert any(thread.saw_others for thread in threads)
 
 
+@pytest.mark.usefixtures("eager")
+def test_a_deadlock_with_one_that_waits_to_be_alone_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has patched nothing keeps the baton then, too, and waits for what that one has."""
+    for owner in (module, trial_thread):
+        monkeypatch.setattr(owner, "LONGEST_BLOCK", 0.05)
+    runs_free, blocks, opened = (threading.Event() for _ in range(3))
+
+    def free(thread: TrialThread) -> None:
+        thread.left_setup = True
+        with thread.in_test():
+            runs_free.set()
+            assert blocks.wait(PATIENCE)
+
+    def patches(thread: TrialThread) -> None:
+        thread.wait(lambda: runs_free.wait(PATIENCE))
+        thread.be_alone()
+        opened.set()
+
+    def wants_what_that_one_has(thread: TrialThread) -> None:
+        while not thread.baton.held_back:
+            thread.wait(lambda: None)
+        blocks.set()
+        assert opened.wait(PATIENCE)
+
+    cases = [Case("free", free), Case("patches", patches), Case("wants", wants_what_that_one_has)]
+    scheduler: Any = bench(*cases)
+    scheduler._baton.blocking.add(("free", True))
+    run(scheduler, *cases)
+
+    assert all(case.have_ended() for case in cases)
+
+
 def test_one_that_is_about_to_patch_waits_for_those_that_run_beside() -> None:
     order: list[str] = []
 
@@ -337,6 +370,47 @@ def test_what_is_abandoned_is_in_flight_no_more() -> None:
 
 
 @pytest.mark.usefixtures("eager")
+def test_a_detached_trial_that_is_cancelled_and_ends_in_time_has_no_outcome() -> None:
+    opened, other = threading.Event(), threading.Event()
+
+    def blocks(thread: TrialThread) -> None:
+        while not thread.cancelled:
+            opened.wait(0.001)
+
+    case = Case("test_it", blocks, lambda _: other.set())
+    scheduler: Any = bench(case)
+    scheduler.run(case, until=other.is_set)
+    (thread,) = scheduler._flight
+    thread.is_void = True
+    scheduler.cancel()
+
+    assert case.running == {}
+    assert 0 not in case.calls
+
+
+def test_a_call_that_comes_back_for_one_that_is_not_in_flight_any_more_is_left() -> None:
+    stray: Any = type("Stray", (), {"done": True})()
+    case = Case("test_it", lambda thread: thread.wait(lambda: None))
+    scheduler: Any = bench(case)
+    scheduler._baton.put(stray)
+    run(scheduler, case)
+
+    assert case.have_ended()
+    assert scheduler._baton.is_empty
+
+
+def test_a_case_that_is_passed_over_starts_afresh() -> None:
+    never = threading.Event()
+    case = Case("test_it", lambda thread: thread.wait(lambda: never.wait(PATIENCE)))
+    scheduler: Any = bench(case)
+    scheduler.run(case, until=lambda: bool(case.running))
+    scheduler.pass_over(case.item)
+    never.set()
+
+    assert (case.begun, case.running) == (0, {})
+
+
+@pytest.mark.usefixtures("eager")
 def test_a_detached_trial_that_does_not_come_by_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -391,6 +465,32 @@ def test_what_fails_in_the_bookkeeping_is_raised_in_the_session(
 
     with pytest.raises(RuntimeError, match="no more turns"):
         run(scheduler, case)
+
+
+def test_what_fails_in_the_thread_of_a_trial_is_raised_in_the_session() -> None:
+    def show() -> float:
+        if threading.current_thread() is not here:
+            raise RuntimeError("no more display")
+        return 1.0
+
+    here = threading.current_thread()
+    case = Case("test_it", *[lambda thread: thread.wait(lambda: None)] * 2)
+    scheduler: Any = bench(case)
+    scheduler.show = show
+
+    with pytest.raises(RuntimeError, match="no more display"):
+        run(scheduler, case)
+
+
+def test_one_that_was_seen_to_already_is_not_seen_to_again() -> None:
+    """Ctrl-C may have broken the bookkeeping off."""
+    case = Case("test_it", nothing)
+    scheduler: Any = bench(case)
+    scheduler._left.append(object())
+    run(scheduler, case)
+
+    assert case.have_ended()
+    assert scheduler._left == []
 
 
 def with_first(first: Callable[[Any], None], then: Callable[[Any], None]) -> Callable[[Any], None]:

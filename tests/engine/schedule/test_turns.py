@@ -6,12 +6,15 @@ import asyncio
 import os
 import sys
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.schedule.turns import capturing_throughout
 from pytest_llmeval.engine.trial.event_loop import TrialRunner
+from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.engine.trial_thread import TrialThread
 from tests.engine.schedule.bench import Case, Node, bench, run
 from tests.engine.schedule.test_loop import on
@@ -121,6 +124,63 @@ def test_a_step_within_the_turn_of_its_own_trial_swaps_nothing() -> None:
     alone(body)
 
 
+def test_a_step_of_one_trial_in_the_turn_of_another_puts_that_one_s_state_back() -> None:
+    """As where a trial runs the loop by itself."""
+    barrier, threads = threading.Barrier(2), list[TrialThread]()
+
+    def waits(thread: TrialThread) -> None:
+        threads.append(thread)
+        os.environ["OF_TRIAL"] = "waits"
+        thread.wait(lambda: (barrier.wait(PATIENCE), barrier.wait(PATIENCE)))
+        assert os.environ["OF_TRIAL"] == "waits"
+
+    def runs_a_step(thread: TrialThread) -> None:
+        os.environ["OF_TRIAL"] = "runs"
+        thread.wait(lambda: barrier.wait(PATIENCE))
+        with thread.baton.turn(threads[0]):
+            assert os.environ["OF_TRIAL"] == "waits"
+        assert os.environ["OF_TRIAL"] == "runs"
+        barrier.wait(PATIENCE)
+
+    case = Case("test_it", waits, runs_a_step)
+    run(bench(case), case)
+
+    assert "OF_TRIAL" not in os.environ
+
+
+def test_the_capture_stays_on_between_the_phases_of_a_trial() -> None:
+    made: list[str] = []
+    manager = SimpleNamespace(
+        item_capture=lambda when, _: nullcontext(made.append(f"plain {when}")),
+        activate_fixture=lambda: made.append("fixture on"),
+        deactivate_fixture=lambda: made.append("fixture off"),
+        read_global_capture=lambda: ("printed", "to stderr"),
+    )
+    plain, sections = manager.item_capture, list[tuple[str, ...]]()
+    config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(getplugin=lambda _: manager))
+    ordinary: Any = SimpleNamespace(stash={})
+    of_trial: Any = SimpleNamespace(
+        stash={TRIAL: None}, add_report_section=lambda *section: sections.append(section)
+    )
+    of_trial.stash[TRIAL] = of_trial
+
+    with capturing_throughout(config):
+        for item in (ordinary, of_trial):
+            with manager.item_capture("call", item):
+                made.append("body")
+
+    assert made == ["plain call", "body", "fixture on", "body", "fixture off"]
+    assert sections == [("call", "stdout", "printed"), ("call", "stderr", "to stderr")]
+    assert manager.item_capture is plain
+
+
+def test_where_there_is_no_capture_none_is_left_on() -> None:
+    config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(getplugin=lambda _: None))
+
+    with capturing_throughout(config):
+        pass
+
+
 def test_a_trial_that_comes_back_while_another_is_alone_is_put_off() -> None:
     order: list[str] = []
     has_begun, is_alone, has_come = threading.Event(), threading.Event(), threading.Event()
@@ -148,6 +208,22 @@ def test_a_trial_that_comes_back_while_another_is_alone_is_put_off() -> None:
         run(bench(case), case)
 
     assert order == ["alone", "other"]
+
+
+def test_one_that_ends_with_what_it_has_swapped_is_alone_no_more() -> None:
+    async def swaps(runner: TrialRunner) -> None:
+        swapped: Any = SimpleNamespace(held_for="a clock", places={}, mocks=0)
+        runner._trial.patches = swapped
+        await asyncio.sleep(0)
+        assert runner._trial.baton.alone is runner._trial
+
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        case = Case("test_it", on(runner.get_loop(), swaps), lambda thread: thread.wait(int))
+        scheduler: Any = bench(case)
+        run(scheduler, case)
+
+    assert scheduler._baton.alone is None
+    assert case.serial == "a clock"
 
 
 def test_where_a_trial_has_swapped_something_its_function_runs_serially_from_then_on() -> None:

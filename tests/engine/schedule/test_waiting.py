@@ -185,10 +185,71 @@ def test_a_trial_in_teardown_does_not_run_free() -> None:
     alone(body)
 
 
-def test_a_trial_that_ran_with_the_patches_of_others_may_be_detached() -> None:
+def test_whoever_is_about_to_patch_takes_the_baton_again_and_is_alone() -> None:
+    def body(thread: TrialThread) -> None:
+        thread.left_setup = True
+        thread.baton.blocking.add(("test_it", True))
+        with thread.in_test():
+            assert thread.detached
+            check_in(alone=True)
+            assert not thread.detached
+            assert not thread.baton.beside
+
+    alone(body)
+
+
+def test_a_trial_in_teardown_is_not_cancelled_where_it_comes_by() -> None:
+    def body(thread: TrialThread) -> None:
+        thread.left_setup = True
+        thread.baton.blocking.add(("test_it", True))
+        with thread.in_test():
+            thread.in_teardown = thread.cancelled = True
+            check_in()
+        thread.cancelled = False
+
+    alone(body)
+
+
+def test_at_ctrl_c_even_one_that_has_patched_loses_the_baton() -> None:
+    def body(thread: TrialThread) -> None:
+        os.environ["PATCHED"] = "yes"
+        assert not thread.may_be_detached
+        assert thread.lose_baton(None)
+        thread.baton.beside.discard(thread)
+        thread.detached = False
+        del os.environ["PATCHED"]
+
+    alone(body)
+
+
+def test_one_that_must_keep_the_baton_is_not_said_to_block() -> None:
+    def body(thread: TrialThread) -> None:
+        def blocks() -> None:
+            assert not thread.lose_baton(3600.0)
+
+        thread.wait(blocks, serial=True)
+        assert not thread.baton.blocking
+
+    alone(body)
+
+
+def test_what_a_trial_saw_of_others_is_not_forgotten_while_it_blocks() -> None:
     def body(thread: TrialThread) -> None:
         thread.saw_others = True
-        assert thread.may_be_detached
+        os.environ["PATCHED"] = "yes"
+        assert not thread.lose_baton(0.3)
+        del os.environ["PATCHED"]
+        assert thread.saw_others
+
+    alone(body)
+
+
+def test_what_blocks_at_the_end_of_a_trial_lets_no_body_run_free() -> None:
+    def body(thread: TrialThread) -> None:
+        thread.left_setup = thread.in_teardown = True
+        with thread.in_test():
+            assert thread.lose_baton(0.3)
+            assert not thread.baton.blocking
 
     alone(body)
 
@@ -279,6 +340,19 @@ def test_threads_are_used_again() -> None:
     assert len(set(used)) == 1
     assert isinstance(used[0], PooledThread)
     assert used[0].holder is None
+
+
+def test_where_threads_have_no_clock_of_their_own_none_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr("time.pthread_getcpuclockid", raising=False)
+    threads, done = Threads(), threading.Event()
+    threads.run(done.set)
+    assert done.wait(PATIENCE)
+    while not threads._idle:
+        os.sched_yield()
+
+    assert threads._idle[0].clock is None
 
 
 @pytest.mark.parametrize("function", [lambda: 7, lambda: int("no")])
