@@ -38,7 +38,6 @@ def _module(name: str) -> ModuleType | None:
         return None
 
 
-fixtures_module = _module("_pytest.fixtures")
 # None where a part has moved: missing_parts says so before any of them is used.
 call_and_report: Any = getattr(_module("_pytest.runner"), "call_and_report", None)
 xfailed_key: Any = getattr(_module("_pytest.skipping"), "xfailed_key", None)

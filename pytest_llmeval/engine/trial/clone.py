@@ -9,7 +9,6 @@ shared, as they are between ordinary tests.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from copy import copy
 from functools import partial
 from typing import Any
@@ -17,28 +16,11 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.engine.baton import check_in
-from pytest_llmeval.engine.compat import fixtures_module
 from pytest_llmeval.engine.trial.other_loops import loop_aliases, own_loop
 from pytest_llmeval.engine.trial.parameters import Parameters
 from pytest_llmeval.engine.trial.put_on_item import PutOnItem, TrialHooks
-from pytest_llmeval.models.attribution import replaced
 
 FixtureDefs = Sequence[pytest.FixtureDef[Any]]
-
-
-def quick_requests() -> AbstractContextManager[None]:
-    """Know that ``request`` asks for no other fixture.
-
-    pytest makes one for each fixture and each parameter that asks for it, and reads the
-    signature of a lambda each time. Without this a trial with one parameter that is replayed takes
-    6.6 % more instructions, and a session of 1000 such trials 3.3 %.
-    """
-    plain: Any = getattr(fixtures_module, "getfuncargnames", None)  # else nobody calls it
-
-    def names(function: Any, *, name: str = "", **more: Any) -> Any:
-        return () if name == "request" else plain(function, name=name, **more)
-
-    return replaced(fixtures_module, "getfuncargnames", names)
 
 
 class PrivateFixtures(dict[str, FixtureDefs]):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from _pytest import fixtures
-
-from pytest_llmeval.engine.trial.clone import quick_requests
 
 MODEL = """
 import threading
@@ -140,16 +137,6 @@ def test_a_wide_fixture_remembers_no_trial_that_has_ended(suite: pytest.Pytester
     passes(suite, cases=4)
 
     assert [line.split()[0] for line in order(suite)] == ["up", "down"]
-
-
-def test_a_request_is_made_without_a_look_at_its_signature() -> None:
-    plain = fixtures.getfuncargnames
-
-    with quick_requests():
-        assert fixtures.getfuncargnames(dict.items, name="request") == ()
-        assert fixtures.getfuncargnames(lambda wide: wide, name="narrow") == ("wide",)
-
-    assert fixtures.getfuncargnames is plain
 
 
 def test_parameters_of_a_wide_fixture_that_is_named_by_a_hook_come_in_turn(
