@@ -23,9 +23,10 @@ from pytest_llmeval.originals import Clock
 
 # Modules of which every public function and class counts, once they are imported.
 _MODULES = (
-    "asyncio builtins datetime http.client io json locale logging os os.path pathlib random "
-    "secrets shutil signal socket ssl subprocess sys tempfile threading time urllib.request uuid "
-    "warnings anthropic grpc httpx openai requests"
+    "asyncio builtins concurrent.futures datetime getpass hashlib http.client importlib io json "
+    "locale logging os os.path pathlib platform random secrets shutil signal smtplib socket "
+    "sqlite3 ssl subprocess sys tempfile threading time urllib.request uuid warnings anthropic "
+    "grpc httpx openai requests"
 )
 # Beside them, what stands there otherwise. What we replace while the loop runs does not count.
 _VALUES = frozenset(("__import__", "argv", "environ", "stdin", "tzname"))

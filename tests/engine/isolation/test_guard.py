@@ -40,9 +40,11 @@ import json
 import locale
 import logging
 import os
+import platform
 import random
 import secrets
 import shutil
+import smtplib
 import socket
 import subprocess
 import sys
@@ -76,6 +78,8 @@ SWAPS = {
     "token": (secrets, "token_hex", lambda *_: "mine"),
     "id": (uuid, "uuid5", lambda *_: "mine"),
     "command": (subprocess, "check_call", lambda *_, **__: 0),
+    "mail": (smtplib, "SMTP", type("Refused", (), {})),
+    "system": (platform, "system", lambda: "mine"),
     "copy": (shutil, "copy", lambda *_: None),
     "process": (os, "getpid", lambda: 1),
     "link": (os.path, "islink", lambda *_: False),
@@ -216,10 +220,11 @@ def test_what_a_trial_swaps_by_hand_no_other_sees(pytester: pytest.Pytester) -> 
 
     result = run_forked(pytester)
 
-    result.assert_outcomes(passed=24 + 3 * 37 + 24)
-    section = " ".join(result.stdout.str().partition("111 cases ran serially: ")[2].split())
-    assert section.startswith("time was changed (76), builtins was changed (3), ")
+    result.assert_outcomes(passed=24 + 3 * 39 + 24)
+    section = " ".join(result.stdout.str().partition("117 cases ran serially: ")[2].split())
+    assert section.startswith("time was changed (80), builtins was changed (3), ")
     assert "logging.addLevelName was changed (1), os.putenv was changed (1)" in section
+    assert "smtplib was changed (1)" in section
 
 
 OF_TRIAL = """
