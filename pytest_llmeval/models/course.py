@@ -440,12 +440,10 @@ class Course:
             draw = call.given_up.draw if call.given_up else token_hex(16)
             call.leave(draw, given_up)
             self._is_new, self._is_plain = True, False
-        rang = self._rang[call.expired :]
-        # A timer that rang just before the reply was heard did not end the call. In a replay, which
-        # would wait for it, it might.
-        is_reply = rang and not given_up
-        late = sum(self._now() - when < CLOSE for when in rang) if is_reply else 0
-        expired = len(rang) - late
+        # A timer that rang when the reply was there did not end the call. In a replay, which would
+        # wait for it, it might.
+        came = call.came if call.is_paid else self._now() - CLOSE
+        expired = sum(when <= came or bool(given_up) for when in self._rang[call.expired :])
         self._is_plain = self._is_plain and not expired
         self._happen()
         self._ended[call.place] = TimedCall(draw, call.begun, self._last, expired, given_up)

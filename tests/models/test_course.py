@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -275,7 +276,7 @@ def of_two_threads(course: Course, begin: Callable[..., Session]) -> tuple[OpenC
 def test_a_reply_waits_until_the_thread_of_the_one_before_has_done_with_it(
     begin: Callable[..., Session], time: Elapsing
 ) -> None:
-    course = Course("trial 0", others=2)
+    course = Course("trial 0", others=2, _started=0.0)
     first, second = of_two_threads(course, begin)
 
     time.now += GRACE / 2  # the thread of the first is still in our code
@@ -289,7 +290,7 @@ def test_a_reply_waits_until_the_thread_of_the_one_before_has_done_with_it(
 def test_a_reply_waits_for_a_thread_that_was_woken_and_had_no_turn_yet(
     begin: Callable[..., Session], time: Elapsing
 ) -> None:
-    course = Course("trial 0", others=2)
+    course = Course("trial 0", others=2, _started=0.0)
     first, second = of_two_threads(course, begin)
     course.end(first, "a draw")
 
@@ -300,6 +301,24 @@ def test_a_reply_waits_for_a_thread_that_was_woken_and_had_no_turn_yet(
     with course.waiting(lambda: False):
         time.now += PIECE
         assert not course.is_held(second, "a draw")
+
+
+@pytest.mark.parametrize(("came", "expired"), [(0.02, 0), (0.04, 1)])
+def test_a_deadline_that_ended_no_call_is_kept_with_the_replies_that_came_after_it(
+    begin: Callable[..., Session], time: Elapsing, came: float, expired: int
+) -> None:
+    course = Course("trial 0", _started=0.0)
+    call = course.begin(SLOW, Slot(0, 0), begin().replies, lambda *_: None)
+    course.pay(call)
+    for when, happens in sorted(
+        [(came, partial(course.come, call)), (0.03, partial(course.expire, by_timer=True))]
+    ):
+        time.now = when
+        happens()
+    time.now = 0.06
+    course.end(call, "a draw")
+
+    assert [step.expired for step in course._ended.values()] == [expired]
 
 
 def test_a_thread_may_wait_while_it_waits() -> None:
@@ -376,7 +395,7 @@ def test_a_call_that_begins_later_than_it_did_is_waited_for_a_moment(
     replies = begin().replies
     steps = {QUICK: TimedCall("q", 0.0, 1.0), SLOW: TimedCall("s", 1.5, 2.0)}
     replies.keep_course("trial 0", {f"{key}/0/0": step for key, step in steps.items()})
-    course = Course("trial 0")
+    course = Course("trial 0", _started=0.0)
     call = course.begin(SLOW, Slot(0, 0), replies, lambda *_: None)
 
     assert course.is_held(call, "s")

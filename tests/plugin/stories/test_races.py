@@ -211,3 +211,36 @@ def test_a_deadline_that_ran_out_though_the_reply_was_there_is_no_miss(project: 
     project.run()
 
     assert [outcome for _, _, outcome, _ in outcomes(project)] == ["errored"]
+
+
+SHIELDED = """
+import asyncio, model
+from pytest_llmeval import llm_eval
+
+@llm_eval(repeats=1)
+async def test_it_goes_on_after_the_deadline(async_llm):
+    asked = asyncio.create_task(async_llm.ask("q"))
+    try:
+        await asyncio.wait_for(asyncio.shield(asked), 0.3)
+    except TimeoutError:
+        model.MAY_ANSWER.set()
+        await asked
+    else:
+        assert False, "in time"
+"""
+
+
+def test_a_reply_that_comes_just_after_a_deadline_comes_after_it_again(project: Project) -> None:
+    model = """
+    import threading
+
+    MAY_ANSWER = threading.Event()
+
+    def answer(messages):
+        assert MAY_ANSWER.wait(300)
+        return "yes"
+    """
+    project.write(model=model, test_evals=SHIELDED)
+
+    for options in ((), (), ("--llm-cache=replay",)):
+        project.run(*options).stdout.fnmatch_lines(["test_it_goes_on_after_the_deadline *1  1.000"])
