@@ -7,7 +7,9 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from numpy.typing import NDArray
 from scipy import stats
+from scipy.optimize import brentq
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
@@ -19,6 +21,7 @@ from pytest_llmeval.stats.sample import CaseScores
 from tests.gate.builders import a_case, a_run, joined, judged, runs, scored_runs
 
 Scores = list[list[float]]
+Array = NDArray[np.float64]
 CLOSE = {"rel": 1e-9, "abs": 1e-9}
 TABLES, OF_CALIBRATION = 150, 10_000
 pytestmark = pytest.mark.unmeasured
@@ -39,20 +42,51 @@ def a_table(random: np.random.Generator) -> tuple[Scores, Scores]:
     return tables[0], tables[1]
 
 
-def exact_p(before: Scores, after: Scores) -> float:
-    """The mid-p of a fall: of hits by scipy's hypergeometric distribution, else the gate's own."""
-    if not {0.0, 1.0}.issuperset(
-        score for side in (before, after) for one in side for score in one
-    ):
+def are_hits(*sides: Scores) -> bool:
+    return {0.0, 1.0}.issuperset(score for side in sides for one in side for score in one)
+
+
+def exact_p(before: Scores, after: Scores) -> tuple[float, float]:
+    """The mid-p of a fall and of a rise: of hits by scipy's distribution, else the gate's own."""
+    if not are_hits(before, after):
         pairs = zip(before, after, strict=True)
         cases = [CaseScores(baseline=tuple(one), current=tuple(other)) for one, other in pairs]
-        return exact_within_case(cases).mid_p.worse
+        found = exact_within_case(cases).mid_p
+        return found.worse, found.better
     chances = np.ones(1)
     for one, other in zip(before, after, strict=True):
         n0, n1, hits = len(one), len(other), int(sum(one) + sum(other))
         chances = np.convolve(chances, stats.hypergeom.pmf(np.arange(n1 + 1), n0 + n1, hits, n1))
     seen = int(sum(map(sum, after)))
-    return float(chances[:seen].sum() + chances[seen] / 2)
+    half = chances[seen] / 2
+    return float(chances[:seen].sum() + half), float(chances[seen + 1 :].sum() + half)
+
+
+def lower_end(before: Scores, after: Scores, differences: Array) -> float:
+    """How far the mean may have fallen: Tango's limit, or one more case that fell by a trial."""
+    n0, n1, cases = len(before[0]), len(after[0]), len(differences)
+    if are_hits(before, after) and n0 == n1 == 1:
+        quantile, (fell, rose) = stats.t.ppf(0.95, cases - 1), (differences < 0, differences > 0)
+        return brentq(tango_beyond, -1, 0, args=(fell.sum(), rose.sum(), cases, quantile))
+    every = [one + other for one, other in zip(before, after, strict=True)]
+    if are_hits(before, after):
+        rate = (np.mean(before) + np.mean(after)) / 2
+        step = 1 / n1 + (1 - rate) * max(0.0, 1 / n0 - 1 / n1)
+    else:
+        step = max(max(one) - min(one) for one in every) / min(n0, n1)
+    samples = differences, np.append(differences, -step)
+    return min(np.mean(one) - stats.t.ppf(0.95, len(one) - 1) * stats.sem(one) for one in samples)
+
+
+def tango_beyond(low: float, fell: int, rose: int, cases: int, quantile: float) -> float:
+    """By how much Tango's z at a difference is beyond the quantile; at -1 it is any."""
+    if low == -1:
+        return 1.0
+    b = (2 * cases - rose + fell) * low - rose - fell
+    share = (math.sqrt(b * b + 8 * cases * fell * low * (1 - low)) - b) / (4 * cases)
+    variance = cases * (2 * share + low - low * low)
+    z = (rose - fell - cases * low) / math.sqrt(variance) if variance > 0 else math.inf
+    return float(min(z, 1e9) - quantile)
 
 
 def agrees(before: Scores, after: Scores) -> FunctionComparison:
@@ -69,15 +103,18 @@ def agrees(before: Scores, after: Scores) -> FunctionComparison:
     alone = stats.ttest_1samp(differences, 0, alternative="less")
     assert evidence.t == pytest.approx(float(alone.statistic), **CLOSE)
     moved = int(np.sum(np.abs(differences) > 1e-12))
-    p = float(alone.pvalue)
+    tails = [float(alone.pvalue), 1 - float(alone.pvalue)]
     if moved < 6 or len(before[0]) != len(after[0]):
-        p = max(p, exact_p(before, after))
-    assert evidence.p == pytest.approx(p, **CLOSE)
+        tails = list(map(max, tails, exact_p(before, after)))
+    assert [evidence.p, evidence.p_improved] == pytest.approx(tails, **CLOSE)
     upper = stats.t.interval(0.9, len(differences) - 1, differences.mean(), stats.sem(differences))
     assert evidence.interval is not None
     ends = float(upper[0]), float(upper[1])
     if found.verdict == "improved":
         assert evidence.interval[0] == pytest.approx(max(0.0, ends[0]), **CLOSE)
+    else:
+        lowest = min(0.0, lower_end(before, after, differences))
+        assert evidence.interval[0] == pytest.approx(lowest, **CLOSE)
     expected = min(0.0, ends[1]) if found.verdict == "regressed" else max(0.0, ends[1])
     assert evidence.interval[1] == pytest.approx(expected, **CLOSE)
     return found
