@@ -66,11 +66,13 @@ def _settles(imagined: Pairing, *, error: float, penalty: int) -> bool:
     """
     tested, rules = significance(imagined, repeats=None), imagined.rules
     found = tested.found
+    # a few cases may move alike by luck, and their trials scatter all the same
+    spread = max(found.standard_error or 0.0, _error_within_cases(imagined))
     worse, better = (min(1.0, penalty * p) for p in (found.tails.worse, found.tails.better))
     judged = judge(tested, Tails(worse=worse, better=better), penalty=penalty)
     if judged.row == Row.OPEN:
         return False
-    if not found.standard_error or judged.interval is None:
+    if not spread or judged.interval is None:
         if judged.ruled_out_by == "smallest_drop" and judged.smallest_drop is not None:
             # a few trials do not tell how far the rates of cases scatter
             return rules.margin + judged.smallest_drop <= ROOM_FOR_RATES * rules.target
@@ -79,12 +81,15 @@ def _settles(imagined: Pairing, *, error: float, penalty: int) -> bool:
             return True
         kept = 1 - normal_quantile(1 - POWER) * error / abs(imagined.difference)
         return kept * normal_quantile(max(p, LEAST_P)) >= normal_quantile(rules.alpha)
-    room = normal_quantile(1 - POWER) * found.standard_error
+    room = normal_quantile(1 - POWER) * spread
+    alone, shared = (
+        student_quantile(imagined.whole_units - 1, alpha) * spread
+        for alpha in (rules.alpha, rules.alpha / penalty)
+    )
     # how far the interval reaches below the difference, which may be 0 in truth
-    if judged.interval[0] - imagined.difference - room > -rules.target:
+    if max(imagined.difference - judged.interval[0], alone) + room < rules.target:
         return True
-    quantile = student_quantile(imagined.whole_units - 1, rules.alpha / penalty)
-    reach = quantile * found.standard_error + room
+    reach = shared + room
     return max(imagined.difference, -imagined.difference - rules.margin) > reach
 
 

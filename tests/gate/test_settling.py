@@ -93,6 +93,16 @@ def test_where_nothing_moved_more_cases_at_hand_need_fewer_more(
     assert compared(*runs([(letter * trials, letter * trials)] * 200)).row == 10
 
 
+@pytest.mark.parametrize("cases", [2, 5])
+def test_cases_that_moved_alike_by_luck_scatter_all_the_same(cases: int) -> None:
+    # the difference of 60 such cases has a standard error of .045, whatever that of these is
+    wanted, _ = remedies(compared(*runs([("pppmm", "pppmm")] * cases)))
+    assert wanted is not None
+    assert 60 < cases + wanted < 90
+    certain, _ = remedies(compared(*runs([("ppppp", "ppppp")] * cases)))
+    assert certain == 6 - cases
+
+
 def test_repeats_are_named_with_the_price_of_several_functions() -> None:
     # 1/70 is not below .05 of 5 comparisons, 1/252 is
     assert among(4, *runs([("ppp", "mmm")])).evidence.settle_repeats == 5
