@@ -90,6 +90,8 @@ def settled(
     is_below = pairing.difference + pairing.rules.margin < -pairing.zero
     if is_below and looks.tails.worse * family < rules.alpha:  # red, however the others end
         return "red"
+    if not (pairing.moved or calm_below(looks.share)):
+        return ""  # what has not moved speaks for neither side yet, though its p is 1
     limits = limits_of(last, alpha=looks.beyond)
     is_ruled_out = limits is not None and limits.lower > -pairing.rules.target
     is_calm = is_ruled_out and z_of(last.found.tails.worse) < calm_below(looks.share)
