@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -157,9 +156,12 @@ _OF_TABLES: Mapping[Why, str] = {
     "same ids in both; the baseline has {!r}, and here is {!r}",
 }
 # of two recorded runs, where no ini file is read
-_BY_HAND = {
-    why: re.sub(r"the (\S+ %) of llm_max_gone", r"\1", _SENTENCES[why]).replace("--llm-", "--")
-    for why in (Why.CASES_GONE, Why.CASES_EDITED)
+_BY_HAND: Mapping[Why, str] = {
+    Why.CASES_GONE: "{} of the {} cases scored in the baseline are gone or skipped here, more than "
+    "{:g} %: if that is right, type  --max-gone={:g}",
+    Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline are gone or skipped here, or "
+    "were edited and send other requests ({3}), more than {2:g} %: if that is right, type  "
+    "--max-gone={4:g}",
 }
 _NEEDS = {
     SECONDS_METRIC: "it is that of calls which the plugin sees",

@@ -341,7 +341,7 @@ def test_runs_are_told_of_the_options_of_the_command(
     record(replace(a_run(*many, selection=("test_suite.py::test_f",)), id=ids[2]))
 
     told = " ".join(compare(ids[0], ids[1]).stdout.split())
-    assert "more than 10 %: if that is right, type this once --max-gone=0.25" in told
+    assert "more than 10 %: if that is right, type --max-gone=0.25" in told
     assert compare(ids[0], ids[1], "--max-gone=0.25").exit_code == 0
     strict = compare(ids[0], ids[2], "--strict")
     assert (strict.exit_code, "not judged: 1 (--strict)" in strict.stdout) == (1, True)

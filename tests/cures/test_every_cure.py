@@ -136,6 +136,9 @@ TYPES = {
     "write the same in both, or type": SEVERAL,
     "name each metric": SEVERAL,
     "compare another metric by": SEVERAL,
+    "right, type  --max-gone": (
+        "cli/test_compare.py::test_runs_are_told_of_the_options_of_the_command"
+    ),
     "Name the one with the scores": SEVERAL,
     "or name another column": SEVERAL,
     "as in --rates=": "cures/test_commands.py::test_rates_are_shares",
