@@ -33,7 +33,7 @@ from pytest_llmeval.engine.rerun.relocation import (
     python_path,
 )
 from pytest_llmeval.engine.run_header import ENDED, INSTALLED, git_state, selection
-from pytest_llmeval.errors import BaselineError, GitFailed, listed_names
+from pytest_llmeval.errors import BaselineError, GitFailed, Lost, listed_names
 from pytest_llmeval.models.limits.journal import Journal
 from pytest_llmeval.records import Outcome, Run, paths_of, too_many_errored
 from pytest_llmeval.runs.git import ask, lacks_text, relative_root, short_hash
@@ -189,9 +189,14 @@ class Rerun:
         """Refuse a run of which the gate could make nothing, before more is paid for."""
         ran = [trial for trial in run.trials if trial.outcome is not Outcome.SKIPPED]
         errored = [trial for trial in ran if trial.outcome is Outcome.ERRORED]
-        # What the base lacks a key for this session lacks one for, too, and says it in one line.
-        if too_many_errored(len(errored), ran=len(ran)) and not lacks_only_a_key(errored):
-            calls = [call for trial in errored for call in trial.calls]
+        calls = [call for trial in errored for call in trial.calls]
+        keys = {call.lost_for[0] for call in calls if call.lost is Lost.NO_KEY}
+        has_key = any(
+            os.environ.get(key) != self._environ.get(key) for key in keys
+        )  # by a conftest
+        # A key that both sessions lack is said in one line by this one.
+        is_keyless = lacks_only_a_key(errored) and not has_key
+        if too_many_errored(len(errored), ran=len(ran)) and not is_keyless:
             reasons = Counter(call.reason for call in calls)
             mostly = "".join(f" ({reason})" for reason, _ in reasons.most_common(1) if reason)
             again = "Run again: only calls without a reply are sent again" if calls else "See above"

@@ -228,5 +228,5 @@ def foreign_files(config: pytest.Config, brief: Brief) -> tuple[str, ...]:
         return str(file) in copied or (file.is_relative_to(checkout) and not is_apart)
 
     loaded = {os.path.realpath(name) for name in files_loaded(config)}
-    read = opened_files(config).of_others(Relocation(checkout, worktree), data)
+    read = opened_files(config).of_others(Relocation(checkout, worktree), data, loaded)
     return tuple(sorted({*read, *(name for name in loaded if is_foreign(Path(name)))}))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import filecmp
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -24,6 +25,8 @@ from pytest_llmeval.runs.git import ask, change
 _NAMES = {
     "open": 0, "sqlite3.connect": 0, "os.system": 0, "subprocess.Popen": 1, "os.posix_spawn": 1,
 }  # fmt: skip
+_URI = re.compile(r"^file:(//)?|\?[^/]*$")  # a database may be named by one
+_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 _OPENED = pytest.StashKey["OpenedFiles"]()
 
 
@@ -42,7 +45,7 @@ class OpenedFiles:
                 return
             named = given[_NAMES[event]]
             is_file = event in ("open", "sqlite3.connect")
-            names = [os.fsdecode(named)] if is_file else _words(named)
+            names = [_URI.sub("", os.fsdecode(named))] if is_file else _words(named)
             folder = os.getcwd()  # noqa: PTH109 - quick
             self._written.update(os.path.join(folder, name) for name in names)  # noqa: PTH118
 
@@ -52,27 +55,34 @@ class OpenedFiles:
         found = (Path(os.path.realpath(name)) for name in self._written.copy())
         return {file for file in found if file.is_file()}
 
-    def of_others(self, relocation: Relocation, copied: Collection[str]) -> Iterator[str]:
+    def of_others(
+        self, relocation: Relocation, copied: Collection[str], loaded: Collection[str]
+    ) -> Iterator[str]:
         """Name opened files of another working tree, or copied from it, that differ in the base.
 
         Args:
             relocation: of the base's working tree.
             copied: data that was installed from the checkout, beside its packages.
+            loaded: files of modules.
         """
         files, base = self.files, relocation.worktree
         listed = ask(relocation.checkout, "worktree", "list", "--porcelain") or ""
         lines = (line.partition("worktree ") for line in listed.splitlines())
         others = {Path(os.path.realpath(top)) for _, word, top in lines if word}
         for top in {relocation.checkout, *others} - {base}:
-            for file in (file for file in files if file.is_relative_to(top)):
-                twin = base / file.relative_to(top)
-                if twin.is_file() and not filecmp.cmp(file, twin, shallow=False):
-                    yield str(file)
+            inside = {file.relative_to(top) for file in files if file.is_relative_to(top)}
+            known = {name for name in inside if (base / name).is_file()}
+            added = inside.intersection(_tracked(top)) - known if inside - known else set()
+            differing = {name for name in known if not _is_like(top / name, base / name)}
+            yield from (str(top / name) for name in added | differing)
         shared = sorted(set(copied).intersection(map(str, files)))
-        known = (ask(base, "ls-tree", "-r", "HEAD") or "").split() if shared else ()
+        blobs = (ask(base, "ls-tree", "-r", "HEAD") or "").split() if shared else ()
         for name in shared:
-            if ask(base, "hash-object", "--no-filters", "--", name) not in known:
+            if ask(base, "hash-object", "--no-filters", "--", name) not in blobs:
                 yield name
+        noted = self._written.copy()
+        yield from _built({*map(str, files), *loaded}, relocation)
+        self._written = noted  # what was opened for this is nothing that an eval read
 
     def ignored(self, relocation: Relocation) -> tuple[str, ...]:
         """Name the opened files that git ignores, relative to the top of the checkout."""
@@ -84,6 +94,31 @@ class OpenedFiles:
             found = change(top, "check-ignore", "--stdin", "-z", given=given).split("\0")
             return tuple(sorted(filter(None, found)))
         return ()
+
+
+def _tracked(top: Path) -> Iterator[Path]:
+    return map(Path, (ask(top, "ls-files", "-z") or "").split("\0"))
+
+
+def _is_like(file: Path, other: Path) -> bool:
+    return other.is_file() and filecmp.cmp(file, other, shallow=False)
+
+
+def _built(files: Collection[str], relocation: Relocation) -> Iterator[str]:
+    """Name the files of installed packages that are as in the checkout and not as in the base.
+
+    Where a package was built by an earlier job, nothing but its files says where it is from.
+    """
+    parts = {file: _INSTALLED.split(file)[-1] for file in files if _INSTALLED.search(file)}
+    tracked: dict[str, list[Path]] = {}
+    for name in _tracked(relocation.checkout) if parts else ():
+        tracked.setdefault(name.name, []).append(name)
+    for file, inner in parts.items():
+        for name in tracked.get(Path(file).name, ()):
+            if f"/{name.as_posix()}".endswith(f"/{inner}") and Path(file).stat().st_size:
+                here, there = relocation.checkout / name, relocation.worktree / name
+                if _is_like(Path(file), here) and not _is_like(Path(file), there):
+                    yield file
 
 
 def _words(command: Any) -> list[str]:

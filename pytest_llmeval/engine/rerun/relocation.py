@@ -25,7 +25,9 @@ _LEFT_OUT = frozenset((
     "COV_CORE_CONFIG", "COV_CORE_DATAFILE", "PYTEST_CURRENT_TEST", "PYTHONPATH",
 ))  # fmt: skip
 # What tools leave in a checkout, relative to its top.
-OF_TOOLS = re.compile(r"(^|/)(__pycache__|\.[^/]*(cache|venv|llmeval)|venv|node_modules)/")
+OF_TOOLS = re.compile(
+    r"(^|/)(__pycache__|\.[^/]*(cache|venv|llmeval)|\.[tn]ox|venv|site-packages|node_modules)/"
+)
 # Paths in a longer text, such as JSON or an option with its value.
 _PATHS = re.compile(r"""(?<![\w.~/-])/[^\s"',:;=|<>(){}\[\]]+""")
 # What an editable install leaves is no copy, though it is a module too.

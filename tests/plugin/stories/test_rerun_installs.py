@@ -128,12 +128,18 @@ def test_the_package_of_the_base_is_tested(name: str, tmp_path: Path) -> None:
     assert report["baseline"]["how"] == "rerun"
 
 
-def test_a_copy_that_the_base_cannot_take_the_place_of_is_named(tmp_path: Path) -> None:
-    where = '[tool.hatch.build.targets.wheel.force-include]\n"lib/thing" = "bot"\n'
-    project = Installed(tmp_path, package="lib/thing", pyproject=HATCHLING + where)
+@pytest.mark.parametrize("package", ["lib/thing", "lib/bot"])
+def test_a_copy_that_the_base_cannot_take_the_place_of_is_named(
+    tmp_path: Path, package: str
+) -> None:
+    where = f'[tool.hatch.build.targets.wheel.force-include]\n"{package}" = "bot"\n'
+    project = Installed(tmp_path, package=package, pyproject=HATCHLING + where)
     run_git(project.path, "switch", "--quiet", "--create", "feature")
     project.commit("no")
     project.install(".")
+    if package == "lib/bot":  # as from an index: nothing says where it was built
+        (note,) = tmp_path.rglob("direct_url.json")
+        note.unlink()
 
     status, report, output = project.gate()
 

@@ -86,6 +86,25 @@ KINDS = {
         },
         said="it read prompt.txt, which is of this checkout",
     ),
+    "a folder that the branch has renamed": Kind(
+        base={
+            "app": "import os, pathlib\n[FILE] = pathlib.Path(os.environ['APP']).glob('*.txt')\n"
+            "PROMPT = FILE.read_text()\n",
+            "prompts/prompt_txt": GOOD,
+        },
+        branch={"renamed/prompt_txt": BAD},
+        environ={"APP": "{}/renamed"},
+        said="it read renamed/prompt.txt, which is of this checkout",
+    ),
+    "a database by a URI": Kind(
+        base={
+            "app": "import pathlib, sqlite3\n"
+            "NAMED = pathlib.Path.home().joinpath('bot').read_text()\n"
+            "sqlite3.connect(f'file:{NAMED}?mode=ro', uri=True).close()\n"
+            f"PROMPT = {GOOD!r}\n"
+        },
+        said="it read prompt.txt, which is of this checkout",
+    ),
     "a conftest that writes": Kind(
         base={"conftest": BESIDE.format("calls.log") + "FILE.write_text('begun')\n"}
     ),
@@ -116,6 +135,15 @@ KINDS = {
         left={"local_txt": "sk-1"},
         said="It lacks what git ignores (local.txt): copy or make that by llm_base_files",
     ),
+    "the key of a vendor that git ignores": Kind(
+        base={
+            "conftest": DOTENV.replace("BOT_KEY", "OPENAI_API_KEY"),
+            "pytest_ini": INI.replace("function/model:answer", "openai/gpt-6-luna"),
+        },
+        left={"local_txt": "sk-1"},
+        said="OPENAI_BASE_URL), more than 5 %: it is no baseline. Run again: only calls without a "
+        "reply are sent again. It lacks what git ignores (local.txt)",
+    ),
     "data that git ignores": Kind(
         base={"conftest": BESIDE.format("local.txt") + "FILE.read_text()\n"},
         left={"local_txt": "question"},
@@ -129,6 +157,8 @@ def test_it(
     name: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     kind, project = KINDS[name], make_project(pytester)
+    for folder in ("prompts", "renamed"):
+        (project.path / folder).mkdir()
     (project.path / ".gitignore").write_text("__pycache__/\ncalls.log\nlocal.txt\n")
     files = {"test_evals": SMALL, "app": FROM_FILE, "prompt_txt": GOOD}
     project.write(**{**files, **kind.base})
@@ -137,8 +167,9 @@ def test_it(
     project.write(**kind.branch)
     project.commit("worse")
     project.write(**kind.left)
-    monkeypatch.setenv("BOT_KEY", "")  # what a conftest sets is taken away again
-    monkeypatch.delenv("BOT_KEY")
+    for key in ("BOT_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(key, "")  # what a conftest sets is taken away again
+        monkeypatch.delenv(key)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "bot").write_text(f"{project.path}/prompt.txt")
     for variable, text in kind.environ.items():
