@@ -23,7 +23,7 @@ def edited_remarks(judgement: Judgement, function: FunctionComparison) -> Iterat
     """Say which cases are out of the test because they were edited."""
     kinds = (
         (True, "not compared, as the replies are the baseline's own"),
-        (False, "not compared, as their requests differ, too, and counted as gone (llm_max_gone)"),
+        (False, "not compared, as the replies are others, and counted as gone (llm_max_gone)"),
     )
     for is_replayed, consequence in kinds:
         if cases := [one for one in function.edited if one.is_replayed is is_replayed]:

@@ -61,7 +61,7 @@ _SENTENCES: Mapping[Why, str] = {
     Why.CASES_GONE: "{} of the {} cases scored in the baseline are gone or skipped here, more than "
     "the {:g} % of llm_max_gone: if that is right, type this once  --llm-max-gone={:g}",
     Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline are gone or skipped here, or "
-    "were edited and send other requests ({3}), more than the {2:g} % of llm_max_gone: if "
+    "were edited and got other replies ({3}), more than the {2:g} % of llm_max_gone: if "
     "their labels alone were edited, and a prompt too, merge the labels first; else, if "
     "that is right, type this once  --llm-max-gone={4:g}",
     Why.CASES_UNSCORED: "{} of the {} changed cases have no scored trial here, more than 10 %: "

@@ -86,6 +86,17 @@ def test_mended_labels_are_shown_before_and_after_and_fail_nothing(
     }
 
 
+def test_of_a_mended_label_with_new_replies_no_other_request_is_told(main: Project) -> None:
+    write_rows(main, mended(3))
+
+    result = main.run("--llm-baseline=main", "--llm-cache=refresh")
+
+    result.stdout.fnmatch_lines(
+        ["*1 case was edited: test_c*c3* not compared, as the replies are*"]
+    )
+    result.stdout.no_fnmatch_line("*requests differ*")
+
+
 def test_edited_questions_are_counted_with_the_gone_ones(main: Project) -> None:
     write_rows(main, asked(3, 7))
     result, report = main.gate("--llm-baseline=main")
@@ -98,7 +109,7 @@ def test_edited_questions_are_counted_with_the_gone_ones(main: Project) -> None:
     result, report = main.gate("--llm-baseline=main")
     assert (result.ret, report["verdict"]) == (1, "not_comparable")
     result.stdout.fnmatch_lines(
-        ["*were edited and send other requests (3), *merge the labels first; else, *type *"]
+        ["*were edited and got other replies (3), *merge the labels first; else, *type *"]
     )
 
 
