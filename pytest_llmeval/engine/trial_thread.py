@@ -1,8 +1,8 @@
-"""Run a trial in a thread of its own; only one thread runs Python at a time.
+"""Run a trial in a thread of its own, one at a time but for those that block without telling.
 
-The right to run is the *baton*, which a trial passes on when it waits. So nothing of pytest, and
-nothing of a test, is ever entered from two threads. The threads in which trials run, and those in
-which their calls wait, come from a pool.
+The right to run is the *baton*, which a trial passes on when it waits. Nothing of pytest is entered
+without it; the test's own code is where that is known to block. The threads in which trials run,
+and those in which their calls wait, come from a pool.
 """
 
 from __future__ import annotations
