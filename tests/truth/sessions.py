@@ -151,7 +151,7 @@ class Sessions:
             self.project.pytester,
             "--llm-report=out/report.json",
             *(*self._kind.options, *options),
-            timeout=240,
+            timeout=900,  # a kind of which 60 trials wait for 4 s, one by one, takes 250
         )
 
     def ended(self, done: pytest.RunResult) -> Session:
