@@ -73,6 +73,7 @@ POWER = {
     "60 cases": (Cell(dropped(ab_post, 0.05), 1000, cases=60), 0.03),
     "200 cases": (Cell(dropped(ab_post, 0.02), 500, cases=200), 0.03),
     "half at 1": (Cell(dropped(ceiling, 0.05), 1000, cases=60), 0.03),
+    "all at 1": (Cell(dropped(constant(1.0), 0.05), 1000, cases=20), 0.03),
     "12 of 60 changed": (Cell(dropped(ab_post, 0.10), 1000, cases=60, changed=12), 0.045),
 }
 
