@@ -65,7 +65,7 @@ _OF_CAPTURE = (
     "_global_capturing", "activate_fixture", "deactivate_fixture", "item_capture",
     "read_global_capture", "resume_global_capture", "suspend_global_capture",
 )  # fmt: skip
-_OF_RUNNING_CAPTURE = ("_state", "is_started", "out.snap", "out.tmpfile", "err.snap", "err.tmpfile")
+_OF_RUNNING_CAPTURE = ("_state", "out.snap", "out.tmpfile", "err.snap", "err.tmpfile")
 _OF_HANDLERS = ("records", "stream", "level", "filters")
 
 

@@ -75,6 +75,7 @@ class TrialThread:
             share; the baton stays here meanwhile.
         swapped: what it swapped for all of the process, "" if nothing was noticed.
         held_for: for whose sake it kept the baton in calls: what it patched, a model.
+        begins_to_wait: for a call, in a step that ends with this; it swapped nothing before.
         is_plain: others see no difference when they run beside it: nothing is patched.
         wants_alone: it is about to patch, so that it waits for those that run beside it.
         failure: of a part of its state that could not be put on or taken off, None if all could.
@@ -103,7 +104,7 @@ class TrialThread:
         self.warned: list[warnings.WarningMessage] = []
         self.holding = 0
         self.swapped = self.held_for = ""
-        self.is_plain = True
+        self.is_plain, self.begins_to_wait = True, False
         self.wants_alone = self.saw_others = False
         self.failure: Exception | None = None
         self._run_trial = run

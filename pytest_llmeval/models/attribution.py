@@ -96,8 +96,12 @@ def charging(trial: CurrentTrial | None, *, asked: Asker = "") -> Iterator[None]
         trial: it.
         asked: where the code stands that runs in here.
     """
-    with setting(_TRIAL, trial), setting(ASKED, asked):
+    charged, stood = _TRIAL.set(trial), ASKED.set(asked)
+    try:
         yield
+    finally:
+        ASKED.reset(stood)
+        _TRIAL.reset(charged)
 
 
 @contextmanager

@@ -227,7 +227,7 @@ def sparse(record: Any) -> dict[str, object]:
         value = read(record)
         if default is MISSING or (value is not None and value != default):
             # Equal runs are equal bytes, in whatever order a mapping was filled.
-            is_mapping = get_origin(hint) is Mapping
+            is_mapping = getattr(hint, "__origin__", None) is Mapping
             line[name] = dict(sorted(value.items())) if is_mapping else value
     return line
 

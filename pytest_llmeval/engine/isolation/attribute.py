@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from pytest_llmeval.engine.isolation.part import Part
@@ -29,7 +30,7 @@ class OneAttribute(Part[Any]):
         setattr(self._owner, self._name, saved)
 
 
-class FilledLater(Part[dict[str, Any]]):
+class FilledLater(Part[Sequence[Any]]):
     """Swap what modules keep once somebody has needed it first, or has set it by hand."""
 
     NAMES = (
@@ -38,16 +39,17 @@ class FilledLater(Part[dict[str, Any]]):
         ("urllib.request", "_opener"),
     )
 
-    def take_off(self) -> dict[str, Any]:
-        """Return what is there, by name, None where nobody has needed it yet."""
-        return {name: getattr(sys.modules.get(module), name, None) for module, name in self.NAMES}
+    def take_off(self) -> Sequence[Any]:
+        """Return what is there, None where nobody has needed it yet."""
+        return [getattr(sys.modules.get(module), name, None) for module, name in self.NAMES]
 
-    def put_on(self, saved: dict[str, Any]) -> None:
+    def put_on(self, saved: Sequence[Any]) -> None:
         """Put it back."""
-        for module, name in self.NAMES:
+        for (module, name), value in zip(self.NAMES, saved, strict=True):
             if (found := sys.modules.get(module)) is not None:
-                setattr(found, name, saved[name])
+                setattr(found, name, value)
 
-    def is_as(self, saved: dict[str, Any]) -> bool:
+    def is_as(self, saved: Sequence[Any]) -> bool:
         """Whether the trial has changed nothing that was filled."""
-        return all(saved[name] in (None, now) for name, now in self.take_off().items())
+        now = self.take_off()
+        return now == saved or all(was in (None, one) for was, one in zip(saved, now, strict=True))

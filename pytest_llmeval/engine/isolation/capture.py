@@ -21,27 +21,31 @@ class Capture(Part[Captured]):
 
     def __init__(self, manager: Any) -> None:
         self._manager = manager
+        self._running: Any = getattr(manager, "_global_capturing", None)
+        self._captures: dict[str, Any] = {}
+        for name, kind in (("stdout", "out"), ("stderr", "err")):
+            captured = getattr(self._running, kind, None)
+            if hasattr(captured, "tmpfile"):  # else nothing is captured, or no trial overlaps
+                self._captures[name] = captured
 
     def take_off(self) -> Captured:
         """Read what was captured."""
-        running = self._running
-        if running is None or running._state not in ("started", "suspended"):
+        if self._running is None or self._running._state not in ("started", "suspended"):
             return False, {}
-        captures = {"stdout": running.out, "stderr": running.err}
-        texts = {name: one.snap() for name, one in captures.items() if one is not None}
-        return running.is_started(), texts
+        texts = {name: text for name, one in self._captures.items() if (text := one.snap())}
+        return self.goes_on, texts
 
     def put_on(self, saved: Captured) -> None:
         """Go on capturing or do not, and let what was read be as if it were captured now."""
         goes_on, texts = saved
-        if self._running is not None and goes_on != self._running.is_started():
+        if self._running is not None and goes_on != self.goes_on:
             if goes_on:
                 self._manager.resume_global_capture()
             else:
                 self._manager.suspend_global_capture()
-        for name, stream in self._files():
-            if texts.get(name):  # past what others do with the stream
-                io.TextIOWrapper.write(stream, texts.pop(name))
+        while texts:
+            name, text = texts.popitem()  # past what others do with the stream
+            io.TextIOWrapper.write(self._captures[name].tmpfile, text)
 
     def fork(self, saved: Captured) -> Captured:
         """Begin with nothing."""
@@ -55,25 +59,15 @@ class Capture(Part[Captured]):
 
     def streams(self) -> Iterator[tuple[str, Any]]:
         """Give the streams that pytest puts into ``sys``, also while it does not."""
-        for name, captured in self._files():
-            yield name, captured
-            if getattr(sys, name) is not captured:
+        for name, capture in self._captures.items():
+            yield name, capture.tmpfile
+            if getattr(sys, name) is not capture.tmpfile:
                 yield name, getattr(sys, name)
 
     @property
     def goes_on(self) -> bool:
         """Whether pytest captures at the moment."""
-        return bool(self._running and self._running.is_started())
-
-    @property
-    def _running(self) -> Any:
-        return getattr(self._manager, "_global_capturing", None)
-
-    def _files(self) -> Iterator[tuple[str, Any]]:
-        for name, kind in (("stdout", "out"), ("stderr", "err")):
-            captured = getattr(getattr(self._running, kind, None), "tmpfile", None)
-            if captured is not None:  # else nothing is captured, or no trial overlaps another
-                yield name, captured
+        return self._running is not None and self._running._state == "started"
 
 
 class Streams(Part[tuple[bool, Any, Any]]):

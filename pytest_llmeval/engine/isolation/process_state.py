@@ -67,6 +67,7 @@ class ProcessState:
             self.calls,
             self.patches,
         )
+        self._forked = tuple(one for one in self.parts if type(one).fork is not Part.fork)
         self._seen = tuple(one for one in self.parts if type(one).is_as is not Part.is_as)
 
     @contextmanager
@@ -129,7 +130,7 @@ class ProcessState:
             show: is shown its warnings.
         """
         self.guard.take()
-        state = {part: part.fork(session[part]) for part in self.parts}
+        state = session | {part: part.fork(session[part]) for part in self._forked}
         own = WarningState(list(session[self.warnings].filters), show, show)
         return state | {self.nodes: nodes, self.calls: calls, self.warnings: own}
 

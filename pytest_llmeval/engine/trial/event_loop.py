@@ -23,13 +23,12 @@ from pytest_llmeval.engine.baton import GRACE
 from pytest_llmeval.engine.threads import Result
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.attribution import replaced
 from pytest_llmeval.originals import Clock
 
 T = TypeVar("T")
 
 _MOST_PASSES = 20  # of the loop, before trials have turns again
-_LONGEST_STOP = 0.005  # seconds for which trials take turns before the loop runs
+_LONGEST_STOP = 0.02  # seconds for which trials take turns before the loop runs
 # Of asyncio.to_thread, each begun when it is needed: by itself a loop has a handful for all trials,
 # and what waits in vain for one looks as if the model were late.
 _MOST_THREADS = 1000
@@ -86,13 +85,12 @@ class Pump:
         for gate in gates:
             if not gate.done():
                 gate.set_result(None)
+        before = asyncio.all_tasks, asyncio.tasks.all_tasks
+        asyncio.all_tasks = asyncio.tasks.all_tasks = _own_tasks
         try:
-            with (
-                replaced(asyncio, "all_tasks", _own_tasks),
-                replaced(asyncio.tasks, "all_tasks", _own_tasks),
-            ):
-                self.loop.run_forever()
+            self.loop.run_forever()
         finally:
+            asyncio.all_tasks, asyncio.tasks.all_tasks = before
             self._stopped = Clock.seconds()
 
     def run_until_done(self, tasks: Collection[asyncio.Task[Any]], timeout: float | None) -> None:
@@ -245,7 +243,8 @@ class TrialRunner:
         """Let the trial alone while it has swapped what others would see; it has its turn."""
         trial = self._trial
         if trial.overlaps and not self._has_ended:
-            swaps = bool(trial.swaps())
+            swaps = not trial.begins_to_wait and bool(trial.swaps())
+            trial.begins_to_wait = False
             if swaps is not (self._baton.alone is trial):
                 self._baton.let_alone(trial if swaps else None)
 

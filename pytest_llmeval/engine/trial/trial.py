@@ -195,6 +195,7 @@ class RunningTrial:
         if not awaits and self.thread.must_hold(serial):
             return function()
         thread = self.thread
+        thread.begins_to_wait = not awaits
         context = thread.call_output.context() if thread.overlaps else None
         return await wait_in_thread(function, begin=thread.baton.threads.run, context=context)
 

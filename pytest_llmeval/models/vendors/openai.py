@@ -84,8 +84,8 @@ def _read_request(path: str, body: JsonObject) -> dialect.RequestFacts:
 
 def _headers(key: str) -> vendor.Headers:
     variables = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
-    set_ones = {name: os.environ.get(variable, "") for name, variable in variables.items()}
-    told = {name: text for name, text in set_ones.items() if text}
+    read = os.environ.get
+    told = {name: text for name, variable in variables.items() if (text := read(variable))}
     return {"authorization": f"Bearer {key}", **told}
 
 

@@ -85,7 +85,7 @@ def test_a_module_that_is_not_there_has_nothing_to_be_filled(
     saved = part.take_off()
     part.put_on(saved)
 
-    assert saved == {"later": None}
+    assert saved == [None]
     assert part.is_as(saved)
 
 
