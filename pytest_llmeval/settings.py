@@ -76,7 +76,8 @@ def checked(source: str, check: Callable[[Any], Any], value: Any) -> Any:
         raise SettingsError(f"{source}: {exc}") from None
     except (ValueError, TypeError) as exc:
         shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-        raise SettingsError(f"{source}={without_user(shown)}: {exc}") from None
+        name, blank, where = source.partition(" ")  # of ``llm_alpha in the ini file``
+        raise SettingsError(f"{name}={without_user(shown)}{blank}{where}: {exc}") from None
 
 
 def each(check: Callable[[str], T]) -> Callable[[Sequence[str]], tuple[T, ...]]:
@@ -137,7 +138,7 @@ _SECONDS = "must be a number of seconds above 0, such as 600"
 # a one-sided level of one half is a coin; no test can show anything at less than 1e-12
 level = _within(
     lambda level: 1e-12 <= level < 0.5,  # noqa: PLR2004
-    "must lie above 0 and below 0.5, such as 0.05, and be 1e-12 or more",
+    "must lie above 0 and below 0.5, such as 0.05",
 )
 chance = _within(lambda share: 0 < share < 1, "must lie above 0 and below 1, such as 0.80")
 share = _within(lambda share: 0 <= share <= 1, "must lie between 0 and 1, such as 0.10")

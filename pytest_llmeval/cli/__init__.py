@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import click
 
-from pytest_llmeval.errors import LLMEvalError
+from pytest_llmeval.errors import LLMEvalError, nearest
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.version import __version__
 
@@ -111,6 +111,9 @@ def _message(exc: Exception) -> str:
         return "stopped; nothing was changed. Without a terminal to ask at, say --yes"
     if isinstance(exc, click.MissingParameter) and exc.ctx and exc.ctx.info_name == "compare":
         return "compare needs two runs, such as:  llmeval compare main last"
+    if isinstance(exc, click.NoSuchOption) and exc.possibilities:
+        near = nearest(exc.option_name, exc.possibilities, most=1, likeness=0.0)
+        return f"there is no option {exc.option_name}. Did you mean {near[0]}?"
     if isinstance(exc, click.ClickException):
         return exc.format_message()
     if isinstance(exc, OSError) and exc.filename is not None:

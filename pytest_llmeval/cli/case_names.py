@@ -37,7 +37,9 @@ def case_named(text: str, cases: Iterable[str], worst: Callable[[Sequence[str]],
     if len(found) == 1:
         return found[0]
     if len(functions) == 1 and not any(text in _parameters(case) for case in found):
-        return worst(found)
+        chosen = worst(found)
+        click.echo(f"{text} fits {len(found)} cases: this is {chosen}", err=True)
+        return chosen
     if not found:
         near = listed_names(nearest(text, ids, likeness=0.4), _CANDIDATES)
         hint = f". Did you mean: {near}" if near else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -186,8 +185,8 @@ def _alike(
         return ""
     cases = [case for case, function in functions.items() if function == functions[chosen]]
     place = cases.index(chosen)
-    following = (case for case in (*cases[place + 1 :], *cases[:place]) if case in pair.old_names)
-    others = list(islice(following, _OTHERS))
+    following = [case for case in (*cases[place + 1 :], *cases[:place]) if case in pair.old_names]
+    others = following[:_OTHERS]
     before = pair.before.trials_of(*(pair.old_names[case] for case in others), most=1)
     after = pair.after.trials_of(*others, most=1)
     changed = (
@@ -196,7 +195,8 @@ def _alike(
     )
     found = [transcript.edits_of(each) for each in changed if each is not None]
     alike = sum(bool(each) and edits.issuperset(each) for each in found)
-    return alike_in_others(alike, of=len(found), function=functions[chosen])
+    total = len(following) if len(following) > _OTHERS else len(found)
+    return alike_in_others(alike, of=len(found), others=total, function=functions[chosen])
 
 
 def _show(sides: Sequence[CaseSide], *, full: bool, **found: Any) -> None:

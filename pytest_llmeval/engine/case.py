@@ -144,9 +144,10 @@ class CaseRunner:
         if any(trial.was_detached for trial in self.trials.ended):
             yield (
                 "blocks",
-                f"{self.item.nodeid}: a trial blocked outside a model call, so the trials of this "
-                "function run in threads of their own, beside one another. If their code must not "
-                'run twice at once, mark the test @llm_eval(concurrency="serial").',
+                f"{self.item.nodeid}: a trial waited for something that is no model (a lock, a "
+                "sleep, a program), so trials of this function ran at the same time, each in a "
+                "thread of its own. If their code must not run twice at once, mark the test "
+                '@llm_eval(concurrency="serial").',
             )
         changed = self.trials.parameters.changed if self.trials.repeats > 1 else ()
         if changed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from pytest_llmeval.errors import Lost, listed_names
@@ -21,6 +21,7 @@ from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 _UNKNOWN = {"price": "no price for", "tokens": "no token counts in the replies of"}
 _MOST_NAMED = 3  # functions in a note
 _NONE = Decimal(0)
+_NO_PARAMETERS = "[NOTSET]"  # pytest's id where the list of parameters is empty
 _LISTED_MODELS = 3
 
 
@@ -122,8 +123,10 @@ def forecast(
         settings: of the session.
         is_baseline: the session will be compared with ``source``.
     """
-    if settings.cache == "replay":  # that asks for nothing
+    filled = tuple(case for case in opening.cases if not case.id.endswith(_NO_PARAMETERS))
+    if settings.cache == "replay" or not filled:  # that asks for nothing
         return []
+    opening = replace(opening, cases=filled)
     lines = [_calls_line(opening, source, settings), _cost_line(opening, source, settings)]
     baseline = source if is_baseline else None
     lines.append(_note_on_confirming(opening, baseline, settings))
@@ -190,7 +193,7 @@ def _note_on_few_trials(opening: Run, baseline: Run | None, *, alpha: float) -> 
         if len(cases) < FEWEST_UNITS_FOR_T and least_p_of_repeats(before, repeats) >= level:
             has = f"{counted(len(cases), 'case')} x {max(repeats)}"
             needed = fewest_repeats(level, before)
-            named.append(f"{bare(function)} ({has}; {needed} repeats could show one)")
+            named.append(f"{bare(function)} ({has}; at best {needed} repeats show one)")
     if not named:
         return ""
     return f"note: too few trials to show any drop: {listed_names(named, _MOST_NAMED)}"

@@ -59,7 +59,8 @@ _SENTENCES: Mapping[Why, str] = {
     Why.NOT_POSITIVE: "the test {} does not fit: it compares ratios, and {} scores of {} are not "
     "above 0: use paired-t",
     Why.CASES_GONE: "{} of the {} cases scored in the baseline are gone or skipped here, more than "
-    "the {:g} % of llm_max_gone: if that is right, type this once  --llm-max-gone={:g}",
+    "the {:g} % of llm_max_gone: where one has another id now, say so by llm_renamed, or keep it "
+    "by ids=; if they are to go, type this once  --llm-max-gone={:g}",
     Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline are gone or skipped here, or "
     "were edited and got other replies ({3}), more than the {2:g} % of llm_max_gone: if "
     "their labels alone were edited, and a prompt too, merge the labels first; else, if "
@@ -242,14 +243,17 @@ def without_key(judgement: Judgement) -> str:
     count = len(keyless.cases)
     unset = f"{' and '.join(keyless.variables)} {'is' if len(keyless.variables) == 1 else 'are'}"
     causes = [f"{unset} not set"] if keyless.variables else []
-    causes += [f"the key that is set is refused ({one})" for one in keyless.refused]
+    causes += [
+        f"the key that is set is refused ({one}): set another one" for one in keyless.refused
+    ]
     causes += [_asked_elsewhere(one, judgement) for one in keyless.elsewhere]
     why = "; ".join(causes)
     if judgement.is_deferred:
         cases = counted(count, "case")
         return f"deferred to the merge queue: {cases} (they ask something new: {why})"
     cases = "1 case asks" if count == 1 else f"{count} cases ask"
-    return f"{cases} something new and there is no key: {why}{_not_deferred(judgement)}"
+    lack = "there is no key: " if keyless.variables else ""
+    return f"{cases} something new and {lack}{why}{_not_deferred(judgement)}"
 
 
 def _asked_elsewhere(asked: ElsewhereAsked, judgement: Judgement) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_llmeval.errors import listed_names
+from pytest_llmeval.errors import Lost, listed_names
 from pytest_llmeval.gate.accepted import accepting
 from pytest_llmeval.gate.results import (
     Comparison,
@@ -319,8 +319,17 @@ def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
 
 def run_again(judgement: Judgement) -> str:
     """Write the remedy for errored trials, the end of a sentence; "" if nothing may be asked."""
-    is_final = judgement.settings.cache == "replay" or judgement.is_of_tables
-    return "" if is_final else f": {AGAIN}"
+    if judgement.settings.cache == "replay" or judgement.is_of_tables or judgement.run is None:
+        return ""
+    errored = (trial for trial in judgement.run.trials if trial.outcome is Outcome.ERRORED)
+    lost = [call for trial in errored for call in trial.calls if call.failure is not None]
+    if not lost or all(call.lost is Lost.NO_KEY for call in lost):
+        return ""  # what to type is told with the first of them
+    if all(call.lost is Lost.KEY_REFUSED for call in lost):
+        return ": the provider refuses the key: set another one"
+    if all(call.lost is Lost.STATUS and call.lost_for[:1] == ("404",) for call in lost):
+        return ": the provider has no such model or address: correct llm_model"
+    return f": {AGAIN}"
 
 
 def first_errored(

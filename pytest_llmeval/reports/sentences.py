@@ -169,7 +169,9 @@ def count_moved(differences: Sequence[float], better: Better, *, scale: Scale = 
     far = [each for each in fell if 2 * each <= fell[0]]
     if not 1 < len(far) <= len(fell) / 2:
         return text
-    drop = sum(far) / len(differences)
+    drop, whole = sum(far) / len(differences), sum(differences) / len(differences)
+    if formats.number(drop) == formats.number(whole):
+        return text  # nothing is left for the others, which fell, too
     share = drop_as_factor(-drop, better) if scale == "log" else f"by {formats.number(-drop)}"
     do = "lower" if better == "higher" else "worsen"
     return f"{text}; the {len(far)} that {down} furthest {do} the mean {share}"

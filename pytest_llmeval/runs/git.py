@@ -75,7 +75,11 @@ class GitState:
         if self.top is not None:
             return "this repository has no commit yet"
         # Where git refuses to read it, its own advice is the best there is.
-        todo = "" if self.is_refused else f". In an image: {IMAGE_TODO}"
+        todo = (
+            ""
+            if self.is_refused
+            else f". Without a repository: git init, and commit. In an image: {IMAGE_TODO}"
+        )
         return f"{self.absent or ''}{todo}"
 
 

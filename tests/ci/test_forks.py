@@ -119,7 +119,7 @@ def test_a_key_that_is_refused_is_one_that_lacks(
         ended = Ended(job.path, *OPTIONS, environ=variables)
 
     assert ended.status == status, ended.output
-    line = "18 cases ask something new and there is no key: the key that is set is refused (openai:"
+    line = "18 cases ask something new and the key that is set is refused (openai:"
     assert (line in ended.output) is (status == 1)
     assert "deferred to" not in ended.output
 

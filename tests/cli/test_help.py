@@ -60,3 +60,8 @@ def test_a_summary_says_what_the_command_does() -> None:
     text = help_of(())
 
     assert re.search(r"^  compare +Compare two recorded runs\.$", text, re.MULTILINE)
+
+
+def test_the_option_that_is_most_like_a_mistyped_one_is_named() -> None:
+    said = CliRunner().invoke(main, ["plan", "--drops=0.1"]).stderr
+    assert said == "ERROR: there is no option --drops. Did you mean --drop?\n"

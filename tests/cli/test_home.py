@@ -166,5 +166,5 @@ def test_commands_go_back_as_far_as_the_ini_file_lets_sessions(
     assert Home(None).refs.reach == 80
 
     ini.write_text("[pytest]\nllm_baseline_reach = far\n")
-    with pytest.raises(SettingsError, match="llm_baseline_reach in the ini file=far: "):
+    with pytest.raises(SettingsError, match="llm_baseline_reach=far in the ini file: "):
         _ = Home(None).refs

@@ -64,7 +64,7 @@ def test_the_repeats_that_early_looks_leave_are_said_where_they_are_on(tmp_path:
         "  llm_sequential stops after 2.0 of 5 repeats on average, and after 3.0 if nothing changed"
     ]
     (tmp_path / "pytest.ini").write_text("[pytest]\nllm_sequential = sometimes\n")
-    assert_refused(plan(*arguments), "llm_sequential in the ini file", "sometimes")
+    assert_refused(plan(*arguments), "llm_sequential=sometimes in the ini file")
 
 
 def test_assumed_rates_are_planned_with_before_the_first_run() -> None:

@@ -122,6 +122,6 @@ def test_a_drop_that_is_meant_is_accepted(bench: Bench) -> None:
     printed = bench.session(MAIN)
     assert bench.exit == 1
 
-    bench.type(taken(printed, r"to the ini file (llm_accept = \S+ >= [\d.]+)"))
+    bench.type(taken(printed, r"to the ini file(?: \(.*?\))? (llm_accept = \S+ >= [\d.]+)"))
 
     assert bench.exit == 0

@@ -321,7 +321,7 @@ def test_a_model_that_the_test_names_is_refused_where_it_has_no_price(
         (("--llm-max-cost=free",), "--llm-max-cost=free: must be a sum in dollars of 0 or more"),
         (("--llm-max-cost=-1",), "--llm-max-cost=-1: must be a sum in dollars of 0 or more"),
         (("--llm-max-cost=inf",), "--llm-max-cost=inf: must be a sum in dollars of 0 or more"),
-        (("-o", "llm_max_calls=-2"), "llm_max_calls in the ini file=-2: must be a whole number"),
+        (("-o", "llm_max_calls=-2"), "llm_max_calls=-2 in the ini file: must be a whole number"),
         (("-o", "llm_prices=openai/a"), "llm_prices in the ini file: 'openai/a' is no price"),
         (("-o", "llm_prices=openai/a=1"), "is no price; write dollars per million tokens"),
         (("-o", "llm_prices=a = 1, 2"), "is no price; write dollars per million tokens"),

@@ -114,7 +114,8 @@ def test_a_drop_that_is_meant_passes_until_main_has_the_line(main: Project) -> N
     main.write(test_evals=worse)
     printed = main.run("--llm-baseline=main").stdout.str()
     (line,) = re.findall(
-        r"to accept it, add to the ini file  (llm_accept = test_a:pass >= \S+)\n", printed
+        r"to accept it, add to the ini file(?: \(.*\))?  (llm_accept = test_a:pass >= \S+)\n",
+        printed,
     )
     main.write(pytest_ini=f"{INI}{line}\n")
     accepted = main.commit()

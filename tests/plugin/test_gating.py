@@ -523,7 +523,7 @@ def test_too_few_trials_are_told_before_they_are_paid_for(main: Project) -> None
     result = main.run("--llm-repeats=3", *one)
     result.stdout.fnmatch_lines(
         [
-            "*: note: too few trials to show any drop: test_* (1 case x 3; 4 repeats could*",
+            "*: note: too few trials to show any drop: test_* (1 case x 3; at best 4 repeats*",
             "*py *",
         ]
     )

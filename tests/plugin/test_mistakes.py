@@ -28,7 +28,10 @@ def test_an_eval_whose_parameters_are_an_empty_list(project: Project) -> None:
     told = (
         "test_evals.py::test_it: no case, as the list of @pytest.mark.parametrize is empty: fill it"
     )
-    assert told in words(project, "-W", "default")
+    printed = words(project, "-W", "default")
+    assert told in printed
+    assert "too few trials" not in printed
+    assert "of 1 case ask" not in printed
     assert f"ERROR: {told}" in str(project.run("-W", "error").stderr)
 
 

@@ -174,4 +174,4 @@ def test_an_ini_file_that_says_neither_is_refused_in_a_line(
     result = CliRunner().invoke(command, ["compare", "main", "last"])
 
     assert result.exit_code == 4
-    assert result.stderr == "ERROR: llm_show_texts in the ini file=maybe: must be true or false\n"
+    assert result.stderr == "ERROR: llm_show_texts=maybe in the ini file: must be true or false\n"

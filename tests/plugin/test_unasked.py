@@ -377,3 +377,29 @@ def test_a_reply_that_is_larger_than_the_ini_file_allows_errs_its_trial(
 
     assert outcomes(project) == ["errored"] * 3
     result.stdout.fnmatch_lines(["first of them*larger than 1 MiB*llm_max_reply_mb*"])
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(404, ": the provider has no such model or address: correct llm_model"),
+     (401, ": the provider refuses the key: set another one")],
+)  # fmt: skip
+def test_a_mistake_is_not_to_be_run_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch, status: int, told: str
+) -> None:
+    project.write(test_evals=ASKS.format(body="llm.ask('Hello')"), pytest_ini=INI)
+    refused = Scripted(status=status, body={"error": {"message": "no", "code": "invalid_api_key"}})
+    with OpenAIServer() as server:
+        server.then(*[refused] * 3)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+        printed = " ".join(str(project.run("--llm-model=openai/m").stdout).split())
+
+    assert f"errored trials have no score{told}" in printed
+    assert "only calls without a reply" not in printed
+
+
+def test_where_nothing_could_be_asked_nobody_is_told_to_run_again(project: Project) -> None:
+    project.write(test_evals=ASKS.format(body="llm.ask('Hello')"), pytest_ini=INI)
+
+    assert "only calls without a reply" not in str(project.run().stdout)

@@ -118,7 +118,7 @@ def test_what_fell_most_is_named_in_full_where_its_short_name_fits_several() -> 
 
 
 def test_where_nothing_fell_no_command_ends_the_section() -> None:
-    for form in ("unchanged", "improved", "no_significant_change", "new", "no_baseline"):
+    for form in ("unchanged", "no_significant_change", "new", "no_baseline"):
         assert "llmeval diff" not in "\n".join(texts(FORMS[form](), Page(80)))
 
 

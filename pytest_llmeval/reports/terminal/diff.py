@@ -264,13 +264,14 @@ def _utterances(utterances: Sequence[Utterance], page: Page) -> Iterator[StyledL
         yield from page.text([(message.text, style)], label=_label(message), indent=indent)
 
 
-def alike_in_others(count: int, *, of: int, function: str) -> str:
-    """Say in how many of the checked cases of a function the same words changed."""
+def alike_in_others(count: int, *, of: int, others: int, function: str) -> str:
+    """Say in how many of the checked cases of a function, ``of`` all, the same words changed."""
     if not of:
         return ""
     some = f"{count} of {counted(of, 'other case')}"
     cases = some if count < of else f"all {of} other cases" if of > 1 else "the one other case"
-    return f"the same words changed in {cases} of {bare(function)} that were checked"
+    told = f"the same words changed in {cases} of {bare(function)} that were checked"
+    return f"{told}, out of {others}" if of < others else told
 
 
 def not_here(sides: Sequence[CaseSide]) -> str:

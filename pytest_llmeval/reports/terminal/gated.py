@@ -12,7 +12,15 @@ from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports import common_causes, reasons, sentences, telling
-from pytest_llmeval.reports.formats import YELLOW, Line, case_name, columns, counted, percent
+from pytest_llmeval.reports.formats import (
+    YELLOW,
+    Line,
+    case_name,
+    columns,
+    counted,
+    decimals,
+    percent,
+)
 from pytest_llmeval.reports.remarks import claims
 from pytest_llmeval.reports.report import (
     CaseEntry,
@@ -35,7 +43,7 @@ _LISTED_OTHERS = 1  # that went the other way
 _LISTED_LOST = 20
 _LEAST_ROOM = 20  # columns in which the beginning of a message is still worth reading
 _OPEN = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.NOT_CONFIRMED, Verdict.INCONCLUSIVE)
-_FELL = (*_OPEN, Verdict.NO_SIGNIFICANT_CHANGE)  # or may have
+_FELL = (*_OPEN, Verdict.NO_SIGNIFICANT_CHANGE, Verdict.IMPROVED)  # or some of their cases
 
 Told = Sequence[MovedCase[CaseEntry]]  # cases that have a line of their own
 
@@ -113,7 +121,11 @@ def _about(
     remarks = [*(telling.pass_hat_words(function) if page.verbose else ()), *function.remarks]
     yield from (Line(f"  {remark}") for remark in remarks)
     if function.accepting_line:
-        yield Line(f"  to accept it, add to the ini file  {function.accepting_line}")
+        bound = ""
+        if function.of.effect.mean_interval is not None and function.of.effect.mean is not None:
+            end = "lower" if function.of.better == "higher" else "upper"
+            bound = f" (the {end} end of the interval of {decimals(function.of.effect.mean)})"
+        yield Line(f"  to accept it, add to the ini file{bound}  {function.accepting_line}")
 
 
 def _ungated(report: Report, page: Page) -> Iterator[Line]:
@@ -171,7 +183,7 @@ def _moved_lines(side: Side, function: ComparedFunction, page: Page, told: Told)
             yield Line(others)
             others = ""
         yield from in_a_line(row, case.failure, page)
-        if page.verbose or case is told[0]:
+        if page.verbose or case is told[0] or case.of.difference < 0 < told[0].of.difference:
             yield from _replies(case.excerpt or Excerpt(None, None), page, sides=sides)
     if others:
         yield Line(others)
@@ -195,7 +207,10 @@ def _others(function: ComparedFunction, told: Told) -> str:
     nearly = [case for case in fell if 2 * case.of.difference <= fell[0].of.difference]
     others = [telling.moved_in_brief(case.of, function) for case in nearly if case not in told]
     word = sentences.verb(function.of.better, improved=False)
-    return f"  {word} too  {' · '.join(others)}" if others else ""
+    named = len(others) + sum(case.of.difference < 0 for case in told)
+    more = sum(case.difference < 0 for case in function.compared) - named
+    rest = f" and {more} more" if more else ""
+    return f"  {word} too  {' · '.join(others)}{rest}" if others else ""
 
 
 def _replies(replies: Excerpt, page: Page, *, sides: tuple[str, str]) -> Iterator[Line]:

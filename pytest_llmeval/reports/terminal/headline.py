@@ -98,6 +98,9 @@ def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterat
     if verdict in (Verdict.NOT_CONFIRMED, Verdict.INCONCLUSIVE):
         strict = f" (fails the build: {settings.prefix}strict)"
         outcome = strict if settings.gate.strict else " (does not fail the build)"
+    elif verdict is Verdict.IMPROVED:
+        fell = sum(case.difference < 0 for one in having for case in one.compared)
+        outcome = f", but {formats.counted(fell, 'case')} fell" if fell else ""
     yield Line(f"{word}: {count} vs {against}{outcome}", style(first) or BOLD)
 
 
@@ -106,4 +109,6 @@ def _ungated(judgement: Judgement) -> Line:
         return Line("the next run is compared with this one")
     if judgement.not_gated:
         return Line(f"not gated: {judgement.not_gated}", YELLOW)
+    if judgement.run is not None and judgement.run.commit is None:
+        return Line("compared with nothing yet", YELLOW)  # the line on the recorded run says more
     return Line("compared with nothing yet: on a branch, add  --llm-baseline=main", YELLOW)

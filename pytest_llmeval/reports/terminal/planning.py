@@ -134,6 +134,8 @@ class PlannedFunction:
         return "factor" if self.log else "drop"
 
     def _drop(self, drop: float) -> str:
+        if not self.log and 0 <= self.mean <= 1 < drop:
+            return "none"  # no score between 0 and 1 can fall so far
         return formats.factor(ratio_of(drop)) if self.log else formats.decimals(drop)
 
     def _paid(self, trials: float) -> str:

@@ -84,6 +84,9 @@ def compared_table(
     left_out: dict[tuple[str, str], list[str]] = {}
     for one, row in zip(shown, rows, strict=True):
         told = left_out.setdefault((one.function, one.metric), [])
+        is_settled = one.verdict is Verdict.NO_SIGNIFICANT_CHANGE
+        if is_settled and one.evidence.ruled_out_by == "interval" and not page.verbose:
+            continue  # the sentence says how large a drop may be
         for at in dropped:
             if row[at] and _COLUMNS[at] in _TOLD_BELOW:
                 is_drop = _COLUMNS[at] == CAN_FIND and row[at] != _NO_DROP

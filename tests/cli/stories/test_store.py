@@ -197,7 +197,9 @@ def test_the_store_can_stand_in_the_ini_file(project: Project, origin: Path) -> 
     ini.write_text(ini.read_text() + "llm_store = git+refs://team\n")
     assert "git+refs://team" in push("--from-laptop").stdout
     ini.write_text(ini.read_text().replace("git+refs://", "s3://"))
-    assert_refused(push("--from-laptop"), "llm_store in the ini file=s3://", "git+refs://origin")
+    assert_refused(
+        push("--from-laptop"), "llm_store=s3://team in the ini file", "git+refs://origin"
+    )
     assert_refused(push("--from-laptop", "--store=origin"), "--store=origin: must be git+refs://")
 
 
@@ -214,11 +216,11 @@ def test_a_repository_in_the_commit_is_no_store(
     ini.write_text(ini.read_text() + "llm_store = git+refs://./assets\n")
 
     for command in (push("--from-laptop"), llmeval("fetch")):
-        assert_refused(command, "llm_store in the ini file=git+refs://./assets: an address holds")
+        assert_refused(command, "llm_store=git+refs://./assets in the ini file: an address holds")
     assert not (project.path / "ran").exists()
     result = project.run("--llm-baseline=main")
     assert result.ret == 4
-    said = "ERROR: llm_store in the ini file*git+refs://./assets: an address holds only where it*"
+    said = "ERROR: llm_store=git+refs://./assets in the ini file*: an address holds only where it*"
     result.stderr.fnmatch_lines([said])
     in_addopts = "addopts=--llm-store=git+refs://./assets"
     assert project.run("--llm-baseline=main", "-o", in_addopts, "-o", "llm_store=").ret == 4
