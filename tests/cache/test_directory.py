@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.cache.directory import identity, open_plain, prepare_directory, set_aside
+from pytest_llmeval.cache.directory import (
+    identity,
+    open_plain,
+    prepare_directory,
+    refuse_unwritable,
+    set_aside,
+)
+from pytest_llmeval.errors import SettingsError
 
 
 @pytest.fixture
@@ -122,3 +129,22 @@ def test_a_rename_that_fails_leaves_no_claim(
     with pytest.raises(PermissionError):
         set_aside(database, seen=seen)
     assert [file.name for file in database.parent.iterdir()] == ["cache.db"]
+
+
+def test_a_place_where_nothing_can_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, below = tmp_path / "report.md", tmp_path / "report.md" / "page.html"
+    there.touch()
+
+    def refuse(file: Path) -> None:
+        refuse_unwritable(file, named=f"--llm-report={file.name}", todo="Name another file")
+
+    for file in (there, tmp_path / "new" / "folder" / "page.html"):
+        refuse(file)  # can be written, once its folders are made
+    with pytest.raises(SettingsError, match=r"page.html cannot be written: .*md is no folder"):
+        refuse(below)
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write anywhere
+    for file, nearest in ((there, there), (tmp_path / "new" / "page.html", tmp_path)):
+        with pytest.raises(SettingsError, match=f"{nearest} is read-only. Name another file"):
+            refuse(file)

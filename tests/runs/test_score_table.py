@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmeval.errors import TableError
 from pytest_llmeval.runs.run_file import write_run
-from pytest_llmeval.runs.score_table import ScoreTable, read_table, table_named
+from pytest_llmeval.runs.score_table import ScoreTable, named_alike, read_table, table_named
 from tests.runs.builders import make_run
 
 ROWS = "case_id,repeat,score\nPeru,0,1\nPeru,1,0\nChad,0,0.5\n"
@@ -322,3 +322,28 @@ def test_a_missing_table_and_one_of_another_format_are_told(tmp_path: Path) -> N
         table_named(str(tmp_path / "a.csv"))
     with pytest.raises(TableError, match=r"ends in \.csv, \.csv\.gz, \.jsonl, \.jsonl\.gz"):
         table_named(str(write(tmp_path, ROWS, "a.tsv")))
+
+
+def test_scores_without_a_name_get_that_of_the_other_table(tmp_path: Path) -> None:
+    nameless = read(write(tmp_path, lines(trial(score=0.5)), name="a.jsonl"))
+    named = read(write(tmp_path, lines(trial(score=0.4, metric="f1")), name="b.jsonl"))
+
+    (first, second), (note,) = named_alike((nameless, named))
+    (same, other), _ = named_alike((named, nameless))
+
+    assert set(first.scores) == set(other.scores) == {"f1"}
+    assert (second, same) == (named, named)
+    assert note.endswith("a.jsonl does not name its metric: its scores are taken for f1")
+    assert named_alike((nameless, nameless)) == ((nameless, nameless), ())
+
+
+@pytest.mark.parametrize("metrics", [("f1", "tone"), ("pass",)])
+def test_scores_without_a_name_cannot_be_one_of_several_metrics(
+    tmp_path: Path, metrics: tuple[str, ...]
+) -> None:
+    nameless = read(write(tmp_path, lines(trial(score=0.5)), name="a.jsonl"))
+    rows = [trial(metric=metric) for metric in metrics]
+    named = read(write(tmp_path, lines(*rows), name="b.jsonl"))
+
+    with pytest.raises(TableError, match=f"has {', '.join(metrics)}: write which it is in a col"):
+        named_alike((named, nameless))

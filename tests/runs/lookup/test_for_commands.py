@@ -316,3 +316,12 @@ def test_a_commit_that_is_not_in_this_clone_is_refused(project: Project) -> None
 def test_a_ref_outside_git_is_refused(project: Project) -> None:
     with pytest.raises(BaselineError, match="no git here"):
         draws_of_baselines(["main"], Refs(project.store, GitState(top=None, absent="no git here")))
+
+
+def test_the_beginning_of_run_ids_is_told_what_to_type(project: Project) -> None:
+    first, _ = project.record(), project.record()
+
+    with pytest.raises(BaselineError, match="is the beginning of 2 run ids: type a whole one"):
+        candidate(project, first[:2])
+    with pytest.raises(BaselineError, match=f"is the beginning of a run id: .* it, {first}"):
+        candidate(project, first[:-1])
