@@ -141,7 +141,7 @@ class Refusals:
             return self._leads_nowhere(f"{what} This clone is shallow.", todo=todo)
         commit = wanted.commit or ""
         if self._is_session and git.shallow and git.top and resolve(commit, top=git.top) is None:
-            return self._leads_nowhere(what, todo=self._rerun.rstrip())  # it is fetched elsewhere
+            return self.not_found(what, todo=self._rerun.rstrip())  # it is fetched elsewhere
         steps = [
             *(["git stash"] if git.dirty else []),
             *([] if wanted.commit == git.commit else [f"git switch {self._where()}"]),

@@ -476,7 +476,7 @@ def test_exit_4_goes_into_the_files_of_the_ini_file(branch: Project) -> None:
     branch.write(pytest_ini=INI + "llm_alpha = 2\nllm_report = out/ini.json\n")
     refused(branch)
     report = json.loads((branch.path / "out" / "ini.json").read_text())
-    assert report["why"].startswith("llm_alpha=2 in the ini file")
+    assert report["why"].startswith("llm_alpha=2.0 in the ini file")
 
 
 @pytest.mark.parametrize("arguments", [["--llm-alpha=2"], ["-n2"]], ids=["settings", "workers"])
