@@ -28,7 +28,7 @@ from pytest_llmeval.models.limits.journal import Journal
 from pytest_llmeval.pytest_options import ci_of, started
 from pytest_llmeval.records import CaseResult, Run
 from pytest_llmeval.refusal import ENDED_BY_PYTEST, report_refusal, usage_error
-from pytest_llmeval.reports import for_others
+from pytest_llmeval.reports import report_files
 from pytest_llmeval.reports.cost import forecast
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.report import Report
@@ -195,7 +195,7 @@ class Controller(EvalProcess):
             self._set_status(session, judgement)  # reports of other plugins have this line, too
             self._report_failures(session, judgement)
         elif why:
-            self._report_failures(session, for_others.refused(self._settings, why))
+            self._report_failures(session, report_files.refused(self._settings, why))
 
     def record(self) -> None:
         """Record the trials of a session that was stopped, without a judgement."""
@@ -239,10 +239,10 @@ class Controller(EvalProcess):
             if again.was_interrupted:
                 session.exitstatus = pytest.ExitCode.INTERRUPTED
         self._report = report = make_report(self._judgement)
-        self._problems = for_others.write_reports(report, self._settings.reports, self._judgement)
+        self._problems = report_files.write_reports(report, self._settings.reports, self._judgement)
         if self._brief is None:
             environ = started(self._config).environ
-            self._summary_problems = for_others.append_summary(report, environ)
+            self._summary_problems = report_files.append_summary(report, environ)
         return self._judgement
 
     def _confirmed(
@@ -283,10 +283,10 @@ class Controller(EvalProcess):
         if not judgement.fails or self._brief is not None:
             return
         report = self._report if judgement is self._judgement else None
-        found = for_others.failures(report or make_report(judgement), judgement)
+        found = report_files.failures(report or make_report(judgement), judgement)
         report_failures(session, found)
         if started(self._config).environ.get("GITHUB_ACTIONS") == "true":
-            self._annotations = for_others.github_annotations(found)
+            self._annotations = report_files.github_annotations(found)
 
     def _set_status(self, session: pytest.Session, judgement: Judgement) -> None:
         """Turn a green session red; pytest's own verdicts 1 to 5 stand."""

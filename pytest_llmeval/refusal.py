@@ -8,9 +8,9 @@ import pytest
 
 from pytest_llmeval.models.http.masking import masked_keys
 from pytest_llmeval.pytest_options import is_toml, readable_settings, started
-from pytest_llmeval.reports import for_others
-from pytest_llmeval.reports.formats import in_form
+from pytest_llmeval.reports import report_files
 from pytest_llmeval.reports.make_report import make_report
+from pytest_llmeval.reports.notation import in_form
 from pytest_llmeval.safe_text import printable_message
 from pytest_llmeval.settings import BRIEF, STEP_SUMMARY, lists_of
 
@@ -40,10 +40,10 @@ def report_refusal(config: pytest.Config, message: str) -> list[str]:
     has_summary = STEP_SUMMARY in environ and message != ENDED_BY_PYTEST
     if _is_part(config) or not (settings.reports or has_summary):
         return []
-    judgement = for_others.refused(settings, message)
+    judgement = report_files.refused(settings, message)
     report = make_report(judgement)
-    return for_others.write_reports(report, settings.reports, judgement) + (
-        for_others.append_summary(report, environ) if has_summary else []
+    return report_files.write_reports(report, settings.reports, judgement) + (
+        report_files.append_summary(report, environ) if has_summary else []
     )
 
 
@@ -53,12 +53,12 @@ def _tell_ci(config: pytest.Config, message: str) -> list[str]:
     junit = getattr(config.option, "xmlpath", None)
     if _is_part(config) or not (is_github or junit):
         return []
-    judgement = for_others.refused(readable_settings(config), message)
-    found = for_others.failures(make_report(judgement), judgement)
+    judgement = report_files.refused(readable_settings(config), message)
+    found = report_files.failures(make_report(judgement), judgement)
     if is_github:
-        print(*for_others.github_annotations(found), sep="\n", flush=True)
+        print(*report_files.github_annotations(found), sep="\n", flush=True)
     path = os.path.expandvars(os.path.expanduser(junit or ""))  # noqa: PTH111 - as pytest does it
-    return for_others.write_junit(config.invocation_params.dir / path, found) if junit else []
+    return report_files.write_junit(config.invocation_params.dir / path, found) if junit else []
 
 
 def _is_part(config: pytest.Config) -> bool:

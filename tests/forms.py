@@ -6,9 +6,9 @@ import json
 import sys
 from typing import Any
 
-from pytest_llmeval.reports.for_others import failures
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.markdown import render
+from pytest_llmeval.reports.report_files import failures
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from tests.reports.judgements import FORMS

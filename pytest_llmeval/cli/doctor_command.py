@@ -21,7 +21,7 @@ from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run, only_cases
 from pytest_llmeval.reports.doctor import Patient, advice_entries, advice_lines
-from pytest_llmeval.reports.formats import case_count, counted
+from pytest_llmeval.reports.notation import case_count, counted
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.pooled import draws_again, unchanged_cases

@@ -17,10 +17,10 @@ from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Run, filters_of
-from pytest_llmeval.reports.for_others import append_summary, refused
-from pytest_llmeval.reports.formats import RED, Line
 from pytest_llmeval.reports.make_report import make_report
+from pytest_llmeval.reports.notation import RED, Line
 from pytest_llmeval.reports.report import Report
+from pytest_llmeval.reports.report_files import append_summary, refused
 from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.ci import read_ci

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.for_others import write_reports
-from pytest_llmeval.reports.formats import Line
+from pytest_llmeval.reports.notation import Line
 from pytest_llmeval.reports.report import Report
+from pytest_llmeval.reports.report_files import write_reports
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.safe_text import printable
 

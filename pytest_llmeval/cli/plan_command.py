@@ -18,9 +18,9 @@ from pytest_llmeval.gate.compare import changed_cases
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.formats import decimals, label
 from pytest_llmeval.reports.html.plots import plan_charts
 from pytest_llmeval.reports.html.rendering import render_charts
+from pytest_llmeval.reports.notation import decimals, label
 from pytest_llmeval.reports.remarks import note_on_scale
 from pytest_llmeval.reports.terminal.planning import PlannedFunction
 from pytest_llmeval.reports.terminal.tables import odd_trials

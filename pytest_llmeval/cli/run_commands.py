@@ -16,13 +16,13 @@ from pytest_llmeval.gate.describe import History, history_of
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.for_others import report_text
-from pytest_llmeval.reports.formats import percent
 from pytest_llmeval.reports.html.plots import history_charts
 from pytest_llmeval.reports.html.rendering import render_charts
 from pytest_llmeval.reports.json_report import history_entries, run_entry
 from pytest_llmeval.reports.make_report import make_report
+from pytest_llmeval.reports.notation import percent
 from pytest_llmeval.reports.reasons import in_words_of_compare
+from pytest_llmeval.reports.report_files import report_text
 from pytest_llmeval.reports.terminal.listing import history_lines, listed_runs, mixed_branches
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
 from pytest_llmeval.runs.directions import Directions

@@ -14,9 +14,9 @@ from pytest_llmeval.cli import arguments
 from pytest_llmeval.cli.pages import echo
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.formats import label, percent
 from pytest_llmeval.reports.html.plots import look_chart
 from pytest_llmeval.reports.html.rendering import render_charts
+from pytest_llmeval.reports.notation import label, percent
 from pytest_llmeval.reports.terminal.planning import ending, look_heading, look_lines
 from pytest_llmeval.settings import HTML, JSON, chance, positive
 from pytest_llmeval.stats.expected import ExpectedMean, expect_mean, repeats_for_width

@@ -19,7 +19,7 @@ from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.models.message import ROLES
 from pytest_llmeval.records import COST_METRIC, PASS_METRIC, SECONDS_METRIC
 from pytest_llmeval.reports.entries import ungated_function
-from pytest_llmeval.reports.formats import counted, decimals, factor, label, number
+from pytest_llmeval.reports.notation import counted, decimals, factor, label, number
 from pytest_llmeval.reports.provenance import PARAMETERS, Difference
 from pytest_llmeval.reports.report import Change, CommonCause, Fall, Report
 from pytest_llmeval.reports.sentences import between, difference_interval, verb

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.advice import Advice, Trouble
-from pytest_llmeval.reports import formats, json_report
+from pytest_llmeval.reports import json_report, notation
 
 _MOST_REPEATS = 30  # more cases are cheaper
 _NAMED = 2
@@ -82,7 +82,7 @@ def advice_entries(pieces: Sequence[Advice], patient: Patient) -> list[dict[str,
             "trouble": piece.trouble,
             "function": piece.scores.function,
             "metric": piece.scores.metric,
-            "others": [formats.label(one) for one in piece.others],
+            "others": [notation.label(one) for one in piece.others],
             "gain": piece.gain,
             "figures": json_report.dumped(piece.figures),
             "text": text,
@@ -97,7 +97,7 @@ def _worded(piece: Advice, patient: Patient) -> tuple[str, str]:
     scores, words = piece.scores, {"why": "", "or_repeats": "", "case": "", **piece.figures}
     words |= {"run": shlex.quote(patient.reference), "again": patient.again}
     words |= {
-        "function": shlex.quote(formats.short(scores)),
+        "function": shlex.quote(notation.short(scores)),
         "calls": "trials" if patient.is_table else "calls",
     }
     cases, repeats = words.get("cases") or 0, words.get("repeats")
@@ -107,11 +107,11 @@ def _worded(piece: Advice, patient: Patient) -> tuple[str, str]:
     if repeats is not None:
         words["or_repeats"] = f" or {repeats} repeats on both sides"
     if "first" in words:
-        words["case"] = formats.case_name(words["first"], scores)
+        words["case"] = notation.case_name(words["first"], scores)
         words["tied"] = f" with {cases - 1} tied to it" if cases > 1 else ""
-    text = f"{formats.label(scores)}: {_SENTENCES[piece.trouble].format(**words)}"
+    text = f"{notation.label(scores)}: {_SENTENCES[piece.trouble].format(**words)}"
     if piece.others:
-        text += f" (also {listed_names([formats.label(one) for one in piece.others], _NAMED)})"
+        text += f" (also {listed_names([notation.label(one) for one in piece.others], _NAMED)})"
     typed = _TYPED[piece.trouble]
     many = piece.trouble is Trouble.BLIND and (repeats is None or repeats > _MOST_REPEATS)
     if patient.is_table or many:

@@ -10,7 +10,7 @@ from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComp
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Trial, first_failed, trials_by_case
 from pytest_llmeval.reports import edits, remarks, report, sentences
-from pytest_llmeval.reports.formats import in_form, label, short
+from pytest_llmeval.reports.notation import in_form, label, short
 from pytest_llmeval.reports.reasons import unjudgeable, worded
 
 MOST = 10  # cases of a function whose replies can be found

@@ -14,7 +14,7 @@ from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports import common_causes, entries, next_run, provenance, remarks, report
 from pytest_llmeval.reports.cost import cost_of_run
-from pytest_llmeval.reports.formats import case_count, in_form
+from pytest_llmeval.reports.notation import case_count, in_form
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.unseen_connections import unseen, unseen_cases, unseen_connections
 from pytest_llmeval.runs.pooled import own_trials

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from pytest_llmeval.gate.results import Verdict
-from pytest_llmeval.reports import formats, telling
+from pytest_llmeval.reports import notation, telling
 from pytest_llmeval.reports.common_causes import changed_words, other_differences, told_changes
 from pytest_llmeval.reports.report import (
     BaselineEntry,
@@ -67,7 +67,7 @@ def render(report: Report) -> str:
         else:
             left_out += 1
     if left_out:
-        blocks = formats.counted(left_out, "block of details", "blocks of details")
+        blocks = notation.counted(left_out, "block of details", "blocks of details")
         parts.append(f"Left out, as there is no more room: {blocks}. The JSON report has all.\n")
     return "\n".join(parts)
 
@@ -109,7 +109,7 @@ def _more(functions: Sequence[telling.AnyFunction], shown: int, order: str = "")
     """Count the functions that have no row in the head, behind so many that are shown."""
     names = [one.of.function for one in functions]
     if names[shown:]:
-        count = formats.counted_comparisons(names[shown:], more="more ", besides=names[:shown])
+        count = notation.counted_comparisons(names[shown:], more="more ", besides=names[:shown])
         yield from ("", f"{count} below{order}.")
 
 
@@ -122,14 +122,14 @@ def _lead(report: Report, functions: Sequence[ComparedFunction]) -> str:
 def _extent(report: Report, side: Side) -> str:
     """Say how many functions were compared, with which baseline, and whether in part alone."""
     names = [one.of.function for one in side.functions]
-    is_table, functions = formats.kind_of(names) == "metric", len(formats.functions_of(names))
+    is_table, functions = notation.kind_of(names) == "metric", len(notation.functions_of(names))
     keyless = report.keyless.cases if report.keyless else ()
     cases = report.run.cases - len(keyless) if report.run else 0
-    text = formats.counted(cases, "case")
+    text = notation.counted(cases, "case")
     if not is_table:
-        text = f"{formats.counted(functions, 'function')} with {text}"
+        text = f"{notation.counted(functions, 'function')} with {text}"
     if is_table or functions < len(names):
-        text += f" in {formats.counted_comparisons(names)}"
+        text += f" in {notation.counted_comparisons(names)}"
     if side.baseline is None:
         text += ", compared with nothing."
     else:
@@ -160,7 +160,7 @@ def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[s
         verdicts = [(one.of.function, one.of.verdict) for one in side.compared]
         if same := [name for name, verdict in verdicts if verdict is Verdict.UNCHANGED]:
             asked = f"asked what {_name(baseline.reference)} had asked"
-            count = formats.counted_comparisons(same, more="unchanged ")
+            count = notation.counted_comparisons(same, more="unchanged ")
             text += f" The {count} {asked}, so nothing new was measured."
         yield from ("", text)
 
@@ -207,7 +207,7 @@ def _where(one: telling.AnyFunction) -> list[str]:
 def _described(one: DescribedFunction) -> tuple[str, list[str]]:
     """Return the title and the lines of the block of a function that is compared with nothing."""
     cases = _cases_table("", [(one, case) for case in one.moved])
-    title = f"{html_code(one.label[:_LONGEST_NAME])}: {formats.counted(len(one.of.worst), 'case')}"
+    title = f"{html_code(one.label[:_LONGEST_NAME])}: {notation.counted(len(one.of.worst), 'case')}"
     return f"{title} fell short", [*_where(one), "", *_means_table([one]), "", *cases]
 
 
@@ -247,11 +247,11 @@ def _facts(report: Report) -> Iterator[str]:
     if baseline is not None:
         yield from map(_told, baseline.notes[:_MOST_LINES])
     for one in other_differences(report)[:_MOST_LINES]:
-        of = f" (of {formats.counted(len(one.functions), 'function')})" if one.functions else ""
+        of = f" (of {notation.counted(len(one.functions), 'function')})" if one.functions else ""
         before, now = (_name(", ".join(values)) for values in (one.baseline, one.here))
         yield f"Differs from the baseline: {_name(one.fact)} {before}, now {now}{of}"
     for missing in report.not_judged[:_MOST_LINES]:
-        cases = formats.counted(missing.cases, "case")
+        cases = notation.counted(missing.cases, "case")
         yield f"Not judged: {_name(missing.function)} ({cases}, {missing.why})"
     yield from map(_told, report.scope[:_MOST_LINES])
     yield from map(_told, report.notes[:_MOST_LINES])
@@ -265,7 +265,7 @@ def _run(run: RunEntry) -> str:
     parts += [_name(model) for model in run.models[:_MOST_LINES]]
     parts.append(f"{run.calls.made} calls made, {run.calls.replayed} replayed")
     if run.cost.spent:
-        parts.append(formats.dollars(Decimal(repr(run.cost.spent))))
+        parts.append(notation.dollars(Decimal(repr(run.cost.spent))))
     if run.ci and run.ci.url:
         parts.append(f"recorded by {_name(run.ci.url)}")
     return ", ".join(parts)
@@ -274,7 +274,9 @@ def _run(run: RunEntry) -> str:
 def _table_file(run: RunEntry) -> str:
     """Name a score table, which has no calls."""
     written = _name(run.created[:16].replace("T", " "))
-    return f"score table {_name(run.id)}, written {written}, {formats.counted(run.trials, 'trial')}"
+    return (
+        f"score table {_name(run.id)}, written {written}, {notation.counted(run.trials, 'trial')}"
+    )
 
 
 def _cut(text: str, most: int = _LONGEST_NAME) -> str:
@@ -309,9 +311,9 @@ def _functions_table(
     report: Report, baseline: BaselineEntry, functions: Sequence[ComparedFunction]
 ) -> list[str]:
     """Put functions of a comparison in a table; the report has the level of their intervals."""
-    interval = f"{formats.percent(1 - 2 * report.settings.alpha)} interval"
+    interval = f"{notation.percent(1 - 2 * report.settings.alpha)} interval"
     sides = _name(baseline.reference), "here"
-    noun = formats.kind_of(one.of.function for one in functions).removeprefix("test ")
+    noun = notation.kind_of(one.of.function for one in functions).removeprefix("test ")
     heading = ("", noun, "changed", *sides, "difference", interval, "p")
     shown = [(one, telling.figures(one.of, target=report.settings.target)) for one in functions]
     rows = [[f"**{found.verdict}**", _name(one.label), *found[1:]] for one, found in shown]
@@ -324,12 +326,12 @@ def _means_table(functions: Sequence[DescribedFunction]) -> list[str]:
         [
             _name(one.label),
             str(one.of.cases),
-            "" if one.of.mean is None else formats.figure(one.of.mean, one.of.metric),
-            formats.ends_of(one.of.interval, one.of.metric),
+            "" if one.of.mean is None else notation.figure(one.of.mean, one.of.metric),
+            notation.ends_of(one.of.interval, one.of.metric),
         ]
         for one in functions
     ]
-    noun = formats.kind_of(one.of.function for one in functions).removeprefix("test ")
+    noun = notation.kind_of(one.of.function for one in functions).removeprefix("test ")
     return _table([noun, "cases", "mean", "interval"], rows)
 
 
@@ -343,11 +345,11 @@ def _cases_table(
     rows = []
     for function, case in cases:
         metric, of, shown = function.of.metric, case.of, telling.are_hits(function)
-        sides: tuple[str, ...] = ("", formats.hits(of.scores, metric, are_hits=shown))
+        sides: tuple[str, ...] = ("", notation.hits(of.scores, metric, are_hits=shown))
         if isinstance(of, CaseEntry):
             sides = scores_of_both(of, metric, are_hits=shown)
         texts = *(reply or "" for reply in case.excerpt or (None, None)), case.failure
-        name = formats.case_name(of.case, function.of)
+        name = notation.case_name(of.case, function.of)
         rows.append([_name(name), *sides, *map(_name, texts)])
     return _table(heading, rows)
 
@@ -355,9 +357,9 @@ def _cases_table(
 def _reference_of(baseline: BaselineEntry) -> str:
     """Name the baseline, and the commit of its run if there is one."""
     commit, shown = baseline.recorded.commit, _name(baseline.reference)
-    if commit and not formats.is_own_hash(baseline.reference, commit):
+    if commit and not notation.is_own_hash(baseline.reference, commit):
         shown += f" at {_name(commit[:_SHOWN_OF_HASH])}"
     if baseline.substitute and baseline.wanted:
         shown += f", used instead of {_name(baseline.wanted[:_SHOWN_OF_HASH])}"
-    by = formats.recorded_by(baseline.how, baseline.recorded.ci)
+    by = notation.recorded_by(baseline.how, baseline.recorded.ci)
     return f"{shown}, recorded {_told(by)}" if by else shown

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.formats import label
+from pytest_llmeval.reports.notation import label
 
 _OF_NO_COMMIT = ("file", "last", "run id")  # ways to a baseline that cannot be made again
 _LISTED = 2

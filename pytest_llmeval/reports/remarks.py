@@ -18,7 +18,7 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS, Outcome, Run, first_failed, stops_of
-from pytest_llmeval.reports import edits, formats, provenance, sentences
+from pytest_llmeval.reports import edits, notation, provenance, sentences
 from pytest_llmeval.reports.reasons import AGAIN
 from pytest_llmeval.settings import CacheMode, GateRules, Settings
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
@@ -113,9 +113,9 @@ def _shared_level(judgement: Judgement, one: FunctionComparison) -> Iterator[str
         if p < alpha <= adjusted:
             cut = ", and so its interval reaches 0" if evidence.interval else ""
             shared = f"{evidence.family_size} comparisons share the level{cut}"
-            yield f"by itself this would be {word} ({formats.p_value(p, after='p')}), but {shared}"
+            yield f"by itself this would be {word} ({notation.p_value(p, after='p')}), but {shared}"
         elif one.verdict is verdict and unrun and p * (evidence.family_size + unrun) >= alpha:
-            others = formats.counted(unrun, "test function")
+            others = notation.counted(unrun, "test function")
             yield f"{others} did not run, which share the level: with them this may not be {word}"
 
 
@@ -140,7 +140,7 @@ def claims(functions: Sequence[FunctionComparison], *, these_alone: bool = False
         cases = sum(counts.values())
         return [f"the verdict is about {sentences.these_cases(cases)} and this wording"]
     several = () if these_alone else by_function.values()
-    return [f"{formats.short(one[0])}: the verdict is about {_wordings(one)}" for one in several]
+    return [f"{notation.short(one[0])}: the verdict is about {_wordings(one)}" for one in several]
 
 
 def _wordings(metrics: Sequence[FunctionComparison]) -> str:
@@ -161,11 +161,11 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     if 0 < effect.changed < effect.cases:
         changed = [case for case in function.compared if case.kind is not None]
         sides = [case.baseline_mean for case in changed], [case.mean for case in changed]
-        means = (formats.figure(sum(side) / len(side), function.metric) for side in sides)
+        means = (notation.figure(sum(side) / len(side), function.metric) for side in sides)
         cases = "changed case" if len(changed) == 1 else f"{len(changed)} changed cases"
         yield f"the {cases}: {' -> '.join(means)}"
     if 0 < effect.units < effect.changed:
-        also = formats.worth(effect.units, effect.effective_units)
+        also = notation.worth(effect.units, effect.effective_units)
         yield f"{effect.changed} changed cases, {effect.units} independent{also}"
     yield from _kinds_of_change(judgement, function)
     if place := provenance.first_new_call(judgement, function):
@@ -205,7 +205,7 @@ def trials_saved(run: Run) -> Iterator[str]:
     """Say how many trials ran where functions stopped early."""
     if stopped := stops_of(run):
         planned = sum(case.repeats for case in run.cases)
-        functions = formats.counted(len(stopped), "function")
+        functions = notation.counted(len(stopped), "function")
         yield f"{len(run.trials)} of {planned} trials run, as {functions} stopped early"
 
 
@@ -220,7 +220,7 @@ def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
     again = [case.difference for case in function.compared if case.kind == "redrawn"]
     if FEWEST_UNITS_FOR_T <= len(again) < effect.changed:
         ratio = ratio_of(-sum(again) / len(again))  # for metrics of which less is better
-        changed = f"and their {metric} changed by {formats.factor(ratio)}"
+        changed = f"and their {metric} changed by {notation.factor(ratio)}"
         why = "that much is not due to your change"
         return f"{len(again)} of its cases sent the same requests again, {changed}: {why}"
     if settings.gate.margin:
@@ -236,14 +236,14 @@ def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
 
 def _changes_of_test(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     """Name causes besides the application: ``test_a: its test changed``."""
-    name, changed = formats.short(function), function.inputs_changed
+    name, changed = notation.short(function), function.inputs_changed
     if function.test_changed:
         yield f"{name}: its test changed"
     if function.fixtures_changed:
         several = "s" * (len(function.fixtures_changed) > 1)
         yield f"{name}: its fixture{several} {', '.join(function.fixtures_changed)} changed"
     if changed:
-        named = [formats.case_name(case, function) for case in changed]
+        named = [notation.case_name(case, function) for case in changed]
         yield edits.compared_remark(judgement, function, listed_names(named, _LISTED_CASES))
 
 
@@ -254,17 +254,17 @@ def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iter
         calls = (call for case in function.compared for call in case.replaced_calls)
         gone = (call.draw in judgement.absent for call in calls)
         why = _WHY_REDRAWN.get(judgement.settings.cache, _NOT_HERE if any(gone) else _HERE)
-        cases = formats.counted(kinds["redrawn"], "case")
+        cases = notation.counted(kinds["redrawn"], "case")
         yield f"{cases} sent the same requests but got new replies ({why})"
     if "unseen" in kinds and not judgement.is_of_tables:
         unseen = [case.every_current for case in function.compared if case.kind == "unseen"]
         trials = [bool(trial.calls) for current in unseen for trial in current.trials]
         if any(trials):  # where no trial made a call, ``unseen`` says so
-            cases = formats.counted(len(unseen), "case")
+            cases = notation.counted(len(unseen), "case")
             lost = f"{trials.count(False)} of {len(trials)} trials of {cases}"
             yield f"{lost} made no call that the cache saw"
     if 0 < kinds.get("score", 0) < effect.changed:
-        cases = formats.counted(kinds["score"], "case")
+        cases = notation.counted(kinds["score"], "case")
         yield f"{cases} with the same replies and other scores: there {sentences.NOT_THE_MODEL}"
 
 
@@ -284,7 +284,7 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
         parts = [(added, f"new here{sentences.mean_of_new(function)}")]
         parts.append((len(function.only_in_baseline), "only in the baseline"))
         parts.append((unscored, "without a score here or in the baseline"))
-        told = [f"{formats.counted(count, 'case')} {what}" for count, what in parts if count > 0]
+        told = [f"{notation.counted(count, 'case')} {what}" for count, what in parts if count > 0]
         yield from [f"not compared: {', '.join(told)}"] if told else []
     if judgement.baseline is not None and judgement.baseline.how == "rerun":
         known = {case.id for case in judgement.baseline.run.cases}  # if not by this metric
@@ -313,8 +313,8 @@ def accepting_line(judgement: Judgement, function: FunctionComparison) -> str:
     is_failing = function.fails and function.verdict is Verdict.REGRESSED and not function.partial
     if not is_failing or baseline is None or comparison is None or judgement.is_of_tables:
         return ""
-    line = accepting(formats.short(function), function, baseline=baseline.run)
-    return formats.pasted("llm_accept", line, toml=judgement.settings.toml)
+    line = accepting(notation.short(function), function, baseline=baseline.run)
+    return notation.pasted("llm_accept", line, toml=judgement.settings.toml)
 
 
 def run_again(judgement: Judgement) -> str:
@@ -345,6 +345,6 @@ def first_errored(
             # of a case that missed, too, the headline is that of a miss
             missed = first_failed(of_case) not in (None, trial)
             headline = "" if missed else judgement.headlines.get(trial.case)
-            name = formats.case_name(trial.case, one)
+            name = notation.case_name(trial.case, one)
             yield f"first of them  {name}  {headline or reasons or trial.message}"
             return

@@ -22,7 +22,7 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import Scale
 from pytest_llmeval.records import Better
-from pytest_llmeval.reports import formats, reasons
+from pytest_llmeval.reports import notation, reasons
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.distributions import normal_tail
@@ -50,7 +50,7 @@ _OF_ALL_TRIALS: tuple[Method, ...] = ("chi-square", "chi-square-plain", "two-pro
 
 def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
     """Write the meaning of the verdict on one function."""
-    verdict, name = comparison.verdict, formats.label(comparison)
+    verdict, name = comparison.verdict, notation.label(comparison)
     if comparison.accepted:
         return f"{sentence(replace(comparison, accepted=False), rules)} (accepted by llm_accept)"
     if scored_otherwise(comparison) and verdict is not Verdict.NOT_COMPARABLE:
@@ -85,7 +85,7 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
 
 def _asked_again(found: Confirmation) -> str:
     means = (found.baseline_mean, found.mean)
-    before, here = (formats.decimals(mean) for mean in means if mean is not None)
+    before, here = (notation.decimals(mean) for mean in means if mean is not None)
     return f"{found.reference}, asked again, scored {before}; this branch {here}"
 
 
@@ -123,8 +123,8 @@ def _of_same_replies(comparison: FunctionComparison, rules: GateRules) -> str:
     change = _moved(comparison) if comparison.effect.difference else "no change overall"
     text = f"{verdict_words(verdict)}: {change}"
     if verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
-        text = f"{formats.label(comparison)} {change}{_beyond(comparison, rules)}"
-    cases = formats.counted(comparison.effect.changed, "case")
+        text = f"{notation.label(comparison)} {change}{_beyond(comparison, rules)}"
+    cases = notation.counted(comparison.effect.changed, "case")
     return f"{text}; the same replies got other scores ({cases}): {NOT_THE_MODEL}"
 
 
@@ -132,9 +132,9 @@ def _moved(comparison: FunctionComparison) -> str:
     effect, ratio = comparison.effect, comparison.evidence.ratio
     assert effect.difference is not None  # noqa: S101 - every judged function has one
     direction = verb(comparison.better, improved=effect.difference >= 0)
-    distance, write = formats.decimals(abs(effect.difference)), formats.decimals
+    distance, write = notation.decimals(abs(effect.difference)), notation.decimals
     if ratio is not None:
-        distance, write = f"a factor of {formats.digits(ratio)}", partial(formats.digits, count=3)
+        distance, write = f"a factor of {notation.digits(ratio)}", partial(notation.digits, count=3)
     means = [write(mean) for mean in (effect.baseline_mean, effect.mean) if mean is not None]
     return f"{direction} by {distance} ({' -> '.join(means)})"
 
@@ -165,14 +165,14 @@ def count_moved(differences: Sequence[float], better: Better, *, scale: Scale = 
     fell = sorted(each for each in differences if each < 0)
     rose = sum(each > 0 for each in differences)
     down, up = (verb(better, improved=way) for way in (False, True))
-    text = f"of {formats.counted(len(differences), 'case')} {len(fell)} {down}, {rose} {up}"
+    text = f"of {notation.counted(len(differences), 'case')} {len(fell)} {down}, {rose} {up}"
     far = [each for each in fell if 2 * each <= fell[0]]
     if not 1 < len(far) <= len(fell) / 2:
         return text
     drop, whole = sum(far) / len(differences), sum(differences) / len(differences)
-    if formats.number(drop) == formats.number(whole):
+    if notation.number(drop) == notation.number(whole):
         return text  # nothing is left for the others, which fell, too
-    share = drop_as_factor(-drop, better) if scale == "log" else f"by {formats.number(-drop)}"
+    share = drop_as_factor(-drop, better) if scale == "log" else f"by {notation.number(-drop)}"
     do = "lower" if better == "higher" else "worsen"
     return f"{text}; the {len(far)} that {down} furthest {do} the mean {share}"
 
@@ -208,9 +208,9 @@ def these_cases(cases: int) -> str:
 def _uncompared(comparison: FunctionComparison) -> str:
     parts = []
     if added := len(comparison.only_here):
-        parts.append(f"{formats.counted(added, 'case')} only here{mean_of_new(comparison)}")
+        parts.append(f"{notation.counted(added, 'case')} only here{mean_of_new(comparison)}")
     if gone := len(comparison.only_in_baseline):
-        parts.append(f"{formats.counted(gone, 'case')} only in the baseline")
+        parts.append(f"{notation.counted(gone, 'case')} only in the baseline")
     return f", with {' and '.join(parts)}: not compared" if parts else ""
 
 
@@ -220,7 +220,7 @@ def mean_of_new(comparison: FunctionComparison) -> str:
 
 
 def _mean(comparison: FunctionComparison, mean: float | None, interval: Interval | None) -> str:
-    text = formats.mean_with_ends(mean, interval, log=comparison.scale == "log")
+    text = notation.mean_with_ends(mean, interval, log=comparison.scale == "log")
     return f" (mean {text})" if text else ""
 
 
@@ -246,19 +246,21 @@ def stopped_words(comparison: FunctionComparison, rules: GateRules, *, repeats: 
 def _target(comparison: FunctionComparison, rules: GateRules, noun: str = "drop") -> str:
     if comparison.scale == "log":
         return f"a change for the worse by a factor of {1 + rules.target:g}"
-    return f"a {noun} of {formats.limit(rules.target)}"
+    return f"a {noun} of {notation.limit(rules.target)}"
 
 
 def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
     drop = _target(comparison, rules)
-    ruled_out = f"{drop} or more is ruled out ({formats.percent(1 - rules.alpha)} sure)"
+    ruled_out = f"{drop} or more is ruled out ({notation.percent(1 - rules.alpha)} sure)"
     if comparison.evidence.interval and comparison.evidence.ruled_out_by == "interval":
         worst = max(0.0, -comparison.evidence.interval[0])
         if not worst:
             return f"{ruled_out}, and so is any smaller one"
         if comparison.scale == "log":
-            return f"{ruled_out}, one by a factor of up to {formats.digits(ratio_of(worst))} is not"
-        at_most = formats.decimals(worst, formats.places_beside(worst, rules.target))
+            return (
+                f"{ruled_out}, one by a factor of up to {notation.digits(ratio_of(worst))} is not"
+            )
+        at_most = notation.decimals(worst, notation.places_beside(worst, rules.target))
         return f"{ruled_out}, a drop of up to {at_most} is not"
     if comparison.evidence.ruled_out_by == "ends":
         return f"{ruled_out}: too little was right in the baseline, or is wrong here"
@@ -275,12 +277,12 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
         text = reasons.worded(comparison.why) or _why_open(comparison)
     else:
         worst = max(0.0, -evidence.interval[0])
-        drop = formats.decimals(worst, formats.places_beside(worst, rules.target, 2))
+        drop = notation.decimals(worst, notation.places_beside(worst, rules.target, 2))
         text = f"{_few_that_fell(comparison, rules)}the drop may be as large as {drop}"
         if comparison.scale == "log":
-            text = f"it may be worse by a factor of up to {formats.digits(ratio_of(worst))}"
+            text = f"it may be worse by a factor of up to {notation.digits(ratio_of(worst))}"
     further = (evidence.settle_cases, "more case"), (evidence.settle_repeats, "repeat")
-    needed = [formats.counted(count, noun) for count, noun in further if count]
+    needed = [notation.counted(count, noun) for count, noun in further if count]
     if needed:
         text += f"; about {' or '.join(needed)} would settle it"
         text += "" if evidence.settle_repeats else ", more repeats would not"
@@ -297,7 +299,7 @@ def _few_that_fell(comparison: FunctionComparison, rules: GateRules) -> str:
     if p is None or not rules.alpha <= p < _AS_LIKELY_AS_NOT or not is_few or fell <= rose:
         return ""
     down, up = (verb(comparison.better, improved=way) for way in (False, True))
-    moved = f"{formats.counted(fell, 'case')} {down}, {rose or 'none'} {up}"
+    moved = f"{notation.counted(fell, 'case')} {down}, {rose or 'none'} {up}"
     return f"{moved}: chance alone does this in {one_of(p)}; "
 
 
@@ -309,11 +311,11 @@ def _why_open(comparison: FunctionComparison) -> str:
     elif effect.method == "whole-repeats":
         why = "cases share replies, and too few repeats were made to tell"
     else:
-        why = f"{formats.too_few_units(comparison)} to tell"
+        why = f"{notation.too_few_units(comparison)} to tell"
     smallest = comparison.evidence.smallest_detectable_drop
     if smallest is None:
         return why
-    drop = f"a drop of {formats.decimals(smallest, 2)}"
+    drop = f"a drop of {notation.decimals(smallest, 2)}"
     if comparison.scale == "log":
         drop = f"a change by a factor of {drop_as_factor(smallest, comparison.better)[1:]}"
     return f"{why}; {drop} or more would have been caught {how_often_caught(effect.changed)}"
@@ -339,7 +341,7 @@ def how_often_caught(changed: int) -> str:
 
 def drop_as_factor(drop: float, better: Better) -> str:
     """Write a drop of logarithms as the factor that it means."""
-    return formats.factor(ratio_of(drop if better == "lower" else -drop))
+    return notation.factor(ratio_of(drop if better == "lower" else -drop))
 
 
 def difference_interval(
@@ -352,9 +354,9 @@ def difference_interval(
         ratios: its ends as ratios.
         target: the drop; no other lower end may read like it.
     """
-    places = formats.places_beside(interval[0], -target)
-    write = partial(formats.decimals, places=places, signed=True)
-    return formats.ends(ratios, formats.factor) if ratios else formats.ends(interval, write)
+    places = notation.places_beside(interval[0], -target)
+    write = partial(notation.decimals, places=places, signed=True)
+    return notation.ends(ratios, notation.factor) if ratios else notation.ends(interval, write)
 
 
 def between(interval: str) -> str:
@@ -366,7 +368,7 @@ def between(interval: str) -> str:
 def partial_words(comparison: FunctionComparison) -> str:
     """Say how many cases of a function were judged, where that are not all."""
     cases = f"{comparison.effect.cases} of {comparison.effect.baseline_cases}"
-    return f"partial: {cases} cases of {formats.label(comparison)}"
+    return f"partial: {cases} cases of {notation.label(comparison)}"
 
 
 def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
@@ -379,7 +381,7 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     worst = most_moved(comparison, len(comparison.compared))
     furthest = [case for case in worst if case.difference == worst[0].difference]
     mostly = f", mostly {moved_case(furthest[0], comparison)}" if len(furthest) == 1 else ""
-    shown = f"these cases fell by more than chance explains ({formats.p_value(p, after='p')})"
+    shown = f"these cases fell by more than chance explains ({notation.p_value(p, after='p')})"
     shown, alone = f"{shown}{mostly}", comparison.evidence.p
     # a remark names the shared level, and a margin is why a fall of all cases is none
     if rules.margin or (alone is not None and alone < rules.alpha):
@@ -417,7 +419,7 @@ def all_lost(function: ComparedFunction) -> list[CaseEntry]:
 def moved_case(case: CaseComparison | CaseEntry, of: FunctionComparison) -> str:
     """Write how the scores of a case changed: ``test_x[Peru]  5/5 -> 1/5``."""
     moved = " -> ".join(scores_of_both(case, of.metric, are_hits=of.are_hits))
-    return f"{formats.case_name(case.case, of)}  {moved}"
+    return f"{notation.case_name(case.case, of)}  {moved}"
 
 
 def scores_of_both(
@@ -432,7 +434,7 @@ def scores_of_both(
         is_brief: of percentages leave out the counts.
     """
     sides = case.baseline_scores, case.scores
-    old, new = (formats.hits(one, metric, are_hits=are_hits) for one in sides)
+    old, new = (notation.hits(one, metric, are_hits=are_hits) for one in sides)
     if are_hits and len(sides[0]) != len(sides[1]) and all(sides):
         shares = (f"{100 * sum(one) / len(one):.0f}%" for one in sides)
         counts = zip(shares, (old, new), strict=True)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Verdict
 from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports import formats, provenance, sentences
+from pytest_llmeval.reports import notation, provenance, sentences
 from pytest_llmeval.reports.common_causes import other_differences
-from pytest_llmeval.reports.formats import counted, decimals, factor, number
+from pytest_llmeval.reports.notation import counted, decimals, factor, number
 from pytest_llmeval.reports.report import (
     CaseEntry,
     ComparedFunction,
@@ -135,11 +135,11 @@ def figures(one: FunctionComparison, *, target: float, with_ends: bool = False) 
     return Figures(
         verdict=sentences.verdict_words(one.verdict, accepted=one.accepted),
         changed=f"{effect.changed} of {counted(effect.cases, 'case')}" if effect.cases else "",
-        before=formats.mean_with_ends(effect.baseline_mean, own[0], log=is_log),
-        after=formats.mean_with_ends(effect.mean, own[1], log=is_log),
+        before=notation.mean_with_ends(effect.baseline_mean, own[0], log=is_log),
+        after=notation.mean_with_ends(effect.mean, own[1], log=is_log),
         difference=difference,
         interval=interval,
-        p=formats.p_value(chance) if chance is not None and is_tested(one) else "",
+        p=notation.p_value(chance) if chance is not None and is_tested(one) else "",
     )
 
 
@@ -156,7 +156,7 @@ def has_moved(one: UngatedFunction) -> bool:
 
 
 def _means(one: UngatedFunction) -> list[str]:
-    return [formats.digits(mean) for mean in (one.baseline_mean, one.mean) if mean is not None]
+    return [notation.digits(mean) for mean in (one.baseline_mean, one.mean) if mean is not None]
 
 
 def moved_ungated(one: UngatedFunction) -> str:
@@ -179,7 +179,7 @@ def _undetected_drop(one: FunctionComparison) -> str:
     if drop is None and effect.method == "same-shift":
         return f"a drop of unknown size, as {sentences.moved_alike(effect)}"
     if drop is None:
-        return f"any drop, as {formats.too_few_units(one)}"
+        return f"any drop, as {notation.too_few_units(one)}"
     if one.scale == "linear":
         return f"some drops smaller than {number(drop)}"
     return f"some changes for the worse by less than {sentences.drop_as_factor(drop, one.better)}"
@@ -229,7 +229,7 @@ def moved_counts(function: ComparedFunction) -> str:
 
 def moved_in_brief(case: CaseEntry, function: ComparedFunction) -> str:
     """Write how a case moved behind the name of its function: ``[Peru] 10/10 -> 1/5``."""
-    name = formats.case_name(case.case, function.of)
+    name = notation.case_name(case.case, function.of)
     hits = function.of.are_hits
     sides = sentences.scores_of_both(case, function.of.metric, are_hits=hits, is_brief=True)
     return f"{name.removeprefix(function.name).removeprefix('::')} {' -> '.join(sides)}"

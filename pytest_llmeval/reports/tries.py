@@ -10,7 +10,7 @@ from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports import common_causes, next_run, telling
-from pytest_llmeval.reports.formats import BOLD, Line, label, percent
+from pytest_llmeval.reports.notation import BOLD, Line, label, percent
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import place
 from pytest_llmeval.runs.lookup.refs import Baseline

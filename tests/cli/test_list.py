@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.cli.pages import echo_lines
-from pytest_llmeval.reports.formats import RED, Line, columns
+from pytest_llmeval.reports.notation import RED, Line, columns
 from pytest_llmeval.runs.store import RunStore
 from tests.runs.builders import make_run, make_trials
 

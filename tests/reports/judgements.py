@@ -17,8 +17,8 @@ from pytest_llmeval.errors import Lost
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, Trial, Usage
-from pytest_llmeval.reports.formats import Line
 from pytest_llmeval.reports.make_report import make_report
+from pytest_llmeval.reports.notation import Line
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline

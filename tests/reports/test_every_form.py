@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run, distinct_names
-from pytest_llmeval.reports.for_others import failures, github_annotations
-from pytest_llmeval.reports.formats import decimals, in_form, limit, number, p_value, percent
 from pytest_llmeval.reports.html.rendering import render_page
 from pytest_llmeval.reports.json_report import dumped
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.markdown import render
+from pytest_llmeval.reports.notation import decimals, in_form, limit, number, p_value, percent
+from pytest_llmeval.reports.report_files import failures, github_annotations
 from pytest_llmeval.reports.sentences import how_often_caught
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.settings import Settings

@@ -9,8 +9,8 @@ import pytest
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import GateFailure
-from pytest_llmeval.reports.for_others import failures, github_annotations
 from pytest_llmeval.reports.make_report import make_report
+from pytest_llmeval.reports.report_files import failures, github_annotations
 from tests.reports.judgements import FORMS
 
 WORDS = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_llmeval.gate.results import Effect, Evidence, FunctionComparison, Interval, Row, Verdict
-from pytest_llmeval.reports.formats import Line, aligned, columns
+from pytest_llmeval.reports.notation import Line, aligned, columns
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import DifferenceScale, scale_of
 from pytest_llmeval.settings import GateRules

@@ -20,7 +20,7 @@ from pytest_llmeval.gate.results import (
     ratio_of,
 )
 from pytest_llmeval.gate.scoring import Scored
-from pytest_llmeval.reports.formats import (
+from pytest_llmeval.reports.notation import (
     decimals,
     digits,
     figure,

@@ -19,8 +19,7 @@ from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
 from pytest_llmeval.records import Better
-from pytest_llmeval.reports import for_others
-from pytest_llmeval.reports.for_others import write_reports
+from pytest_llmeval.reports import report_files
 from pytest_llmeval.reports.html import rendering
 from pytest_llmeval.reports.html.cases import shown_function
 from pytest_llmeval.reports.html.facts import doubts
@@ -28,6 +27,7 @@ from pytest_llmeval.reports.html.plots import WIDTH, axis_of
 from pytest_llmeval.reports.html.rendering import means_around
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
+from pytest_llmeval.reports.report_files import write_reports
 from pytest_llmeval.settings import STEP_SUMMARY
 from tests.reports import planted as planted_module
 from tests.reports.judgements import BRANCH, FORMS, LABEL, TICKETS, function_of, judgement_of, suite
@@ -149,9 +149,9 @@ def test_a_page_that_cannot_be_made_takes_no_verdict_away(
     assert not paths[0].exists()
     assert paths[1].exists()
 
-    monkeypatch.setattr(for_others, "render", lambda *_: 1 / 0)
+    monkeypatch.setattr(report_files, "render", lambda *_: 1 / 0)
     summary = {STEP_SUMMARY: str(tmp_path / "summary")}
-    assert for_others.append_summary(make_report(judgement), summary) == [
+    assert report_files.append_summary(make_report(judgement), summary) == [
         f"{STEP_SUMMARY}={tmp_path / 'summary'}: not written: division by zero"
     ]
 

@@ -13,7 +13,7 @@ from _pytest._io import TerminalWriter
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
 from pytest_llmeval.records import CiJob, Outcome
-from pytest_llmeval.reports.formats import RED, columns, recorded_by
+from pytest_llmeval.reports.notation import RED, columns, recorded_by
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.settings import GateRules, Settings

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
-from pytest_llmeval.reports import formats, sentences
+from pytest_llmeval.reports import notation, sentences
 from pytest_llmeval.reports.html import plots, side_by_side
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
 from pytest_llmeval.reports.telling import AnyFunction, are_hits
@@ -102,7 +102,7 @@ def shown_function(function: AnyFunction, errored: Collection[str]) -> ShownFunc
     others: list[tuple[Move, str]] = [("errored", case) for case in errored if case not in known]
     others += [(move, case) for move, ids in ways.items() for case in ids if case not in errored]
     for move, case in others:
-        name = formats.case_name(case, function.of)
+        name = notation.case_name(case, function.of)
         shown.append(ShownCase(case=case, name=name, move=move, is_errored=move == "errored"))
     shown.sort(key=lambda case: case.order)
     return ShownFunction(function, shown, sum(map(_is_unchanged, cases)))
@@ -116,7 +116,7 @@ def _shown(
     case: plots.AnyCase, one: AnyFunction, axis: plots.Axis, errored: Collection[str], *, hit: bool
 ) -> ShownCase:
     metric, better = one.of.metric, one.of.better
-    before, after = "", formats.hits(case.scores, metric, are_hits=hit) if case.scores else ""
+    before, after = "", notation.hits(case.scores, metric, are_hits=hit) if case.scores else ""
     move: Move = "short"
     lost = case.mean if better == "higher" else -case.mean
     if isinstance(case, CaseEntry):
@@ -126,7 +126,7 @@ def _shown(
             before, after = sentences.scores_of_both(case, metric, are_hits=hit)
     return ShownCase(
         case=case.case,
-        name=formats.case_name(case.case, one.of),
+        name=notation.case_name(case.case, one.of),
         move=move,
         is_errored=case.case in errored,
         before=before,

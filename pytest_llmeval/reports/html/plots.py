@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pytest_llmeval.gate.describe import History
 from pytest_llmeval.gate.results import CaseDescription, FunctionComparison
 from pytest_llmeval.records import Better, distinct_names
-from pytest_llmeval.reports.formats import decimals, ends, ends_of, figure, name_of
+from pytest_llmeval.reports.notation import decimals, ends, ends_of, figure, name_of
 from pytest_llmeval.reports.report import CaseEntry, ComparedFunction
 from pytest_llmeval.reports.telling import AnyFunction, Figures, figures
 from pytest_llmeval.settings import GateRules

@@ -18,10 +18,10 @@ from pytest_llmeval.gate.describe import History, history_of
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.reports import common_causes, telling
-from pytest_llmeval.reports.formats import decimals, ends_of, figure
 from pytest_llmeval.reports.html import cases, facts
 from pytest_llmeval.reports.html.plots import CASE_SIZE, WIDTH, Chart, forests, history_charts
 from pytest_llmeval.reports.html.side_by_side import read_replies
+from pytest_llmeval.reports.notation import decimals, ends_of, figure
 from pytest_llmeval.reports.report import ComparedFunction, Report, RunEntry
 from pytest_llmeval.runs.lookup.standing import newest_runs
 from pytest_llmeval.runs.pooled import own_trials

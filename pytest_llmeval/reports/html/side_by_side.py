@@ -11,7 +11,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.records import Trial, first_failed
 from pytest_llmeval.reports.entries import first_failure, trials_of_both
-from pytest_llmeval.reports.formats import outcome_and_score
+from pytest_llmeval.reports.notation import outcome_and_score
 from pytest_llmeval.transcripts.call_texts import CallTexts, pairs
 from pytest_llmeval.transcripts.transcript import (
     StoredTexts,

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_llmeval.reports.formats import Line, aligned, columns
+from pytest_llmeval.reports.notation import Line, aligned, columns
 from pytest_llmeval.safe_text import printable, printable_lines
 
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"

@@ -12,7 +12,7 @@ from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports import common_causes, reasons, sentences, telling
-from pytest_llmeval.reports.formats import (
+from pytest_llmeval.reports.notation import (
     YELLOW,
     Line,
     case_name,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports import formats, sentences, telling
-from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line
+from pytest_llmeval.reports import notation, sentences, telling
+from pytest_llmeval.reports.notation import BOLD, RED, YELLOW, Line
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.terminal.tables import style
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -43,7 +43,7 @@ def failure_line(judgement: Judgement) -> str:
 def why_it_fails(judgement: Judgement) -> str:
     """Say in one plain line why the session fails."""
     settings = judgement.settings
-    return formats.in_form(_failure(judgement), toml=settings.toml, known=lists_of(settings))
+    return notation.in_form(_failure(judgement), toml=settings.toml, known=lists_of(settings))
 
 
 def _failure(judgement: Judgement) -> str:
@@ -60,9 +60,9 @@ def _failure(judgement: Judgement) -> str:
     if not failing:
         return f"{against}{why_failed(comparison, judgement.settings)}"
     text = sentences.sentence(failing[0], judgement.settings.gate)
-    first = sentences.with_name(text, formats.label(failing[0]))
+    first = sentences.with_name(text, notation.label(failing[0]))
     named, *others = (one.function for one in failing)
-    count = formats.counted_comparisons(others, more="more ", besides=[named])
+    count = notation.counted_comparisons(others, more="more ", besides=[named])
     return f"{against}{first}" + (f" (and {count})" if others else "")
 
 
@@ -76,7 +76,7 @@ def is_described(judgement: Judgement) -> bool:
 def place(found: Baseline) -> str:
     """Name a run by its commit: ``main@1a2b3c4``, or ``1a2b3c4`` if the user typed this."""
     commit = (found.run.commit or "")[:7]
-    if formats.is_own_hash(found.reference, found.run.commit):
+    if notation.is_own_hash(found.reference, found.run.commit):
         return commit
     return f"{found.reference}@{commit}" if commit else found.reference
 
@@ -91,7 +91,7 @@ def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterat
     if verdict is Verdict.UNCHANGED:
         has_new = any(one.only_here for one in having)
         word = sentences.BOTH_REPLAYED if has_new else sentences.ALL_REPLAYED
-    count = formats.counted_comparisons([one.function for one in functions])
+    count = notation.counted_comparisons([one.function for one in functions])
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"
     outcome = ""
@@ -100,7 +100,7 @@ def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterat
         outcome = strict if settings.gate.strict else " (does not fail the build)"
     elif verdict is Verdict.IMPROVED:
         fell = sum(case.difference < 0 for one in having for case in one.compared)
-        outcome = f", but {formats.counted(fell, 'case')} fell" if fell else ""
+        outcome = f", but {notation.counted(fell, 'case')} fell" if fell else ""
     yield Line(f"{word}: {count} vs {against}{outcome}", style(first) or BOLD)
 
 

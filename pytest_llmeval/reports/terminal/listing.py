@@ -11,7 +11,7 @@ from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.gate.results import MOST_NAMED, Interval
 from pytest_llmeval.records import Call, Run, distinct_names
-from pytest_llmeval.reports.formats import BOLD, Line, aligned, counted, ends_of, figure, name_of
+from pytest_llmeval.reports.notation import BOLD, Line, aligned, counted, ends_of, figure, name_of
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import Scale
 from pytest_llmeval.runs.lookup.best_run import remarks_on

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pytest_llmeval.gate.results import FunctionComparison, Verdict, ratio_of
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports import formats
+from pytest_llmeval.reports import notation
 from pytest_llmeval.reports.terminal.tables import odd_trials
 from pytest_llmeval.stats.expected import ExpectedMean, repeats_for_width
 from pytest_llmeval.stats.selfcheck import SelfCheck
@@ -63,17 +63,17 @@ class PlannedFunction:
     def _now(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design
         worse, share = f"a drop of {plan.drop:g}", "loses the same share of its score"
-        means = [formats.decimals(mean) for mean in (self.mean, self.mean + self.sign * plan.drop)]
+        means = [notation.decimals(mean) for mean in (self.mean, self.mean + self.sign * plan.drop)]
         if self.log:
             ratio, share = ratio_of(plan.drop), "rises by one factor"
-            worse = f"a rise by a factor of {formats.digits(ratio)}"
-            means = [formats.digits(mean) for mean in (self.mean, self.mean * ratio)]
-        here = f"{formats.counted(int(design.cases), 'case')} x {_repeats(design.current)}"
+            worse = f"a rise by a factor of {notation.digits(ratio)}"
+            means = [notation.digits(mean) for mean in (self.mean, self.mean * ratio)]
+        here = f"{notation.counted(int(design.cases), 'case')} x {_repeats(design.current)}"
         yield f"{self.name}: {here}, baseline {_repeats(design.baseline)}, mean {means[0]}"
         if self.alike:
             yield f"  if every case changes, and each {share}:"
         else:
-            spread = f"standard deviation {formats.decimals(math.sqrt(design.components.between))}"
+            spread = f"standard deviation {notation.decimals(math.sqrt(design.components.between))}"
             spread += " of logarithms" if self.log else ""
             yield (f"  if every case changes, and they differ as those of --like do ({spread}):")
         yield f"  {worse} ({' -> '.join(means)}) is found in {_percent(plan.power)} of builds"
@@ -94,7 +94,7 @@ class PlannedFunction:
 
     def _needed(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design
-        repeats, cases = _repeats(design.current), formats.counted(int(design.cases), "case")
+        repeats, cases = _repeats(design.current), notation.counted(int(design.cases), "case")
         yield f"  to find it in {_percent(plan.wanted)} of builds:"
         if plan.power >= plan.wanted:
             yield "    this is enough"
@@ -121,7 +121,7 @@ class PlannedFunction:
             rows = [[heading, unit, "found", f"smallest {self._unit}", ""]]
             rows += [self._row(point, int(getattr(point, heading)), now=now) for point in points]
             yield ""
-            yield from (f"  {line}" for line in formats.aligned(rows, left=()))
+            yield from (f"  {line}" for line in notation.aligned(rows, left=()))
 
     def _row(self, point: Point, number: int, *, now: float) -> list[str]:
         bar = "#" * round(BAR * point.power) + " <- now" * (number == now)
@@ -136,16 +136,16 @@ class PlannedFunction:
     def _drop(self, drop: float) -> str:
         if not self.log and 0 <= self.mean <= 1 < drop:
             return "none"  # no score between 0 and 1 can fall so far
-        return formats.factor(ratio_of(drop)) if self.log else formats.decimals(drop)
+        return notation.factor(ratio_of(drop)) if self.log else notation.decimals(drop)
 
     def _paid(self, trials: float) -> str:
         """Say the cost of a run: in calls, or in trials if the calls of a trial are not known."""
         unit = "call" if self.calls else "trial"
-        return f"{formats.counted(round(trials * (self.calls or 1)), unit)} a run"
+        return f"{notation.counted(round(trials * (self.calls or 1)), unit)} a run"
 
 
 def _repeats(number: float) -> str:
-    return formats.counted(int(number), "repeat")
+    return notation.counted(int(number), "repeat")
 
 
 def _percent(chance: float) -> str:
@@ -156,7 +156,7 @@ def _percent(chance: float) -> str:
 
 def look_heading(confidence: float) -> str:
     """Name the columns of the looks of `llmeval until`."""
-    columns = "repeats", "calls paid", "mean", f"{formats.percent(confidence)} next run", "width"
+    columns = "repeats", "calls paid", "mean", f"{notation.percent(confidence)} next run", "width"
     return LOOK.format(*columns, "by repeats alone", "test function")
 
 
@@ -171,22 +171,22 @@ def look_lines(repeats: int, run: Run, found: Found) -> Iterator[str]:
     paid = sum(call.was_paid for trial in run.trials for call in trial.calls)
     for row, (function, expected) in enumerate(found):
         first = ("", "") if row else (str(repeats), str(paid))
-        name = formats.label(function)
+        name = notation.label(function)
         if expected is None:
             yield LOOK.format(*first, "", "", "", "", f"{name}: no trial has a score")
             continue
         note = ": its repeats drift, so by them alone" if expected.drifts else ""
         intervals = (expected.interval, expected.by_repeats)
-        known, by_repeats = (formats.ends(each) if each else "unknown" for each in intervals)
-        width = "" if expected.width is None else formats.decimals(expected.width)
-        mean = formats.decimals(expected.mean)
+        known, by_repeats = (notation.ends(each) if each else "unknown" for each in intervals)
+        width = "" if expected.width is None else notation.decimals(expected.width)
+        mean = notation.decimals(expected.mean)
         yield LOOK.format(*first, mean, known, width, by_repeats, name + note)
 
 
 def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[str]:
     """Say whether the last look is enough, and what would be enough."""
     for function, expected in found:
-        name = formats.label(function)
+        name = notation.label(function)
         if expected is None:
             yield f"{name}: no trial has a score, so no number of repeats is enough"
         elif expected.width is None:
@@ -194,11 +194,11 @@ def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[s
         elif expected.width > width:
             needed = repeats_for_width(expected, width=width, limit=MANY_REPEATS)
             hint = f" About {needed} would be enough: --max-repeats={needed}" if needed else ""
-            wide = f"{formats.decimals(expected.width)} wide, not {width:g}"
+            wide = f"{notation.decimals(expected.width)} wide, not {width:g}"
             yield f"{name}: {wide}, at --max-repeats={most}.{hint}"
         else:
             enough = f"narrow enough with {_repeats(repeats)}"
-            yield f"{name}: {enough}: {formats.decimals(expected.width)} of {width:g} allowed"
+            yield f"{name}: {enough}: {notation.decimals(expected.width)} of {width:g} allowed"
     yield "looking again does not spoil a range from 3 repeats on (docs/statistics.md)"
 
 
@@ -227,11 +227,11 @@ class Checked:
     def row(self) -> list[str]:
         """Write the cells of its row in the table."""
         check, function = self.check, self.function
-        cells = [formats.label(function), str(len(function.side.cases)), str(function.repeats)]
+        cells = [notation.label(function), str(len(function.side.cases)), str(function.repeats)]
         if check is None:
             return [*cells, "", "", "", "", "no case has two scored trials"]
-        alarms = f"{check.rate:.1%}", formats.ends(check.interval, "{:.1%}".format)
-        drift_p = "" if check.drift_p is None else formats.p_value(check.drift_p)
+        alarms = f"{check.rate:.1%}", notation.ends(check.interval, "{:.1%}".format)
+        drift_p = "" if check.drift_p is None else notation.p_value(check.drift_p)
         return [*cells, str(check.deals), *alarms, drift_p, _halves(self.halves)]
 
     def remarks(self, alpha: float) -> Iterator[str]:
@@ -249,7 +249,7 @@ class Checked:
         if odd := odd_trials(function.counts()):
             yield f"of its trials {odd}"
         if check.left_out:
-            yield f"{formats.counted(check.left_out, 'case')} with a single scored trial left out"
+            yield f"{notation.counted(check.left_out, 'case')} with a single scored trial left out"
         if function.independent < len(function.samples):
             yield f"{len(function.samples)} cases, {function.independent} independent"
         if halves is not None and halves.effect.method == "crossed":
@@ -263,16 +263,16 @@ def selfcheck_lines(checks: Sequence[Checked], *, alpha: float) -> Iterator[str]
         checks: one for each function and metric.
         alpha: the level that the test promises.
     """
-    noun = formats.kind_of(checked.function.function for checked in checks)
+    noun = notation.kind_of(checked.function.function for checked in checks)
     heading = [noun, "cases", "repeats", "deals", "alarms", "95% error bar"]
     heading += ["drift p", "first half -> second half"]
-    yield from formats.aligned([heading, *(checked.row() for checked in checks)])
+    yield from notation.aligned([heading, *(checked.row() for checked in checks)])
     yield (
         f"alarms: how often one of two runs, dealt at random from these trials, was called worse "
         f"than the other; a level of {alpha:g} promises at most {alpha:.1%}"
     )
     for checked in checks:
-        name = formats.label(checked.function)
+        name = notation.label(checked.function)
         yield from (f"{name}: {remark}" for remark in checked.remarks(alpha))
 
 
@@ -280,8 +280,8 @@ def _halves(halves: FunctionComparison | None) -> str:
     if halves is None or halves.effect.baseline_mean is None or halves.effect.mean is None:
         return ""
     means = (halves.effect.baseline_mean, halves.effect.mean)
-    text = " -> ".join(formats.figure(mean, halves.metric) for mean in means)
+    text = " -> ".join(notation.figure(mean, halves.metric) for mean in means)
     p, p_improved = halves.evidence.p, halves.evidence.p_improved
     if p is None or p_improved is None:
         return text
-    return f"{text} (p {formats.p_value(min(1.0, 2 * min(p, p_improved)))})"
+    return f"{text} (p {notation.p_value(min(1.0, 2 * min(p, p_improved)))})"

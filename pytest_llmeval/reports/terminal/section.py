@@ -13,9 +13,9 @@ from itertools import chain
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Progress, Run, stops_of
-from pytest_llmeval.reports import formats, remarks, sentences, telling, tries
+from pytest_llmeval.reports import notation, remarks, sentences, telling, tries
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
-from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, in_form
+from pytest_llmeval.reports.notation import BOLD, RED, YELLOW, Line, counted, in_form
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.report import Report
 from pytest_llmeval.reports.terminal import gated, headline, tables
@@ -53,7 +53,7 @@ def _named(found: Baseline, *, side: str, notes: Sequence[str]) -> list[str]:
     facts: list[str] = [found.chosen] if found.chosen else []
     facts += [found.how] if found.how != found.reference else []
     if found.how not in ("table", "nothing yet"):
-        by = formats.recorded_by(found.how, run.ci)
+        by = notation.recorded_by(found.how, run.ci)
         facts.append(f"recorded {run.created[:16].replace('T', ' ')}{by}")
     if found.how in ("file", "last", "run id"):
         facts.append(f"run {run.id}")
@@ -222,7 +222,7 @@ def shown_lines(
 ) -> Iterator[Line]:
     """Word a single run, or a score table."""
     run = found.run
-    ended = f"{counted(formats.case_count(run), 'case')}, {counted(len(run.trials), 'trial')}"
+    ended = f"{counted(notation.case_count(run), 'case')}, {counted(len(run.trials), 'trial')}"
     of = f"commit {run.commit or 'none'}, branch {run.ref or 'none'}, created {run.created}"
     of = f"written {run.created}" if found.is_table else of
     lines = [Line(f"{found.named}, {ended}"), Line(of)]
@@ -242,14 +242,14 @@ def _described(
     why_drifts = "its repeats differ by more than chance explains: did the provider change"
     for one in judgement.descriptions:
         if one.drifts:
-            yield Line(f"{formats.short(one)}: {why_drifts} meanwhile?", YELLOW)
+            yield Line(f"{notation.short(one)}: {why_drifts} meanwhile?", YELLOW)
         if one.identical_repeats:
-            yield Line(f"{formats.label(one)}: {sentences.ONE_DRAW}", YELLOW)
+            yield Line(f"{notation.label(one)}: {sentences.ONE_DRAW}", YELLOW)
     for function, short_of in telling.worst_cases(report.side.described)[:_LISTED_CASES]:
         case, metric = short_of.of, function.of.metric
-        shown = formats.hits(case.scores, metric, are_hits=case.interval is not None)
-        scores = f"{shown} {formats.ends_of(case.interval, metric) if page.verbose else ''}"
-        name = formats.case_name(case.case, function.of)
+        shown = notation.hits(case.scores, metric, are_hits=case.interval is not None)
+        scores = f"{shown} {notation.ends_of(case.interval, metric) if page.verbose else ''}"
+        name = notation.case_name(case.case, function.of)
         yield from gated.in_a_line(f"worst  {name}  {scores}".rstrip(), short_of.failure, page)
     lost = [one for one in judgement.descriptions if one.trials["errored"]]
     for one in lost:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval, Verdict
 from pytest_llmeval.gate.scoring import Counted, TrialCounts
-from pytest_llmeval.reports import formats, telling
+from pytest_llmeval.reports import notation, telling
 from pytest_llmeval.reports.report import DescribedFunction, Side
 from pytest_llmeval.reports.sentences import SMALLEST_DROP, drop_as_factor, scored_otherwise
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -36,19 +36,19 @@ _NARROWEST, _WIDEST = 15, 41  # columns of a bar
 _LINE, _TARGET, _ZERO, _POINT = "━┊│●"
 _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped", "without_value")
 _STYLES: Mapping[Verdict, Mapping[str, bool]] = {
-    Verdict.REGRESSED: formats.RED,
-    Verdict.NOT_COMPARABLE: formats.RED,
-    Verdict.NOT_CONFIRMED: formats.YELLOW,
-    Verdict.INCONCLUSIVE: formats.YELLOW,
-    Verdict.IMPROVED: formats.GREEN,
+    Verdict.REGRESSED: notation.RED,
+    Verdict.NOT_COMPARABLE: notation.RED,
+    Verdict.NOT_CONFIRMED: notation.YELLOW,
+    Verdict.INCONCLUSIVE: notation.YELLOW,
+    Verdict.IMPROVED: notation.GREEN,
 }
 
 
 def style(function: FunctionComparison) -> Mapping[str, bool]:
     """Return the colour of a verdict."""
     if function.fails:
-        return formats.RED
-    return formats.YELLOW if function.accepted else _STYLES.get(function.verdict, {})
+        return notation.RED
+    return notation.YELLOW if function.accepted else _STYLES.get(function.verdict, {})
 
 
 def side_name(side: Side) -> str:
@@ -59,7 +59,7 @@ def side_name(side: Side) -> str:
 
 def compared_table(
     side: Side, rules: GateRules, page: Page
-) -> tuple[list[formats.Line], dict[tuple[str, str], list[str]]]:
+) -> tuple[list[notation.Line], dict[tuple[str, str], list[str]]]:
     """Put a comparison in a table; functions without anything new are a line below it.
 
     Args:
@@ -75,12 +75,12 @@ def compared_table(
     if not shown:
         return [], {}  # the first line of the section says it already
     (heading, *rows), (titles, *texts), dropped = _filled(side, shown, rules, page)
-    lines = [formats.Line(), formats.Line(titles, formats.BOLD)]
-    lines += [formats.Line(text, style(one)) for text, one in zip(texts, shown, strict=True)]
+    lines = [notation.Line(), notation.Line(titles, notation.BOLD)]
+    lines += [notation.Line(text, style(one)) for text, one in zip(texts, shown, strict=True)]
     if len(shown) < len(compared):
         folded = [one.function for one in compared if one.verdict is Verdict.UNCHANGED]
-        count = formats.counted_comparisons(folded, besides=[one.function for one in shown])
-        lines.append(formats.Line(f"{count} unchanged, all replayed"))
+        count = notation.counted_comparisons(folded, besides=[one.function for one in shown])
+        lines.append(notation.Line(f"{count} unchanged, all replayed"))
     left_out: dict[tuple[str, str], list[str]] = {}
     for one, row in zip(shown, rows, strict=True):
         told = left_out.setdefault((one.function, one.metric), [])
@@ -101,9 +101,9 @@ def _filled(
     """Write the cells of a table, its lines, and say which columns had no room."""
     titles = {
         "verdict": "",
-        "test function": formats.kind_of(one.function for one in shown),
+        "test function": notation.kind_of(one.function for one in shown),
         "baseline": side_name(side),
-        "interval": f"{formats.percent(1 - 2 * rules.alpha)} interval",
+        "interval": f"{notation.percent(1 - 2 * rules.alpha)} interval",
     }
     kept = [group for group in _ORDER if page.verbose or group != ("p",)]
     order = [tuple(map(_COLUMNS.index, group)) for group in kept]
@@ -115,7 +115,7 @@ def _filled(
         rows = [row | {"bar": bar} for row, bar in zip(rows, bars, strict=True)]
         cells = [[row.get(column, column) for column in _COLUMNS] for row in rows]
         texts, dropped = page.table(cells, order, left=2, cut=(1,))
-        filled = max(map(formats.columns, texts))  # more than the page where nothing can be cut
+        filled = max(map(notation.columns, texts))  # more than the page where nothing can be cut
         width = min(_WIDEST, max(_NARROWEST, width + page.width - filled))
     return cells, texts, dropped
 
@@ -126,7 +126,7 @@ def _cells(function: FunctionComparison, page: Page, rules: GateRules) -> dict[s
     shown = telling.figures(function, target=rules.target, with_ends=page.verbose)
     return {
         "verdict": shown.verdict,
-        "test function": page.cut(formats.label(function), max(_LEAST_NAME, page.width // 3)),
+        "test function": page.cut(notation.label(function), max(_LEAST_NAME, page.width // 3)),
         "baseline": shown.before,
         "here": shown.after,
         "difference": shown.difference,
@@ -142,20 +142,20 @@ def _can_find(function: FunctionComparison) -> str:
     if drop is None:  # where all cases moved alike, nobody knows how far they scatter
         return "unknown" if function.effect.method == "same-shift" else _NO_DROP
     is_log = function.scale == "log"
-    return drop_as_factor(drop, function.better) if is_log else formats.number(drop)
+    return drop_as_factor(drop, function.better) if is_log else notation.number(drop)
 
 
 def described_table(
     functions: Sequence[DescribedFunction], rules: GateRules, page: Page
-) -> Iterator[formats.Line]:
+) -> Iterator[notation.Line]:
     """Put the functions of a run that is compared with nothing in a table."""
-    level, described = formats.percent(1 - 2 * rules.alpha), [one.of for one in functions]
+    level, described = notation.percent(1 - 2 * rules.alpha), [one.of for one in functions]
     order = _ORDER_OF_DESCRIBED if page.verbose else _ORDER_OF_DESCRIBED[:5]
-    noun = formats.kind_of(one.function for one in described)
+    noun = notation.kind_of(one.function for one in described)
     titles = (*(noun, "cases", "trials", "mean"), f"{level} interval")
     rows = [(*titles, "next run", "pass^k", ""), *map(_described_row, described)]
     (heading, *texts), left_out = page.table(rows, order)
-    yield from (formats.Line(heading, formats.BOLD), *map(formats.Line, texts))
+    yield from (notation.Line(heading, notation.BOLD), *map(notation.Line, texts))
     meanings = {
         4: f"{level} interval: a range for the mean of other cases like these",
         5: "next run: a range for the mean of these cases, run again unchanged",
@@ -164,7 +164,7 @@ def described_table(
     told = {at for group in order for at in group}.difference(left_out)
     shown = [at for at in meanings if at in told and any(row[at] for row in rows[1:])]
     if shown:
-        yield formats.Line(" · ".join(meanings[at] for at in shown))
+        yield notation.Line(" · ".join(meanings[at] for at in shown))
 
 
 def _described_row(described: FunctionDescription) -> list[str]:
@@ -172,10 +172,10 @@ def _described_row(described: FunctionDescription) -> list[str]:
     are_all = described.scored_cases == described.cases  # the mean is the one of the scored cases
     cases = str(described.cases) if are_all else f"{described.scored_cases} of {described.cases}"
     trials = str(counts["scored"] + counts["errored"] + counts["skipped"])
-    mean = "" if described.mean is None else formats.figure(described.mean, metric)
-    ends = (formats.ends_of(each, metric) for each in (described.interval, described.prediction))
-    pass_hat = "" if hat is None else f"{formats.decimals(hat.here)} (k {hat.k})"
-    return [formats.label(described), cases, trials, mean, *ends, pass_hat, odd_trials(counts)]
+    mean = "" if described.mean is None else notation.figure(described.mean, metric)
+    ends = (notation.ends_of(each, metric) for each in (described.interval, described.prediction))
+    pass_hat = "" if hat is None else f"{notation.decimals(hat.here)} (k {hat.k})"
+    return [notation.label(described), cases, trials, mean, *ends, pass_hat, odd_trials(counts)]
 
 
 def odd_trials(counts: TrialCounts) -> str:
@@ -223,7 +223,7 @@ class DifferenceScale(Scale):
     def heading(self) -> str:
         """Write the figures of the target and of 0 above their marks, where both have room."""
         cells, zero = [" "] * self.width, self._at(0.0)
-        figure = f"-{formats.limit(self.target)}"
+        figure = f"-{notation.limit(self.target)}"
         start = max(0, self._at(-self.target) + 1 - len(figure))
         if start + len(figure) < zero:
             cells[start : start + len(figure)] = figure

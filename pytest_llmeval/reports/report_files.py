@@ -10,7 +10,7 @@ from pytest_llmeval.gate.results import Fact, FunctionComparison, Interval, Verd
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.http.masking import masked_keys
 from pytest_llmeval.records import GateFailure
-from pytest_llmeval.reports import formats, json_report, reasons, sentences
+from pytest_llmeval.reports import json_report, notation, reasons, sentences
 from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.report import ComparedFunction, Report
 from pytest_llmeval.reports.terminal.headline import why_it_fails
@@ -161,7 +161,7 @@ def _properties(one: FunctionComparison, prefix: str) -> Iterator[tuple[str, str
     yield f"{name}_verdict", str(one.verdict)
     for figure, value in figures.items():
         if value is not None:
-            text = formats.ends(value) if isinstance(value, tuple) else formats.digits(value, 4)
+            text = notation.ends(value) if isinstance(value, tuple) else notation.digits(value, 4)
             yield f"{name}_{figure}", text
 
 
