@@ -31,6 +31,7 @@ from tests.reports.judgements import (
     MAIN,
     TICKETS,
     function_of,
+    improved,
     improved_with_two_broken,
     judgement_of,
     section_of,
@@ -45,6 +46,9 @@ def test_a_better_prompt_names_both_cases_that_it_broke() -> None:
     page, comment = render_page(report, judgement), render(report)
     section = "\n".join(line.text for line in section_of(judgement, Page(100)))
 
+    assert section.startswith("improved: 1 of 3 functions vs main@4f1c20a, but 2 cases fell from 1")
+    noisy = section_of(improved(), Page(100))  # of whose cases one fell by one trial
+    assert next(iter(noisy)).text == "improved: 1 of 3 functions vs main@4f1c20a"
     assert section.index("rose most") < section.index("fell most") < section.index("fell too")
     for told in (page.partition("</header>")[0], comment.partition("<details>")[0], section):
         assert "of 12 cases 2 fell, 10 rose" in told

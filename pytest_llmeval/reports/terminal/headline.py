@@ -99,8 +99,9 @@ def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterat
         strict = f" (fails the build: {settings.prefix}strict)"
         outcome = strict if settings.gate.strict else " (does not fail the build)"
     elif verdict is Verdict.IMPROVED:
-        fell = sum(case.difference < 0 for one in having for case in one.compared)
-        outcome = f", but {notation.counted(fell, 'case')} fell" if fell else ""
+        # fewer trials of a case fall by chance, also where nothing changed
+        lost = sum(case.difference == -1 for one in having if one.are_hits for case in one.compared)
+        outcome = f", but {notation.counted(lost, 'case')} fell from 1 to 0" if lost else ""
     yield Line(f"{word}: {count} vs {against}{outcome}", style(first) or BOLD)
 
 
