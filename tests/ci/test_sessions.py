@@ -296,7 +296,7 @@ def without_git(folder: Path) -> Bare:
 
 def without_repository(folder: Path) -> Bare:
     told = {"CI": "1", "GITHUB_ACTIONS": "true", "GITHUB_SHA": "5" * 40}
-    return Bare(project(folder), told, f"is in no git repository. In an image: {IN_IMAGE}")
+    return Bare(project(folder), told, f"git init, and commit. In an image: {IN_IMAGE}")
 
 
 def without_commit(folder: Path) -> Bare:

@@ -199,7 +199,7 @@ def obey_modes() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="root may write anywhere")
-def test_in_a_read_only_directory_what_is_stored_is_replayed_and_the_rest_paid_for(
+def test_in_a_read_only_directory_nothing_is_paid_for_and_what_is_stored_is_replayed(
     pytester: pytest.Pytester, start: Start
 ) -> None:
     start(cases=2).communicate()
@@ -207,17 +207,22 @@ def test_in_a_read_only_directory_what_is_stored_is_replayed_and_the_rest_paid_f
     assert sorted(taken(calls)) == draws(2)
     before = (home / "cache" / "cache.db").read_bytes()
     folders = [home, *(path for path in home.rglob("*") if path.is_dir())]
+    replay = {**os.environ, "PYTEST_ADDOPTS": "--llm-cache=replay"}
     for folder in folders:
         folder.chmod(0o500)
     try:
-        output, _ = start(cases=3, preexec_fn=obey_modes).communicate()
+        paid = start(cases=3, preexec_fn=obey_modes, stderr=subprocess.STDOUT)
+        refused, _ = paid.communicate()
+        replayed, _ = start(cases=2, preexec_fn=obey_modes, env=replay).communicate()
     finally:
         for folder in folders:
             folder.chmod(0o700)
 
-    assert "3 passed" in output
-    assert output.count("let this user write there") == 1
-    assert sorted(taken(calls)) == sorted(set(draws(3)) - set(draws(2)))
+    assert paid.returncode == pytest.ExitCode.USAGE_ERROR
+    assert ".llmeval cannot be written: " in refused
+    assert "is read-only" in refused
+    assert "2 passed" in replayed
+    assert taken(calls) == []
     assert (home / "cache" / "cache.db").read_bytes() == before
 
 
