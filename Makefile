@@ -213,7 +213,7 @@ dist: $(VENV)/.ready
 # In the source that is released, and in no repository: all tests are found, and those pass that read
 # files beside the package.
 READ_FILES := tests/ci/test_repository.py tests/docs/test_blocks.py tests/docs/test_reference.py \
-	tests/docs/test_site.py tests/models/test_requirements.py tests/test_recorded_answers.py
+	tests/docs/stories/test_site.py tests/models/test_requirements.py tests/stories/test_recorded_answers.py
 
 test-dist: dist
 	unpacked=$$(mktemp -d) && tar -xzf dist/*.tar.gz --strip-components=1 -C $$unpacked \

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urldefrag, urlparse
 import pytest
 
 from tests.browser.test_page import AXE, Opened
-from tests.docs.test_site import PAGES, Elements, site
+from tests.docs.stories.test_site import PAGES, Elements, site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -13,7 +13,7 @@ from pytest_llmeval import errors, fixtures
 from pytest_llmeval.models.function import Draw
 from pytest_llmeval.models.llm import Usage
 from tests.docs.pages import chapter, text_of
-from tests.docs.test_site import site
+from tests.docs.stories.test_site import site
 
 __all__ = ["site"]
 
