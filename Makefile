@@ -40,7 +40,7 @@ test: $(VENV)/.ready lint
 	$(BIN)/coverage report --include="$(PACKAGES)" --fail-under=100
 	$(MANY) $(addprefix --ignore=,$(STORIES)) $(REST)
 
-# Six minutes more. CI runs both.
+# Nine minutes more. CI runs both.
 test-stories: $(VENV)/.ready
 	$(MANY) $(addprefix --ignore=,$(filter %.py,$(COVERED))) $(STORIES)
 
