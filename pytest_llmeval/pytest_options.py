@@ -18,6 +18,7 @@ import pytest
 
 from pytest_llmeval.errors import SettingsError, nearest
 from pytest_llmeval.settings import (
+    IN_INI,
     REMOVED,
     REMOVED_OPTIONS,
     REPEATS,
@@ -263,7 +264,8 @@ def _check_origins(config: pytest.Config, given: Mapping[str, Any], typed: set[s
         )
     names_store = "store" in given and "--llm-store" not in typed
     if names_store and not hasattr(config, "workerinput"):
-        checked("llm_store in the ini file, or addopts", untyped_store, given["store"])
+        where = f"{IN_INI}, or addopts"
+        checked("llm_store", untyped_store, given["store"], where=where)
 
 
 def _typed_options(config: pytest.Config) -> set[str]:
@@ -306,15 +308,15 @@ def _stored(config: pytest.Config, option: Option) -> Any:
     """
     if option.ini is None:
         return None
-    source = f"{option.key} in the ini file"
     try:
         value = config.getini(option.key)
     except (TypeError, ValueError, pytest.UsageError) as exc:  # older and newer pytest
         quoted = _QUOTED.search(str(exc))
         if quoted is None:
-            raise SettingsError(f"{source}: {exc}") from None
+            raise SettingsError(f"{option.key}{IN_INI}: {exc}") from None
         value = quoted[1]
-    return None if value in (None, "", []) else checked(source, option.check, value)
+    is_set = value not in (None, "", [])
+    return checked(option.key, option.check, value, where=IN_INI) if is_set else None
 
 
 def is_toml(config: pytest.Config) -> bool:

@@ -62,22 +62,28 @@ LARGEST_REPLY = 256  # MiB
 JSON, MARKDOWN, HTML = REPORT_ENDINGS = (".json", ".md", ".html")
 # tests that can compare a margin with a spread
 MARGIN_TESTS: tuple[GateTest, ...] = ("paired-t", "log-ratio")
+IN_INI = " in the ini file"  # where a value stands
 
 
-def checked(source: str, check: Callable[[Any], Any], value: Any) -> Any:
+def checked(name: str, check: Callable[[Any], Any], value: Any, *, where: str = "") -> Any:
     """Read a value by one of the checks below.
 
+    Args:
+        name: of the option or key.
+        check: reads it.
+        value: it.
+        where: it stands, such as ``IN_INI``.
+
     Raises:
-        SettingsError: the check refuses the value; the message names its source.
+        SettingsError: the check refuses the value; the message names it.
     """
     try:
         return check(value)
     except SettingsError as exc:  # of one entry among several
-        raise SettingsError(f"{source}: {exc}") from None
+        raise SettingsError(f"{name}{where}: {exc}") from None
     except (ValueError, TypeError) as exc:
         shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-        name, blank, where = source.partition(" ")  # of ``llm_alpha in the ini file``
-        raise SettingsError(f"{name}={without_user(shown)}{blank}{where}: {exc}") from None
+        raise SettingsError(f"{name}={without_user(shown)}{where}: {exc}") from None
 
 
 def each(check: Callable[[str], T]) -> Callable[[Sequence[str]], tuple[T, ...]]:

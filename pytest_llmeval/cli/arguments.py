@@ -265,7 +265,7 @@ def ini_value(name: str) -> Any:
     if option.ini == "bool":
         with suppress(click.BadParameter):  # the check of the option refuses any other text
             value = click.BOOL(value)
-    return settings.checked(f"{option.key} in the ini file", option.check, value)
+    return settings.checked(option.key, option.check, value, where=settings.IN_INI)
 
 
 def ini_settings(*names: str) -> dict[str, Any]:
@@ -357,11 +357,11 @@ home_option = click.option(
 
 
 def _store_named(_: click.Context, __: click.Parameter, typed: str | None) -> str | None:
-    source, check = "--store", settings.team_store
+    name, check, where = "--store", settings.team_store, ""
     if typed is None:
         typed = next(iter(ini_words("llm_store")), None)
-        source, check = "llm_store in the ini file", settings.untyped_store
-    return None if typed is None else str(settings.checked(source, check, typed))
+        name, check, where = "llm_store", settings.untyped_store, settings.IN_INI
+    return None if typed is None else str(settings.checked(name, check, typed, where=where))
 
 
 store_option = click.option(

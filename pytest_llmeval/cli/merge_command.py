@@ -217,7 +217,7 @@ def _settings(run: Run, asked: Settings) -> Settings:
     """Take the rules of the gate from the run, the rest from what was typed and the ini file."""
     known = options_of(GateRules)
     rules = {
-        name: checked(f"{name} of run {run.id}", known[name].check, value)
+        name: checked(name, known[name].check, value, where=f" of run {run.id}")
         for name, value in run.rules.items()
         if name in known
     }

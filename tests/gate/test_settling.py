@@ -95,7 +95,7 @@ def test_where_nothing_moved_more_cases_at_hand_need_fewer_more(
 
 @pytest.mark.parametrize("cases", [2, 5])
 def test_cases_that_moved_alike_by_luck_scatter_all_the_same(cases: int) -> None:
-    # the difference of 60 such cases has a standard error of .045, whatever that of these is
+    # 60 such cases have a standard error of .045; that of these few is 0 by luck
     wanted, _ = remedies(compared(*runs([("pppmm", "pppmm")] * cases)))
     assert wanted is not None
     assert 60 < cases + wanted < 90

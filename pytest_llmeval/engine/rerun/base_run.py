@@ -191,9 +191,8 @@ class Rerun:
         errored = [trial for trial in ran if trial.outcome is Outcome.ERRORED]
         calls = [call for trial in errored for call in trial.calls]
         keys = {call.lost_for[0] for call in calls if call.lost is Lost.NO_KEY}
-        has_key = any(
-            os.environ.get(key) != self._environ.get(key) for key in keys
-        )  # by a conftest
+        # set by a conftest, for one of the two
+        has_key = any(os.environ.get(key) != self._environ.get(key) for key in keys)
         # A key that both sessions lack is said in one line by this one.
         is_keyless = lacks_only_a_key(errored) and not has_key
         if too_many_errored(len(errored), ran=len(ran)) and not is_keyless:

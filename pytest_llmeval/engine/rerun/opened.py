@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.engine.rerun.relocation import OF_TOOLS, Relocation
+from pytest_llmeval.engine.run_header import INSTALLED
 from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.git import ask, change
 
@@ -26,7 +27,7 @@ _NAMES = {
     "open": 0, "sqlite3.connect": 0, "os.system": 0, "subprocess.Popen": 1, "os.posix_spawn": 1,
 }  # fmt: skip
 _URI = re.compile(r"^file:(//)?|\?[^/]*$")  # a database may be named by one
-_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
+_INSTALLED = re.compile(f"(?:{'|'.join(map(re.escape, INSTALLED))}){re.escape(os.sep)}")
 _OPENED = pytest.StashKey["OpenedFiles"]()
 
 
