@@ -96,12 +96,8 @@ def charging(trial: CurrentTrial | None, *, asked: Asker = "") -> Iterator[None]
         trial: it.
         asked: where the code stands that runs in here.
     """
-    charged, stood = _TRIAL.set(trial), ASKED.set(asked)
-    try:
+    with setting(_TRIAL, trial), setting(ASKED, asked):
         yield
-    finally:
-        ASKED.reset(stood)
-        _TRIAL.reset(charged)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from pytest_llmeval.engine.baton import GRACE
 from pytest_llmeval.engine.threads import Result
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.attribution import replaced
 from pytest_llmeval.originals import Clock
 
 T = TypeVar("T")
@@ -85,13 +86,10 @@ class Pump:
         for gate in gates:
             if not gate.done():
                 gate.set_result(None)
-        before = asyncio.all_tasks, asyncio.tasks.all_tasks
-        asyncio.all_tasks = asyncio.tasks.all_tasks = _own_tasks
-        try:
+        shown = replaced(asyncio, "all_tasks", _own_tasks)
+        with shown, replaced(asyncio.tasks, "all_tasks", _own_tasks):
             self.loop.run_forever()
-        finally:
-            asyncio.all_tasks, asyncio.tasks.all_tasks = before
-            self._stopped = Clock.seconds()
+        self._stopped = Clock.seconds()
 
     def run_until_done(self, tasks: Collection[asyncio.Task[Any]], timeout: float | None) -> None:
         """Run the loop until tasks that were started here have ended, or for so many seconds.
