@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import os
 import platform
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ def _module(name: str) -> ModuleType | None:
 call_and_report: Any = getattr(_module("_pytest.runner"), "call_and_report", None)
 xfailed_key: Any = getattr(_module("_pytest.skipping"), "xfailed_key", None)
 
+# What stands in the path of an installed package.
+INSTALLED = re.compile(r"[/\\](?:site|dist)-packages(?:[/\\]|$)")
 SUPPORTED = "pip install 'pytest>=8.4,<10'"
 # Owners, and their parts by dots. An owner that a session does not have needs no part.
 NEEDED = {

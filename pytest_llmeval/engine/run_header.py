@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.compat import INSTALLED
 from pytest_llmeval.records import CONFIRM, Case, CiJob, Run, function_of, paths_of
 from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown_files
 from pytest_llmeval.runs.run_lines import collected_cases
@@ -32,7 +32,6 @@ GIT = pytest.StashKey[GitState]()
 _NAMES_IN: Any = vars(ModuleType)["__dict__"]  # of a module; no subclass can take its place
 # Ends of a pytest that ran all it was to run: tests may have failed, and there may be none.
 ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
 _MOST_CHANGED = 20  # files that are named
 # What they leave out depends on the session before, so it is no selection to be had again.
 _BY_LAST_SESSION = {
@@ -131,10 +130,9 @@ def files_used(config: pytest.Config) -> list[Path]:
     top = Path(os.path.realpath(top))
     prefixes = map(Path, (sys.prefix, sys.base_prefix))
     environments = [path for path in prefixes if path != top and path.is_relative_to(top)]
-    is_installed = re.compile("|".join(map(re.escape, INSTALLED))).search
     by_folder: dict[str, list[str]] = {}
     for name in files_loaded(config) | {str(config.inipath)}:
-        if is_installed(name):
+        if INSTALLED.search(name):
             continue
         written, file = os.path.split(name)
         by_folder.setdefault(written, []).append(file)

@@ -22,12 +22,12 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.engine.baton import check_in
+from pytest_llmeval.engine.compat import INSTALLED
 from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.part import Part
 from pytest_llmeval.engine.isolation.places import Attribute, ImportPath, Item, Place, Switch, told
 
 SWITCHES = frozenset(("level", "propagate", "disabled"))  # of loggers
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 class Patches:
@@ -173,8 +173,7 @@ def package_outside(target: Any) -> str:
         name = getattr(target, "__module__", None) or type(target).__module__
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is not None:
-        path = Path(file)
-        is_installed = any(folder in path.parts for folder in _INSTALLED)
-        if not is_installed and not path.is_relative_to(sysconfig.get_path("stdlib")):
+        is_of_python = Path(file).is_relative_to(sysconfig.get_path("stdlib"))
+        if not (is_of_python or INSTALLED.search(file)):
             return ""
     return str(name).partition(".")[0]

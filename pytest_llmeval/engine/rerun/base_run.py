@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.engine.compat import INSTALLED
 from pytest_llmeval.engine.rerun.base_arguments import base_arguments
 from pytest_llmeval.engine.rerun.child import (
     Brief,
@@ -32,7 +33,7 @@ from pytest_llmeval.engine.rerun.relocation import (
     moved_environment,
     python_path,
 )
-from pytest_llmeval.engine.run_header import ENDED, INSTALLED, git_state, selection
+from pytest_llmeval.engine.run_header import ENDED, git_state, selection
 from pytest_llmeval.errors import BaselineError, GitFailed, Lost, listed_names
 from pytest_llmeval.models.limits.journal import Journal
 from pytest_llmeval.records import Outcome, Run, paths_of, too_many_errored
@@ -235,7 +236,7 @@ class Rerun:
             asked=asked,
         )
         old = self._environ.get("PYTHONPATH", "")
-        own = [entry for entry in sys.path if not any(part in entry for part in INSTALLED)]
+        own = [entry for entry in sys.path if not INSTALLED.search(entry)]
         path = python_path(relocation, entries=own, installs=installs, variable=old, folder=folder)
         given = base_arguments(
             self._config,

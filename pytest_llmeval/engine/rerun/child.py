@@ -20,11 +20,12 @@ from types import FrameType
 import msgspec
 import pytest
 
+from pytest_llmeval.engine.compat import INSTALLED
 from pytest_llmeval.engine.marker import is_eval
 from pytest_llmeval.engine.rerun.base_arguments import BaseArguments
 from pytest_llmeval.engine.rerun.opened import opened_files
 from pytest_llmeval.engine.rerun.relocation import Relocation, installs_from
-from pytest_llmeval.engine.run_header import INSTALLED, files_loaded
+from pytest_llmeval.engine.run_header import files_loaded
 from pytest_llmeval.records import CONFIRM, RERUN
 from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.settings import BRIEF, AskedRun
@@ -223,8 +224,7 @@ def foreign_files(config: pytest.Config, brief: Brief) -> tuple[str, ...]:
     data = {file for install in installs for file in install.data}
 
     def is_foreign(file: Path) -> bool:
-        is_installed = any(part in str(file) for part in INSTALLED)
-        is_apart = is_installed or any(map(file.is_relative_to, prefixes))
+        is_apart = INSTALLED.search(str(file)) or any(map(file.is_relative_to, prefixes))
         return str(file) in copied or (file.is_relative_to(checkout) and not is_apart)
 
     loaded = {os.path.realpath(name) for name in files_loaded(config)}

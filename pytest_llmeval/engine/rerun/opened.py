@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.compat import INSTALLED
 from pytest_llmeval.engine.rerun.relocation import OF_TOOLS, Relocation
-from pytest_llmeval.engine.run_header import INSTALLED
 from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.git import ask, change
 
@@ -27,7 +27,6 @@ _NAMES = {
     "open": 0, "sqlite3.connect": 0, "os.system": 0, "subprocess.Popen": 1, "os.posix_spawn": 1,
 }  # fmt: skip
 _URI = re.compile(r"^file:(//)?|\?[^/]*$")  # a database may be named by one
-_INSTALLED = re.compile(f"(?:{'|'.join(map(re.escape, INSTALLED))}){re.escape(os.sep)}")
 _OPENED = pytest.StashKey["OpenedFiles"]()
 
 
@@ -110,7 +109,7 @@ def _built(files: Collection[str], relocation: Relocation) -> Iterator[str]:
 
     Where a package was built by an earlier job, nothing but its files says where it is from.
     """
-    parts = {file: _INSTALLED.split(file)[-1] for file in files if _INSTALLED.search(file)}
+    parts = {file: INSTALLED.split(file)[-1] for file in files if INSTALLED.search(file)}
     tracked: dict[str, list[Path]] = {}
     for name in _tracked(relocation.checkout) if parts else ():
         tracked.setdefault(name.name, []).append(name)
