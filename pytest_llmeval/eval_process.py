@@ -16,7 +16,7 @@ from pytest_llmeval.engine import earlier_runs, workers
 from pytest_llmeval.engine.install import install
 from pytest_llmeval.engine.marker import case_id, empty_note, is_eval, ordinary_note
 from pytest_llmeval.engine.run_header import Choice, typed_selection
-from pytest_llmeval.engine.schedule.overlap import SPLITTING
+from pytest_llmeval.engine.schedule.lookahead import SPLITTING
 from pytest_llmeval.errors import SettingsError, files_unknown
 from pytest_llmeval.fixtures import model_session
 from pytest_llmeval.pytest_options import asks_only, ci_of, started

@@ -39,13 +39,18 @@ class CaseRunner:
 
     pytest's loop, xdist's worker, reruns, ``-x``, ``--lf`` and the JUnit file go on
     seeing one ordinary item with one setup, one call and one teardown.
+
+    Args:
+        trials: those of the item.
+        scheduler: runs them.
+        proven: takes test functions that are evals for sure, as their trials differed, say.
     """
 
-    def __init__(self, trials: CaseTrials, *, scheduler: Scheduler) -> None:
+    def __init__(self, trials: CaseTrials, *, scheduler: Scheduler, proven: set[str]) -> None:
         self.trials, self.spec, self.item = trials, trials.spec, trials.item
         self.outcome: CaseOutcome | None = None
         self._is_ordinary = False
-        self._scheduler = scheduler
+        self._scheduler, self._proven = scheduler, proven
         for method in (self.setup, self.runtest, self.teardown, self.repr_failure):
             setattr(self.item, method.__name__, method)
         if self.spec.intercept and self.item.fixturenames[:1] != [MODELS]:
@@ -218,9 +223,9 @@ class CaseRunner:
             return False
         ways = {(trial.record.outcome, trial.headline) for trial in ended}
         if len(ways) > 1 or any(trial.may_have_asked for trial in ended):
-            self._scheduler.evals.add(function)
+            self._proven.add(function)
         has_missed = {end for end, _ in ways} == {Outcome.MISSED}
-        return has_missed and function not in self._scheduler.evals
+        return has_missed and function not in self._proven
 
     def _expected_by_xfail(self) -> BaseException | None:
         """Return the exception of the trials where ``xfail(raises=...)`` must see it."""

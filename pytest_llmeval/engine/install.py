@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.models.source import SourceFiles
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import Settings
+from pytest_llmeval.stats.arrays import load
 
 if TYPE_CHECKING:
     from pytest_llmeval.judging import EarlyJudge
@@ -81,9 +82,7 @@ def install(
     models.replies.keep_parameters(given)
     abilities = find_abilities(session)
     exclusive = overlap.EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures)
-    one = "concurrency 1" if settings.concurrency == 1 else ""
-    serial = overlap.serial_session(config) or one or abilities.serial
-    trials = _trials_of(evals, exclusive=exclusive, serial=serial)
+    trials = _trials_of(evals, abilities, exclusive=exclusive)
     models.notes += _notes(config, trials.values(), abilities)
     limit = max(1, settings.concurrency // workers(config))
     scheduler = Scheduler(session, trials, abilities=abilities, limit=limit)
@@ -95,10 +94,18 @@ def install(
     )
     judge, notes = early_judge(opening), models.notes
     scheduler.run_in_rounds(rounds_of(trials.values(), session, opening, judge=judge, notes=notes))
-    runners = [CaseRunner(case, scheduler=scheduler) for case in trials.values()]
+    scheduler.meanwhile += imports_of_gate(config)
+    proven = set[str]()
+    runners = [CaseRunner(one, scheduler=scheduler, proven=proven) for one in trials.values()]
     hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
     config.pluginmanager.register(hooks, "llmeval-engine")
     return opening
+
+
+def imports_of_gate(config: pytest.Config) -> list[Callable[[], object]]:
+    """Return what imports the gate and its libraries, step by step, as it takes 0.3 s."""
+    compares = config.option.llm_baseline and not hasattr(config, "workerinput")
+    return [load, partial(import_module, "pytest_llmeval.gate.compare")] if compares else []
 
 
 def _keep_from_fakes() -> None:
@@ -207,9 +214,12 @@ def _require_parts(session: pytest.Session, items: Iterable[pytest.Item]) -> Non
 
 
 def _trials_of(
-    evals: Sequence[Eval], *, exclusive: Collection[str], serial: str
+    evals: Sequence[Eval], abilities: Abilities, *, exclusive: Collection[str]
 ) -> dict[pytest.Item, CaseTrials]:
-    names = overlap.askable(evals[0].item.session)
+    session, settings = evals[0].item.session, evals[0].settings
+    one = "concurrency 1" if settings.concurrency == 1 else ""
+    serial = overlap.serial_session(session.config) or one or abilities.serial
+    names = overlap.askable(session)
     following = followers([spec.item for spec in evals])
     items = {spec.item.path: spec.item for spec in evals}
     hooks = {path: TrialHooks(item, without=following) for path, item in items.items()}

@@ -15,7 +15,7 @@ import pytest
 from pytest_llmeval.engine import case_reports
 from pytest_llmeval.engine.earlier_runs import COMPARED_KEY, LOOKS_KEY
 from pytest_llmeval.engine.run_header import files_used
-from pytest_llmeval.engine.schedule.overlap import SPLITTING, STEALING
+from pytest_llmeval.engine.schedule.lookahead import SPLITTING, STEALING
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.limits.journal import Journal, note_end, process_name
 from pytest_llmeval.records import CaseResult, News

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
-from importlib import import_module
 from itertools import chain
 from queue import Empty
 from typing import TYPE_CHECKING
@@ -19,7 +17,7 @@ import pytest
 from pytest_llmeval.engine.baton import GRACE, Baton
 from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import Abilities
-from pytest_llmeval.engine.schedule.overlap import Lookahead
+from pytest_llmeval.engine.schedule.lookahead import Lookahead
 from pytest_llmeval.engine.schedule.progress import nothing_to_show
 from pytest_llmeval.engine.schedule.rounds import Rounds
 from pytest_llmeval.engine.schedule.turns import Turns
@@ -28,7 +26,6 @@ from pytest_llmeval.engine.trial.trial import RunningTrial
 from pytest_llmeval.engine.trial_thread import LONGEST_BLOCK, TrialThread
 from pytest_llmeval.originals import Clock
 from pytest_llmeval.records import Progress
-from pytest_llmeval.stats.arrays import load
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -53,8 +50,8 @@ class Scheduler:
         lookahead: tells which cases may be started early.
         turns: puts the state of the trial whose turn it is on the process.
         show: shows how far the session is; returns the seconds until it is to be called again.
+        meanwhile: what is to be done once, a piece at a time, while the session waits for a model.
         inline: the trial that runs in the session's own thread, beside no other.
-        evals: test functions of which trials differed, or did what nobody saw.
     """
 
     def __init__(
@@ -71,10 +68,6 @@ class Scheduler:
         self._case_of = cases
         self._cases = cases.values()
         self._limit = limit
-        compares = session.config.option.llm_baseline and not hasattr(session.config, "workerinput")
-        # Libraries of the gate, step by step: they take 0.3 s, while the session waits for a model.
-        gate = partial(import_module, "pytest_llmeval.gate.compare")
-        self._ahead: list[Callable[[], object]] = [load, gate] if compares else []
         self._rounds: Mapping[str, Rounds] = {}  # by function
         self._due: list[Rounds] = []  # of which a round has ended, and the session is to look
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
@@ -88,8 +81,8 @@ class Scheduler:
             self._next_one, turn=self.turns.turn, is_plain=self.turns.is_plain
         )
         self.show: Callable[[], float] = nothing_to_show
+        self.meanwhile: list[Callable[[], object]] = []
         self.inline: RunningTrial | None = None
-        self.evals: set[str] = set()
 
     @property
     def loop(self) -> AbstractEventLoop | None:
@@ -200,10 +193,10 @@ class Scheduler:
 
     def _wait_for_one(self) -> TrialThread:
         """Wait until a trial is ready; what is shown meanwhile keeps up with the time."""
-        # nothing is left to start; or a look comes soon, at which nobody should wait for imports
-        if self._ahead and (self._rounds or len(self._flight) < self._limit):
+        # nothing is left to start; or a look comes soon, which may need it
+        if self.meanwhile and (self._rounds or len(self._flight) < self._limit):
             self.turns.put_back()
-            self._ahead.pop(0)()
+            self.meanwhile.pop(0)()
         if self._baton.pump is not None:
             self.turns.put_back()  # a loop runs others' callbacks as well
         since = Clock.seconds()

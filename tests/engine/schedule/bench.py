@@ -109,7 +109,6 @@ def bench(*cases: Case, limit: int = 64, **options: object) -> Scheduler:
     config: Any = SimpleNamespace(
         pluginmanager=SimpleNamespace(getplugin=lambda _: None, get_plugins=list),
         getoption=lambda name, default=None: options.get(name, default),
-        option=SimpleNamespace(llm_baseline=options.get("llm_baseline", "")),
     )
     nodes = SimpleNamespace(stack={}, teardown_exact=lambda _: nodes.stack.clear())
     session: Any = SimpleNamespace(

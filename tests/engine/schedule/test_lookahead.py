@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.schedule.lookahead import STEALING, Lookahead
 from pytest_llmeval.engine.schedule.overlap import (
-    STEALING,
-    Lookahead,
     askable,
     greenlets,
     serial_case,

@@ -289,7 +289,7 @@ def test_libraries_are_loaded_before_the_first_look_though_all_places_are_filled
         )
     looks = Looks(lambda *_: loaded.is_set())
     scheduler, _ = in_rounds(cases, looks, limit=12)
-    scheduler._ahead = [loaded.set]
+    scheduler.meanwhile = [loaded.set]
     run(scheduler, *cases)
 
     assert trials(cases) == [2] * 6

@@ -520,13 +520,12 @@ def test_the_display_keeps_up_with_the_turns() -> None:
     assert len(turns) >= 3
 
 
-def test_the_libraries_of_the_gate_are_loaded_while_all_trials_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_to_be_done_meanwhile_is_done_while_all_trials_wait() -> None:
     loaded = threading.Event()
-    monkeypatch.setattr(module, "load", loaded.set)
     case = Case("test_it", lambda thread: thread.wait(lambda: loaded.wait(PATIENCE)))
-    run(bench(case, llm_baseline="main"), case)
+    scheduler = bench(case)
+    scheduler.meanwhile = [loaded.set]
+    run(scheduler, case)
 
     assert loaded.is_set()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.install import imports_of_gate
 from pytest_llmeval.engine.schedule.turns import capturing_throughout
 from pytest_llmeval.engine.trial.event_loop import TrialRunner
 from pytest_llmeval.engine.trial.trial import TRIAL
@@ -237,8 +238,8 @@ def test_where_a_trial_has_swapped_something_its_function_runs_serially_from_the
 
 
 def test_a_gate_that_is_loaded_ahead_is_that_of_the_session() -> None:
-    scheduler: Any = bench(llm_baseline="main")
-    for load in scheduler._ahead:
+    config: Any = SimpleNamespace(option=SimpleNamespace(llm_baseline="main"))
+    for load in imports_of_gate(config):
         load()
 
     assert "pytest_llmeval.gate.compare" in sys.modules
