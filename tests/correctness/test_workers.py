@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.test_selection import FLAKY, TWO, begin, configure
+from tests.plugin.stories.test_selection import FLAKY, TWO, begin, configure
 from tests.project import Project, made_once
 
 WORKERS = ("-n", "2")

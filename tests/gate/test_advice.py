@@ -176,6 +176,7 @@ def test_cases_that_share_a_cluster_are_expected_together() -> None:
     assert Trouble.UNEXPECTED not in advised(run("later", 1), before=run("main", 0))
 
 
+@pytest.mark.unmeasured
 def test_runs_that_differ_by_chance_are_beyond_as_rarely_as_the_level_says() -> None:
     random = np.random.default_rng(5)
     rates = random.choice([0.2, 0.5, 0.9], size=(25, 1))

@@ -163,6 +163,7 @@ def test_the_first_look_is_at_twice_the_level() -> None:
     assert (one.verdict, one.fails, found.outcome) == (Verdict.REGRESSED, True, "confirmed")
 
 
+@pytest.mark.unmeasured
 def test_a_drop_that_is_ruled_out_keeps_its_verdict_unless_it_is_confirmed() -> None:
     cases = 400
     baseline = suite("p" * 10, cases=cases)

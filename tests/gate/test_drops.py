@@ -52,6 +52,7 @@ def test_drop_near_the_ceiling_is_not_trusted_to_the_spread_alone() -> None:
     assert drop_of(found) == pytest.approx(formula)
 
 
+@pytest.mark.unmeasured
 def test_t_knows_no_least_p_and_finds_a_drop_in_any_family() -> None:
     six = runs([("ppppp", "ppppm")] * 5 + [("ppppp", "ppppp")])
     assert among(9, *six).evidence.smallest_detectable_drop is not None
@@ -168,6 +169,7 @@ def test_exact_test_that_a_total_failure_could_not_pass_has_no_drop() -> None:
     assert found.evidence.smallest_detectable_drop is None
 
 
+@pytest.mark.unmeasured
 def test_exact_test_in_a_large_family_has_no_drop() -> None:
     one = runs([("ppppp", "ppppp")])  # at best 1 / 252
     assert among(11, *one).evidence.smallest_detectable_drop is not None

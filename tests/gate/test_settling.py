@@ -81,6 +81,7 @@ def test_the_cases_that_are_named_settle_it(outcomes: Outcomes) -> None:
     assert found.verdict is not Verdict.INCONCLUSIVE
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("letter", ["p", "m"])
 @pytest.mark.parametrize(("trials", "enough"), [(1, 27), (2, 13), (3, 9)])
 def test_where_nothing_moved_more_cases_at_hand_need_fewer_more(
@@ -108,6 +109,7 @@ def test_repeats_are_named_with_the_price_of_several_functions() -> None:
     assert among(4, *runs([("ppp", "mmm")])).evidence.settle_repeats == 5
 
 
+@pytest.mark.unmeasured
 def test_more_cases_settle_what_is_too_weak_for_so_large_a_family() -> None:
     five: Outcomes = [("p" * 20, "p" * 20)] * 4 + [("p" * 20, "p" * 14 + "m" * 6)]
     cases, repeats = remedies(among(5, *runs(five)))
@@ -117,6 +119,7 @@ def test_more_cases_settle_what_is_too_weak_for_so_large_a_family() -> None:
     assert among(5, *runs(repeated(five, repeats))).verdict is not Verdict.INCONCLUSIVE
 
 
+@pytest.mark.unmeasured
 def test_more_cases_keep_the_share_of_changed_ones() -> None:
     outcomes: Outcomes = [("ppp", "ppp")] * 6
     alone = compared(*runs(outcomes))
@@ -125,6 +128,7 @@ def test_more_cases_keep_the_share_of_changed_ones() -> None:
     assert remedies(among_replays)[0] == 5  # of 17 cases 9 would be changed, rounded
 
 
+@pytest.mark.unmeasured
 def test_a_margin_and_a_target_are_looked_at() -> None:
     outcomes: Outcomes = [("ppppp", "ppppm"), ("ppppp", "ppppp"), ("ppppm", "ppppp")] * 5
     strict, _ = remedies(compared(*runs(outcomes), GateRules(target=0.03)))
@@ -149,6 +153,7 @@ def test_repeats_that_the_baseline_has_already_need_no_more_there() -> None:
     assert remedies(compared(*runs([("p" * 20, "ppp")] * 6)))[1] == 5
 
 
+@pytest.mark.unmeasured
 def test_of_single_hits_all_that_varies_may_be_chance() -> None:
     found = compared(*runs([("p", "m"), ("m", "p"), *[("p", "p")] * 10, *[("m", "m")] * 8]))
     assert remedies(found)[1] == 5

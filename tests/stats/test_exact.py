@@ -177,6 +177,7 @@ def convolved(cases: list[CaseScores]) -> tuple[float, float]:
     return float(lower), float(totals[seen])
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("sign", [1, -1])
 def test_hits_of_many_unlike_sizes_are_convolved(sign: int) -> None:
     cases = unlike_sizes(range(7, 9), range(3, 5), each=2)
@@ -222,6 +223,7 @@ def test_mid_p_counts_half_of_what_was_seen(cases: list[CaseScores]) -> None:
     assert found.mid_p.worse == pytest.approx((found.worse + 1 - found.better) / 2)
 
 
+@pytest.mark.unmeasured
 def test_no_two_cases_are_dealt_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     places: list[int] = []
     roll = np.roll

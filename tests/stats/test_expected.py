@@ -132,6 +132,7 @@ def test_more_repeats_never_widen_an_interval(cases: list[list[int]], repeats: i
         assert narrowed(found, repeats + 1) <= narrowed(found, repeats)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("cases", "width"), [(30, 0.2), (100, 0.1)])
 def test_looking_until_it_is_narrow_keeps_the_coverage(cases: int, width: float) -> None:
     random, most = np.random.default_rng(5), 30
@@ -152,6 +153,7 @@ def test_looking_until_it_is_narrow_keeps_the_coverage(cases: int, width: float)
     assert covered / 200 > 0.91
 
 
+@pytest.mark.unmeasured
 def test_two_runs_that_differ_by_chance_are_called_shifted_as_rarely_as_the_level_says() -> None:
     random, told = np.random.default_rng(6), 0
     rates = random.choice([0.15, 0.5, 0.9], size=(40, 1))

@@ -481,6 +481,7 @@ def bounds_of_planned_looks(given: Any, expected: Figures, tolerance: Any) -> No
         assert found == pytest.approx(expected["published"], abs=tolerance["abs"])
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "name", [pytest.param(name, id=f"{name} ({v['source']})") for name, v in vectors().items()]
 )

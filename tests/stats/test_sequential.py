@@ -42,6 +42,7 @@ def test_thousands_of_pairs_do_not_overflow() -> None:
     assert e_value([1.0] * 100_000) == 0.0
 
 
+@pytest.mark.unmeasured
 def test_evidence_looked_at_after_every_round_cries_wolf_less_than_the_level() -> None:
     random = np.random.default_rng(2)
     alarms = 0

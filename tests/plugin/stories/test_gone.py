@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.test_selection import FLAKY, MARKED, TWO, begin, configure
+from tests.plugin.stories.test_selection import FLAKY, MARKED, TWO, begin, configure
 from tests.project import Project, made_once
 
 TYPED = [

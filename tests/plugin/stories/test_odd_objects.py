@@ -114,7 +114,7 @@ def test_a_search_that_fails_in_a_worker_costs_a_note(project: Project) -> None:
         test_evals=EVALS.replace("len(ODD)", "1"),
         conftest="""
             import pytest_llmeval.engine.workers as workers
-            from tests.plugin.test_odd_objects import lost
+            from tests.plugin.stories.test_odd_objects import lost
 
             def pytest_configure(config):
                 if hasattr(config, "workerinput"):
