@@ -32,10 +32,10 @@ class Holder(Protocol):
         pooled: the thread in which it runs; None before its first turn.
         handing_over: held while it is decided who has the baton.
         done: it has ended.
-        detached: it runs without the baton at the moment.
+        is_beside: it lost the baton or let go of it, and has not got it again.
         ready_since: when it could go on, by the clock of seconds; 0 while it has a turn.
-        is_plain: others see no difference when they run beside it: nothing is patched.
-        wants_alone: it is about to patch, so that it waits for those that run beside it.
+        is_plain: when its last turn ended it had left the state of the process as others have it.
+        is_to_patch: it is about to patch, so that it waits for those that run beside it.
         saw_others: it ran without what it patched, or with what another one did.
         call_output: of what it does beside the baton.
     """
@@ -43,10 +43,10 @@ class Holder(Protocol):
     pooled: PooledThread | None
     handing_over: threading.Lock
     done: bool
-    detached: bool
+    is_beside: bool
     ready_since: float
     is_plain: bool
-    wants_alone: bool
+    is_to_patch: bool
     saw_others: bool
     call_output: Any
 
@@ -64,9 +64,9 @@ class Holder(Protocol):
         """
 
     def check_in(self) -> None:
-        """Take the baton again if it was taken away."""
+        """Take the baton again if it runs without it."""
 
-    def be_alone(self) -> None:
+    def wait_for_others(self) -> None:
         """Wait until no trial runs beside it."""
 
     def wait(self, function: Callable[[], T], *, is_own: bool) -> T:
@@ -83,7 +83,7 @@ class Baton(Generic[H]):
         next_one: ends the turn of a trial, begins the turn of the next trial and returns it;
             None if the session is next. Called in the thread of the trial that ends its
             turn.
-        turn: swaps the state of the process for a trial's.
+        turn: swaps the state of the process for a trial's, for a while.
         is_plain: whether the trial in turn has left the state of the process as others have it.
 
     Attributes:
@@ -93,11 +93,11 @@ class Baton(Generic[H]):
         lent: when the session has lent it, by the clock of seconds.
         is_wanted: the session wants the baton back, whichever trial is next.
         beside: the trials that run without it, beside whoever has it.
-        alone: the async trial under whose swapped places no other may run, None if there is none.
+        only: the async trial under whose swapped places no other may run, None if there is none.
         blocking: test functions of which a trial blocked without telling; whether it was its body
             that did, or a fixture.
-        held_back: trials that are ready, and wait for those that run beside the baton, or for the
-            one that is alone.
+        held_back: trials that could go on, but for those that run beside the baton, or for the one
+            that alone may.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Baton(Generic[H]):
         self.lent = 0.0
         self.is_wanted = True
         self.beside: set[H] = set()
-        self.alone: H | None = None
+        self.only: H | None = None
         self.blocking: set[tuple[str, bool]] = set()
         self.held_back: list[H] = []
         self._next_one = next_one
@@ -151,12 +151,12 @@ class Baton(Generic[H]):
             The next trial if it is to begin in the thread of this one, which has ended.
         """
         with thread.handing_over:
-            if thread.detached:
+            if thread.is_beside:
                 return None
             if runs_on:
                 thread.go_beside()  # first: one that has patched something must not be next
             following = self._holder = self._next_one(thread)
-            thread.detached = runs_on
+            thread.is_beside = runs_on
             if following is None:
                 self._to_session.release()
             elif thread.done and following.pooled is None:
@@ -174,7 +174,7 @@ class Baton(Generic[H]):
                 continue
             if watch is None or watch.thread is not holder.pooled:
                 watch = StallWatch(holder.pooled)
-            if watch.is_stalled() and self._take_from(holder, watch.seconds):
+            if watch.look() and self._take_from(holder, watch.seconds):
                 return
 
     def _take_from(self, holder: H, stalled: float | None) -> bool:
@@ -220,9 +220,9 @@ class Baton(Generic[H]):
 
         What it patches must not be seen by trials that run beside the baton.
         """
-        if self.alone not in (None, thread):
+        if self.only not in (None, thread):
             return False
-        is_seen = self.beside and (thread.wants_alone or not thread.is_plain)
+        is_seen = self.beside and (thread.is_to_patch or not thread.is_plain)
         return thread.done or not is_seen
 
     def next_ready(self) -> H | None:
@@ -259,15 +259,18 @@ class Baton(Generic[H]):
             with suppress(Empty):
                 self.held_back.append(self.get(timeout=timeout))
 
-    def let_alone(self, thread: H | None) -> None:
-        """Keep all but one trial from their turns, or none; called by whoever has the baton."""
-        self.alone = thread
+    def keep_to(self, thread: H | None) -> None:
+        """Keep all but one trial from their turns; None to keep none from them.
+
+        Called by whoever has the baton, or takes a step on the loop.
+        """
+        self.only = thread
         if self.pump is not None:
             self.pump.stop()  # who may go on is looked at anew
 
     @property
-    def is_wanted_alone(self) -> bool:
-        """Whether a trial, or a step of one, waits for others that run beside, or that is alone."""
+    def holds_back(self) -> bool:
+        """Whether a trial, or a step of one, is kept from its turn by others."""
         return bool(self.held_back or (self.pump is not None and self.pump.gates))
 
     def end_deadlock(self) -> None:
@@ -275,7 +278,7 @@ class Baton(Generic[H]):
         for thread in tuple(self.beside):  # others come and go meanwhile
             thread.saw_others = True
         self.beside.clear()
-        self.let_alone(None)
+        self.keep_to(None)
 
 
 def _here() -> Holder | None:
@@ -305,20 +308,20 @@ def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     return holder.wait(partial(function, *args, **kwargs), is_own=True)
 
 
-def check_in(*, alone: bool = False) -> None:
-    """Have the trial that runs in this thread take the baton again if it was taken away.
+def check_in(*, to_patch: bool = False) -> None:
+    """Have the trial that runs in this thread take the baton again if it runs without it.
 
     Args:
-        alone: the trial is about to patch something, which no other must run beside.
+        to_patch: the trial is about to patch something, which no other must run beside.
     """
     holder = _here()
     if holder is not None:
         holder.check_in()
-        if alone:
-            holder.be_alone()
+        if to_patch:
+            holder.wait_for_others()
 
 
 def running_beside() -> Holder | None:
     """Return the trial of this thread if it runs without the baton."""
     holder = _here()
-    return None if holder is None or not holder.detached else holder
+    return None if holder is None or not holder.is_beside else holder

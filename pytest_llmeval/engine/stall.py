@@ -27,6 +27,7 @@ class StallWatch:
 
     Attributes:
         thread: that is looked at.
+        seconds: for which it has stood still.
     """
 
     PERIOD = 0.05  # seconds
@@ -36,12 +37,12 @@ class StallWatch:
     def __init__(self, thread: PooledThread) -> None:
         self.thread = thread
         self._still = 0
-        self.seconds = 0.0  # for which it has stood still
+        self.seconds = 0.0
         self._last: float | None = None
         self._looked = monotonic()
 
-    def is_stalled(self) -> bool:
-        """Look at the clock; call once a period."""
+    def look(self) -> bool:
+        """Look at the clock, once a period; return whether the thread makes no progress."""
         now, looked = self._clock(), monotonic()
         last, passed = self._last, looked - self._looked
         wants_core = self._wants_core()

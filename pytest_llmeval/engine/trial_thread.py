@@ -1,8 +1,8 @@
 """Run a trial in a thread of its own, one at a time but for those that block without telling.
 
-The right to run is the *baton*, which a trial passes on when it waits. Nothing of pytest is entered
-without it; the test's own code is where that is known to block. The threads in which trials run,
-and those in which their calls wait, come from a pool.
+The right to run is the *baton*, which a trial passes on when it waits. Without it runs only the
+test's own code, where that blocks. The threads in which trials run, and those in which their calls
+wait, come from a pool.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class TrialCancelled(BaseException):
 
 
 class TrialThread:
-    """A thread for one trial, which runs only while it holds the baton.
+    """A trial in a thread of its own, which runs only while it has the baton.
 
-    A trial that blocks without telling (a lock, a client that we do not know) is
-    *detached*: the session goes on without it, and it runs beside the others until it
-    comes by one of our own places and asks for the baton again. A trial of which it is known
-    that it blocks lets go of the baton by itself, where the test's own code runs.
+    A trial that blocks without telling (a lock, a client that we do not know) is *detached*: the
+    session goes on without it, and it runs beside the others until it comes by one of our own
+    places and asks for the baton again. A trial whose code is known to block runs *free*: it lets
+    go of the baton by itself, where that code begins.
 
     A trial that overlaps no other runs in the session's thread, and never gives the baton up.
 
@@ -57,7 +57,8 @@ class TrialThread:
     Attributes:
         overlaps: other trials run while this one waits.
         baton: see above.
-        done, detached, ready_since, pooled, handing_over, saw_others: see ``Holder``.
+        pooled, handing_over, done, is_beside, ready_since, is_plain: see ``Holder``.
+        is_to_patch, saw_others, call_output: likewise.
         was_detached: the baton was taken from it at some time.
         waits_since: when it gave its last turn up, by the clock of seconds.
         cancelled: it is not wanted any more.
@@ -69,15 +70,12 @@ class TrialThread:
         context: the state of the process as the trial left it when it last waited; empty
             for one that overlaps no other.
         patches: what it patches while it has its turn; None if nothing is ever swapped.
-        call_output: of its calls, as far as it is not shown.
         warned: warnings that it gave.
         holding: how many functions run that must see what the trial patched, or set up what others
             share; the baton stays here meanwhile.
         swapped: what it swapped for all of the process, "" if nothing was noticed.
         held_for: for whose sake it kept the baton in calls: what it patched, a model.
         begins_to_wait: for a call, in a step that ends with this; it swapped nothing before.
-        is_plain: others see no difference when they run beside it: nothing is patched.
-        wants_alone: it is about to patch, so that it waits for those that run beside it.
         failure: of a part of its state that could not be put on or taken off, None if all could.
     """
 
@@ -93,7 +91,7 @@ class TrialThread:
         self.baton = baton
         self.pooled: PooledThread | None = None
         self.handing_over = threading.Lock()
-        self.detached = self.was_detached = False
+        self.is_beside = self.was_detached = False
         self.waits_since = self.ready_since = 0.0
         self.left_setup = self.in_teardown = self.done = False
         self.cancelled = self.knows_it = self.is_void = False
@@ -105,7 +103,7 @@ class TrialThread:
         self.holding = 0
         self.swapped = self.held_for = ""
         self.is_plain, self.begins_to_wait = True, False
-        self.wants_alone = self.saw_others = False
+        self.is_to_patch = self.saw_others = False
         self.failure: Exception | None = None
         self._run_trial = run
         self._function = function
@@ -123,14 +121,14 @@ class TrialThread:
         if self.pooled is None:
             self.baton.threads.run(self._run_in_a_row)
         else:
-            self.detached = False
+            self.is_beside = False
             self.ready_since = 0.0
             self.baton.beside.discard(self)
             self._to_trial.release()
 
     def check_in(self) -> None:
-        """Take the baton again if it was taken away; called where a trial enters our code."""
-        if self.detached and self._is_entered():
+        """Take the baton again if it runs without it; called where a trial enters our code."""
+        if self.is_beside and self._is_entered():
             self.baton.beside.discard(self)  # it runs no further
             self.baton.put(self)
             self._to_trial.acquire()
@@ -144,8 +142,8 @@ class TrialThread:
 
     # --- what may become of the baton ---
 
-    def swaps(self) -> str:
-        """Say what the trial, at its turn, has swapped for all of the process; "" if nothing."""
+    def note_swaps(self) -> str:
+        """Note and return what the trial in turn has swapped for all of the process, or ""."""
         swapped = "" if self.patches is None else self.patches.held_for
         if swapped:
             self.swapped = self.held_for = self.swapped or swapped
@@ -158,7 +156,7 @@ class TrialThread:
         Not where it has patched anything, for it would run on without that, nor while another one
         waits until none runs beside it.
         """
-        return not self._is_bound and self._is_clean and not self.baton.is_wanted_alone
+        return not self._is_bound and self._is_clean and not self.baton.holds_back
 
     def lose_baton(self, stalled: float | None) -> bool:
         """Lose the baton, unless it must not be lost now; return whether it is lost.
@@ -181,13 +179,13 @@ class TrialThread:
                 return False
             self.saw_others |= not self._is_clean
         self.go_beside()
-        self.detached = self.was_detached = True
+        self.is_beside = self.was_detached = True
         return True
 
     @property
     def _is_clean(self) -> bool:
-        """Whether it has patched and swapped nothing."""
-        return self.baton.is_plain() and not self.swaps()
+        """Whether it has patched and swapped nothing; what it has swapped is noted."""
+        return self.baton.is_plain() and not self.note_swaps()
 
     @property
     def _is_bound(self) -> bool:
@@ -209,7 +207,7 @@ class TrialThread:
             is_own: it is the test's own and may need any patch; else it calls a model.
         """
         self.check_in()
-        if not (self.must_hold(serial) or (is_own and not self._is_clean)):
+        if not (self.note_hold(serial) or (is_own and not self._is_clean)):
             return self._give_way(function)
         self.holding += 1
         try:
@@ -217,9 +215,13 @@ class TrialThread:
         finally:
             self.holding -= 1
 
-    def must_hold(self, serial: bool) -> bool:
-        """Whether the baton stays here in a call, of a model that is serial or not."""
-        held_for = self.swaps() or (SERIAL_MODEL if serial else "")
+    def note_hold(self, serial: bool) -> bool:
+        """Note for whose sake the baton stays here in a call; return whether it does.
+
+        Args:
+            serial: the model is.
+        """
+        held_for = self.note_swaps() or (SERIAL_MODEL if serial else "")
         self.held_for = held_for or self.held_for
         return bool(held_for)
 
@@ -259,12 +261,12 @@ class TrialThread:
             self.raise_if_cancelled()
         self._run_free()
 
-    def be_alone(self) -> None:
+    def wait_for_others(self) -> None:
         """Wait until no trial runs beside this one, which is about to patch something."""
         while self._is_entered() and not self.in_teardown and self.baton.beside:
-            self.wants_alone = True
+            self.is_to_patch = True
             self.suspend(lambda: self.baton.put(self))
-            self.wants_alone = False
+            self.is_to_patch = False
 
     @contextmanager
     def in_test(self) -> Iterator[None]:
@@ -279,7 +281,7 @@ class TrialThread:
 
     def _run_free(self) -> None:
         blocks = self._runs_test and self._code in self.baton.blocking
-        if blocks and not self.wants_alone and self._is_entered() and self.may_be_detached:
+        if blocks and not self.is_to_patch and self._is_entered() and self.may_be_detached:
             self.baton.pass_on(self, runs_on=True)
 
     # --- from its first line to its last ---
@@ -308,7 +310,7 @@ class TrialThread:
         while thread is not None:
             thread._run()
             following = thread.baton.pass_on(thread)
-            if thread.detached:  # at its very end: the session is to hear that it has ended
+            if thread.is_beside:  # at its very end: the session is to hear that it has ended
                 thread.baton.beside.discard(thread)
                 thread.baton.put(thread)
             thread = following

@@ -1,7 +1,7 @@
 """Notice changes of the process when they are made, by patches of Python and pytest.
 
-A trial that changes anything waits for those that run beside the baton, or takes the baton again if
-it runs beside itself. Then the change is its own.
+A trial that is to change anything takes the baton again if it runs without it, and waits for those
+that run beside it. Then the change is its own.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def noted_changes(current: Callable[[], Patches | None]) -> Iterator[None]:
     def note(changes: Callable[..., bool], by: Any, /, *args: Any, **named: Any) -> None:
         if not changes(*args, **named):
             return
-        check_in(alone=True)
+        check_in(to_patch=True)
         patches = current()
         if by is not None and patches is not None:
             by(patches, *args, **named)

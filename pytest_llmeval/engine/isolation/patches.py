@@ -101,7 +101,7 @@ class Patches:
             "setitem": self._note_item,
             "delitem": self._note_item,
             "syspath_prepend": self._note_import_path,
-            "undo": partial(check_in, alone=True),
+            "undo": partial(check_in, to_patch=True),
         }
         for name, note in notes.items():
             setattr(patcher, name, told(note, getattr(patcher, name)))
@@ -109,7 +109,7 @@ class Patches:
     def _note_attribute(self, target: Any, name: object = None, *_: object, **__: object) -> None:
         if isinstance(target, pytest.FixtureDef):
             return  # the trial's own; pytest-asyncio has it patched while it sets the fixture up
-        check_in(alone=True)
+        check_in(to_patch=True)
         with suppress(Exception):  # the patch itself will say what is wrong
             if isinstance(target, str):
                 target, name = resolve_name(target.rpartition(".")[0]), target.rpartition(".")[2]
@@ -117,13 +117,13 @@ class Patches:
             self.outside = self.outside or package_outside(target)
 
     def _note_item(self, dic: Any, name: object, *_: object, **__: object) -> None:
-        check_in(alone=True)
+        check_in(to_patch=True)
         if dic is not os.environ:
             self.add(Item(dic, name))
             self.outside = self.outside or ("sys.modules" if dic is sys.modules else "")
 
     def _note_import_path(self, *_: object, **__: object) -> None:
-        check_in(alone=True)
+        check_in(to_patch=True)
         self.add(ImportPath(sys, "path"))
 
 

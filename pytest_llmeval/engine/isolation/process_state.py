@@ -3,8 +3,8 @@
 Trials take turns, so each sees this state as if it were alone: it is taken off with the
 trial that waits and put on with the trial that goes on. It is a list of parts, each in a module of
 its own. What is not listed here is not swapped: globals of modules and ``sys.path`` (but for what a
-trial changes by ``monkeypatch``). A trial that changes what many rely on, such as the clock, is let
-alone (``guard.py``).
+trial changes by ``monkeypatch``). While a trial has changed what many rely on, such as the clock,
+no other one runs (``guard.py``).
 
 A test may mock any function of the standard library, break a stream or remove the folder
 it stands in. So what the parts use was imported by its own name, and what fails fails alone.

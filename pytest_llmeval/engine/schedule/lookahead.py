@@ -1,4 +1,4 @@
-"""The items that come after the one in turn, in the order in which this process will run them."""
+"""The items that come after the current one, in the order in which this process runs them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Lookahead:
         session: after collection.
 
     Attributes:
-        next_item: comes after the one whose turn it is.
+        next_item: comes after the current one; None if that is the last, or none was begun.
     """
 
     def __init__(self, session: pytest.Session) -> None:
@@ -39,7 +39,7 @@ class Lookahead:
         """Give the items after one that may be started early.
 
         Args:
-            item: whose turn it is.
+            item: the current one.
             beyond: one of them; those up to it are left out.
         """
         if self._is_off:

@@ -165,7 +165,7 @@ class ProgressDisplay:
         self._estimate = Estimate()
         self._last = clock()
 
-    def turn(self) -> float:
+    def show_if_due(self) -> float:
         """Show how far it is, unless that was done a moment ago; called often.
 
         Returns:
@@ -246,7 +246,7 @@ def show_progress(
     surface = LiveLine(config) if _has_screen(config, reporter) else PlainLines(config)
     display = ProgressDisplay(surface, look=look, wording=wording)
     config.pluginmanager.register(display, "llmeval-progress-display")
-    return display.turn
+    return display.show_if_due
 
 
 def follow_workers(config: pytest.Config, *, wording: Wording) -> None:

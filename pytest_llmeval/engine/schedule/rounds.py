@@ -93,7 +93,7 @@ class Rounds:
             self._begin(self._looks[self._taken], is_last=self._taken + 1 == len(self._looks))
 
     def leave(self, case: CaseTrials) -> None:
-        """Go on without a case that its turn has passed over."""
+        """Go on without a case that a plugin has passed over."""
         self.give_up(_PASSED_OVER)
         self._cases.remove(case)
 

@@ -1,4 +1,4 @@
-"""Run trials of the case in turn, and ahead of time trials of the cases after it.
+"""Run trials of the current case, and ahead of time trials of the cases after it.
 
 Reports still come in the order of collection, since each item only ever reports itself. Which trial
 is next is decided by whoever gives the baton up, the session or a trial, in its own thread.
@@ -30,10 +30,10 @@ from pytest_llmeval.records import Progress
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-# Seconds for which trials go on though the case in turn can be reported. To wake the session for
+# Seconds for which trials go on though the current case can be reported. To wake the session for
 # each of many replayed cases takes 3 to 7 % more time.
 LONGEST_AWAY = 0.02
-LONGEST_ALONE = 60.0  # seconds for which trials are held back for the sake of one
+LONGEST_HELD_BACK = 60.0  # seconds for which trials are held back where one alone may go on
 _FEW = 0.03  # of the time of a call
 
 
@@ -71,7 +71,7 @@ class Scheduler:
         self._rounds: Mapping[str, Rounds] = {}  # by function
         self._due: list[Rounds] = []  # of which a round has ended, and the session is to look
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
-        self._head: CaseTrials  # the case whose turn it is
+        self._head: CaseTrials  # the current case, at whose item pytest is
         self._until: Callable[[], bool]  # what is waited for
         self._starts_next = True
         self._is_behind = False  # trials wait for their turn for more than a few percent of a call
@@ -105,7 +105,7 @@ class Scheduler:
         """Let trials take turns until something holds.
 
         Args:
-            head: the case whose turn it is.
+            head: the current case, at whose item pytest is.
             until: what is waited for; the trials of ``head`` must bring it about.
 
         Raises:
@@ -114,7 +114,7 @@ class Scheduler:
         """
         self._head, self._until, self._baton.is_wanted = head, until, False
         try:
-            while not until() or self._baton.alone is not None:
+            while not until() or self._baton.only is not None:
                 self._go_on(head)
         finally:
             self._baton.is_wanted = True
@@ -202,8 +202,8 @@ class Scheduler:
         since = Clock.seconds()
         while (thread := self._one_that_is_ready()) is None:
             self._baton.wait(min(self.show(), LONGEST_BLOCK))
-            longest = LONGEST_BLOCK if self._baton.alone is None else LONGEST_ALONE
-            if self._baton.is_wanted_alone and Clock.seconds() - since > longest:
+            longest = LONGEST_BLOCK if self._baton.only is None else LONGEST_HELD_BACK
+            if self._baton.holds_back and Clock.seconds() - since > longest:
                 self._baton.end_deadlock()
                 since = Clock.seconds()
         return thread
@@ -228,12 +228,12 @@ class Scheduler:
         ]
         for thread in unwanted:
             thread.cancel()
-        self._baton.let_alone(None)
+        self._baton.keep_to(None)
         if self._baton.pump is not None:
             self._baton.pump.withdraw(unwanted)
         try:
             for thread in unwanted:
-                if not thread.detached:
+                if not thread.is_beside:
                     self._step(thread)
             # Those that are detached get a moment to come by, and are abandoned if they do not.
             deadline = Clock.seconds() + GRACE
@@ -253,10 +253,10 @@ class Scheduler:
         self._flight.clear()
 
     def _start_one(self, head: CaseTrials) -> TrialThread | None:
-        """Make the next trial of the case in turn, or of one of the cases after it."""
-        if head.serial or len(self._flight) >= self._limit or self._baton.alone is not None:
+        """Make the next trial of the current case, or of one of the cases after it."""
+        if head.serial or len(self._flight) >= self._limit or self._baton.only is not None:
             return None  # a case is serial beside others where it was found out to swap something
-        if self._baton.is_wanted_alone:
+        if self._baton.holds_back:
             return None  # it could not run free, and would keep the baton where it blocks
         following = () if self._escaped else self._following(head)
         for trials in chain((head,), following):
@@ -309,8 +309,8 @@ class Scheduler:
 
     def _take_in(self, thread: TrialThread) -> bool:
         """Take in a trial that has ended, if there is no more to it than its result."""
-        if self._baton.alone is thread:
-            self._baton.let_alone(None)
+        if self._baton.only is thread:
+            self._baton.keep_to(None)
         if thread.escaped is not None or thread.is_void:
             return False
         trial = self._flight[thread]
@@ -338,7 +338,7 @@ class Scheduler:
         self._rounds = {one.function: one for one in rounds}
 
     def pass_over(self, item: pytest.Item) -> None:
-        """Go on without a case of which no trial counts, as a plugin took over its turn."""
+        """Go on without a case of which no trial counts, as a plugin took over its protocol."""
         self.cancel(item)
         trials = self._case_of[item]
         trials.forget()

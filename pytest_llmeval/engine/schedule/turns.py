@@ -68,7 +68,7 @@ class Turns:
 
     @contextmanager
     def turn(self, thread: TrialThread) -> Iterator[None]:
-        """Swap the state of the process for the trial's, during a step on the event loop.
+        """Swap the state of the process for the trial's, for a step on the event loop, say.
 
         Often the next step is of the same trial. So what calls would not notice is left as it is
         until another turn begins, or the session's state is put back.

@@ -1,8 +1,9 @@
 """The event loop on which async trials wait, run from outside; the tasks of each trial on it.
 
-It runs only while nothing else has the baton, and stops as soon as a trial can go on. So
-a sync body never sees a running loop, and no pytest code is entered from a coroutine. Each step
-of a task that a trial began runs with that trial's process state.
+The session runs it while no trial has the baton, and stops it as soon as a trial can go on. So a
+sync body never sees a running loop. Each step of a task that a trial began runs with that trial's
+process state. A trial that overlaps no other runs the loop by itself, and so does one that is
+cancelled, to end its fixtures.
 Importing this module imports asyncio.
 """
 
@@ -238,13 +239,13 @@ class TrialRunner:
         return None if is_free or self._baton.may_go_on(self._trial) else self._pump.gate()
 
     def watch(self) -> None:
-        """Let the trial alone while it has swapped what others would see; it has its turn."""
+        """Keep all others from their turns while the trial in turn swaps what they would see."""
         trial = self._trial
         if trial.overlaps and not self._has_ended:
-            swaps = not trial.begins_to_wait and bool(trial.swaps())
+            swaps = not trial.begins_to_wait and bool(trial.note_swaps())
             trial.begins_to_wait = False
-            if swaps is not (self._baton.alone is trial):
-                self._baton.let_alone(trial if swaps else None)
+            if swaps is not (self._baton.only is trial):
+                self._baton.keep_to(trial if swaps else None)
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:

@@ -192,7 +192,7 @@ class RunningTrial:
 
         if self.thread.in_teardown:
             self.thread.raise_if_cancelled()  # what is waited for then holds up the end
-        if not awaits and self.thread.must_hold(serial):
+        if not awaits and self.thread.note_hold(serial):
             return function()
         thread = self.thread
         thread.begins_to_wait = not awaits

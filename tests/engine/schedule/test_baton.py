@@ -18,8 +18,8 @@ class Thread(SimpleNamespace):
     __hash__ = object.__hash__
 
     def lose_baton(self, stalled: float | None) -> bool:
-        self.detached = stalled is None
-        return self.detached
+        self.is_beside = stalled is None
+        return self.is_beside
 
 
 def thread() -> Any:
@@ -28,7 +28,7 @@ def thread() -> Any:
         go_on=lambda: None,
         pooled=None,
         handing_over=threading.Lock(),
-        detached=False,
+        is_beside=False,
         done=False,
     )
 
@@ -62,14 +62,14 @@ def test_at_a_second_ctrl_c_the_baton_is_taken_from_a_trial_that_does_not_come_b
     with ctrl_c_twice(lambda: None):
         baton.lend(holder)
 
-    assert holder.detached
+    assert holder.is_beside
 
 
 def test_a_baton_that_came_back_at_a_second_ctrl_c_is_not_taken_for_that_of_the_next() -> None:
     first, second, baton = thread(), thread(), made()
     with ctrl_c_twice(lambda: baton.pass_on(first)):
         baton.lend(first)
-    assert not first.detached
+    assert not first.is_beside
     passed_on = []
 
     def pass_on() -> None:
@@ -99,7 +99,7 @@ def test_at_ctrl_c_the_baton_comes_back_by_the_trial_that_has_it() -> None:
     finally:
         signal.signal(signal.SIGALRM, before)
 
-    assert (first.detached, second.detached) == (False, True)
+    assert (first.is_beside, second.is_beside) == (False, True)
 
 
 def test_one_that_has_just_passed_the_baton_on_does_not_lose_it() -> None:
@@ -114,4 +114,4 @@ def test_one_that_has_just_passed_the_baton_on_does_not_lose_it() -> None:
     with ctrl_c_twice(lambda: None):
         baton.lend(first)
 
-    assert (first.detached, second.detached) == (False, True)
+    assert (first.is_beside, second.is_beside) == (False, True)

@@ -379,7 +379,7 @@ def test_one_that_is_cancelled_ends_its_coroutine_though_others_run_beside(
 def test_steps_do_not_wait_for_ever_for_one_that_waits_for_them(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduler_module, "LONGEST_ALONE", 0.05)
+    monkeypatch.setattr(scheduler_module, "LONGEST_HELD_BACK", 0.05)
     monkeypatch.setattr(scheduler_module, "LONGEST_BLOCK", 0.05)
     together: list[object] = []
     has_stepped = asyncio.Event()

@@ -198,7 +198,7 @@ def test_a_line_every_period_at_most() -> None:
         clock=lambda: surface.now,
     )
     for surface.now in (0, 29, 30, 31, 59, 61, 200):
-        display.turn()
+        display.show_if_due()
 
     assert surface.shown == [(30, "1/2 in 120"), (61, "1/2 in 120"), (200, "1/2 in 120")]
 
@@ -208,7 +208,7 @@ def test_nothing_is_shown_before_anything_is_known() -> None:
     display = ProgressDisplay(
         surface, look=lambda: None, wording=lambda progress, width: "", clock=lambda: surface.now
     )
-    display.turn()
+    display.show_if_due()
 
     assert surface.shown == []
 

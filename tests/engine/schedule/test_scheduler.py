@@ -192,9 +192,9 @@ def test_a_trial_that_blocks_is_detached_and_its_function_runs_free_from_then_on
         threads.append(thread)
         thread.left_setup = True
         with thread.in_test():  # without the baton
-            assert thread.detached
+            assert thread.is_beside
             opened.set()
-        assert not thread.detached
+        assert not thread.is_beside
 
     case = Case("test_it", blocks, opens)
     run(bench(case, limit=2), case)
@@ -244,7 +244,7 @@ def test_a_deadlock_of_trials_that_patch_ends(monkeypatch: pytest.MonkeyPatch) -
         threads.append(thread)
         while not thread.baton.beside:  # until the other one was detached
             thread.wait(lambda: None)
-        thread.be_alone()
+        thread.wait_for_others()
         opened.set()
 
     case = Case("test_it", blocks, patches)
@@ -268,7 +268,7 @@ def test_a_deadlock_with_one_that_waits_to_be_alone_ends(monkeypatch: pytest.Mon
 
     def patches(thread: TrialThread) -> None:
         thread.wait(lambda: runs_free.wait(PATIENCE))
-        thread.be_alone()
+        thread.wait_for_others()
         opened.set()
 
     def wants_what_that_one_has(thread: TrialThread) -> None:
@@ -291,13 +291,13 @@ def test_one_that_is_about_to_patch_waits_for_those_that_run_beside() -> None:
     def runs_free(thread: TrialThread) -> None:
         thread.left_setup = True
         with thread.in_test():
-            assert thread.detached
+            assert thread.is_beside
             is_waiting.wait(PATIENCE)
             order.append("ran free")
 
     def patches(thread: TrialThread) -> None:
         is_waiting.set()
-        thread.be_alone()
+        thread.wait_for_others()
         order.append("alone")
 
     is_waiting = threading.Event()

@@ -216,14 +216,14 @@ def test_one_that_ends_with_what_it_has_swapped_is_alone_no_more() -> None:
         swapped: Any = SimpleNamespace(held_for="a clock", places={}, mocks=0)
         runner._trial.patches = swapped
         await asyncio.sleep(0)
-        assert runner._trial.baton.alone is runner._trial
+        assert runner._trial.baton.only is runner._trial
 
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         case = Case("test_it", on(runner.get_loop(), swaps), lambda thread: thread.wait(int))
         scheduler: Any = bench(case)
         run(scheduler, case)
 
-    assert scheduler._baton.alone is None
+    assert scheduler._baton.only is None
     assert case.serial == "a clock"
 
 

@@ -41,7 +41,7 @@ def test_waiting_lets_others_run() -> None:
 def test_waiting_is_a_plain_call_where_no_trial_runs() -> None:
     assert waiting(int, "7", base=8) == 7
     assert running_beside() is None
-    check_in(alone=True)
+    check_in(to_patch=True)
 
 
 def test_waiting_is_a_plain_call_for_a_trial_that_has_patched_something() -> None:
@@ -141,11 +141,11 @@ def test_a_trial_of_a_function_that_blocks_runs_free_again_after_a_call() -> Non
         thread.baton.blocking.add(("test_it", True))
         with thread.in_test():
             for _ in range(2):
-                assert thread.detached
+                assert thread.is_beside
                 assert running_beside() is thread
                 thread.wait(lambda: None)
             check_in()
-            assert not thread.detached
+            assert not thread.is_beside
 
     alone(body)
 
@@ -157,7 +157,7 @@ def test_what_another_trial_swapped_is_not_that_of_one_that_runs_free() -> None:
         thread.left_setup = True
         thread.baton.blocking.add(("test_it", True))
         with thread.in_test():
-            assert thread.detached
+            assert thread.is_beside
             runs_free.set()
             has_swapped.wait(PATIENCE)
             thread.wait(lambda: None)
@@ -180,7 +180,7 @@ def test_a_trial_in_teardown_does_not_run_free() -> None:
         thread.left_setup = thread.in_teardown = True
         thread.baton.blocking.add(("test_it", True))
         with thread.in_test():
-            assert not thread.detached
+            assert not thread.is_beside
 
     alone(body)
 
@@ -190,9 +190,9 @@ def test_whoever_is_about_to_patch_takes_the_baton_again_and_is_alone() -> None:
         thread.left_setup = True
         thread.baton.blocking.add(("test_it", True))
         with thread.in_test():
-            assert thread.detached
-            check_in(alone=True)
-            assert not thread.detached
+            assert thread.is_beside
+            check_in(to_patch=True)
+            assert not thread.is_beside
             assert not thread.baton.beside
 
     alone(body)
@@ -216,7 +216,7 @@ def test_at_ctrl_c_even_one_that_has_patched_loses_the_baton() -> None:
         assert not thread.may_be_detached
         assert thread.lose_baton(None)
         thread.baton.beside.discard(thread)
-        thread.detached = False
+        thread.is_beside = False
         del os.environ["PATCHED"]
 
     alone(body)
@@ -274,7 +274,7 @@ class Clocks:
         for _ in range(count):
             self.passed += passed
             self.busy += busy
-            is_stalled = self.watch.is_stalled()
+            is_stalled = self.watch.look()
         return is_stalled
 
 
@@ -309,7 +309,7 @@ def test_a_thread_without_a_clock_or_that_has_ended_is_never_stalled() -> None:
     thread: Any = SimpleNamespace(clock=None, native_id=-1)
     watch = StallWatch(thread)
 
-    assert not any(watch.is_stalled() for _ in range(9))
+    assert not any(watch.look() for _ in range(9))
     assert watch._wants_core() is None
 
 
@@ -320,7 +320,7 @@ def test_a_thread_that_has_just_ended_is_not_stalled(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("pytest_llmeval.engine.stall.clock_gettime", gone)
     thread: Any = SimpleNamespace(clock=1, native_id=-1)
 
-    assert not StallWatch(thread).is_stalled()
+    assert not StallWatch(thread).look()
 
 
 def test_threads_are_used_again() -> None:
