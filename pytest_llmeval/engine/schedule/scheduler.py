@@ -239,7 +239,8 @@ class Scheduler:
             deadline = Clock.seconds() + GRACE
             with suppress(Empty):
                 while any(thread in self._flight for thread in unwanted):
-                    self._step(self._baton.get(timeout=max(0.0, deadline - Clock.seconds())))
+                    left = max(0.0, deadline - Clock.seconds())
+                    self._step(self._baton.next_ready() or self._baton.get(timeout=left))
         finally:
             self.turns.put_back()
         for thread in unwanted:

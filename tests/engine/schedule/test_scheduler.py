@@ -399,6 +399,39 @@ def test_a_call_that_comes_back_for_one_that_is_not_in_flight_any_more_is_left()
     assert scheduler._baton.is_empty
 
 
+def test_one_that_is_held_back_hears_that_it_is_cancelled() -> None:
+    swaps, heard = threading.Event(), []
+
+    def runs_free(thread: TrialThread) -> None:
+        thread.left_setup = True
+        try:
+            with thread.in_test():
+                swaps.wait(PATIENCE)
+        finally:
+            heard.append(thread.cancelled)
+
+    def is_the_only_one(thread: TrialThread) -> None:
+        thread.baton.keep_to(thread)
+        swaps.set()
+        while True:
+            thread.wait(lambda: None)
+
+    def interrupt() -> float:
+        if scheduler._baton.held_back:
+            raise KeyboardInterrupt
+        return 0.001
+
+    cases = Case("free", runs_free), Case("only", is_the_only_one)
+    scheduler: Any = bench(*cases)
+    scheduler._baton.blocking.add(("free", True))
+    scheduler.show = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        run(scheduler, *cases)
+    scheduler.cancel()
+
+    assert heard == [True]
+
+
 def test_a_case_that_is_passed_over_starts_afresh() -> None:
     never = threading.Event()
     case = Case("test_it", lambda thread: thread.wait(lambda: never.wait(PATIENCE)))
