@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 from pytest_llmeval.engine.stall import StallWatch
@@ -35,6 +34,7 @@ class Holder(Protocol):
         is_beside: it lost the baton or let go of it, and has not got it again.
         ready_since: when it could go on, by the clock of seconds; 0 while it has a turn.
         is_plain: when its last turn ended it had left the state of the process as others have it.
+        cancelled: it is not wanted any more.
         is_to_patch: it is about to patch, so that it waits for those that run beside it.
         saw_others: it ran without what it patched, or with what another one did.
         call_output: of what it does beside the baton.
@@ -46,6 +46,7 @@ class Holder(Protocol):
     is_beside: bool
     ready_since: float
     is_plain: bool
+    cancelled: bool
     is_to_patch: bool
     saw_others: bool
     call_output: Any
@@ -96,8 +97,8 @@ class Baton(Generic[H]):
         only: the async trial under whose swapped places no other may run, None if there is none.
         blocking: test functions of which a trial blocked without telling; whether it was its body
             that did, or a fixture.
-        held_back: trials that could go on, but for those that run beside the baton, or for the one
-            that alone may.
+        ready: the trials that could go on, the first to come first; those of them that must not
+            yet (``may_go_on``) are *held back*, and keep their places.
     """
 
     def __init__(
@@ -117,9 +118,9 @@ class Baton(Generic[H]):
         self.beside: set[H] = set()
         self.only: H | None = None
         self.blocking: set[tuple[str, bool]] = set()
-        self.held_back: list[H] = []
+        self.ready: list[H] = []  # any thread appends; whoever has the baton takes out
         self._next_one = next_one
-        self._queue: SimpleQueue[H] = SimpleQueue()
+        self._has_come = threading.Event()  # one that is ready, since somebody looked
         self._holder: H | None = None  # None while the session has it
         self._to_session = threading.Lock()
         self._to_session.acquire()
@@ -203,61 +204,46 @@ class Baton(Generic[H]):
 
     # --- who is ready ---
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no trial can go on at the moment; only the session takes any away."""
-        return self._queue.empty()
-
     def put(self, thread: H) -> None:
         """Note, from any thread, that a trial can be resumed."""
         thread.ready_since = Clock.seconds()
-        self._queue.put(thread)
+        self.ready.append(thread)
+        self._has_come.set()
         if self.pump is not None:
             self.pump.stop()
 
     def may_go_on(self, thread: H) -> bool:
         """Whether a trial, or a step of one, may have its turn now.
 
-        What it patches must not be seen by trials that run beside the baton.
+        What it patches must not be seen by trials that run beside the baton, unless it is to end.
         """
+        if thread.cancelled:
+            return True
         if self.only not in (None, thread):
             return False
         is_seen = self.beside and (thread.is_to_patch or not thread.is_plain)
         return thread.done or not is_seen
 
     def next_ready(self) -> H | None:
-        """Take the first trial that may go on; those that may not keep their places."""
-        for thread in self.held_back:
+        """Take the first trial that may go on, None if there is none."""
+        for thread in self.ready:
             if self.may_go_on(thread):
-                self.held_back.remove(thread)
+                self.ready.remove(thread)
                 return thread
-        while not self.is_empty:
-            thread = self.get(timeout=0)
-            if self.may_go_on(thread):
-                return thread
-            self.held_back.append(thread)
         return None
 
-    def get(self, *, timeout: float) -> H:
-        """Take the next trial that is ready, whether or not it may go on.
-
-        Args:
-            timeout: seconds to wait for one.
-
-        Raises:
-            queue.Empty: none came in that time.
-        """
-        return self._queue.get(timeout=timeout)
-
     def wait(self, timeout: float) -> None:
-        """Wait until a trial is ready, for so many seconds at most; run the loop meanwhile."""
-        if self.pump is not None:
-            self.pump.run(
-                lambda: not self.is_empty or any(map(self.may_go_on, self.held_back)), timeout
-            )
+        """Run the loop until a trial may go on, for so many seconds at most."""
+        if self.pump is None:
+            self.sleep(timeout)
         else:
-            with suppress(Empty):
-                self.held_back.append(self.get(timeout=timeout))
+            self.pump.run(lambda: any(map(self.may_go_on, self.ready)), timeout)
+
+    def sleep(self, timeout: float) -> None:
+        """Wait until a trial is ready, for so many seconds at most."""
+        self._has_come.clear()
+        if not any(map(self.may_go_on, self.ready)):
+            self._has_come.wait(timeout)
 
     def keep_to(self, thread: H | None) -> None:
         """Keep all but one trial from their turns; None to keep none from them.
@@ -271,7 +257,9 @@ class Baton(Generic[H]):
     @property
     def holds_back(self) -> bool:
         """Whether a trial, or a step of one, is kept from its turn by others."""
-        return bool(self.held_back or (self.pump is not None and self.pump.gates))
+        may_hold = self.only is not None or self.beside
+        is_held = may_hold and not all(map(self.may_go_on, self.ready))
+        return bool(is_held or (self.pump is not None and self.pump.gates))
 
     def end_deadlock(self) -> None:
         """Let all go on that wait until others are gone, which may wait for them."""

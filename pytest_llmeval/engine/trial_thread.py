@@ -58,10 +58,9 @@ class TrialThread:
         overlaps: other trials run while this one waits.
         baton: see above.
         pooled, handing_over, done, is_beside, ready_since, is_plain: see ``Holder``.
-        is_to_patch, saw_others, call_output: likewise.
+        cancelled, is_to_patch, saw_others, call_output: likewise.
         was_detached: the baton was taken from it at some time.
         waits_since: when it gave its last turn up, by the clock of seconds.
-        cancelled: it is not wanted any more.
         knows_it: this was raised in it.
         is_void: it was broken off before its end, and has no outcome.
         escaped: what left the trial altogether, such as pytest.exit.
@@ -174,8 +173,8 @@ class TrialThread:
                 self.held_for = self.held_for or BLOCKING_AND_PATCHING
             elif self._runs_test:  # not at its end, where no trial runs free
                 self.baton.blocking.add(self._code)
-            waits = self.baton.held_back or not self.baton.is_empty
-            if not ((waits and stalled > LONGEST_BLOCK) or self.may_be_detached):
+            is_deadlock = self.baton.ready and stalled > LONGEST_BLOCK
+            if not (is_deadlock or self.may_be_detached):
                 return False
             self.saw_others |= not self._is_clean
         self.go_beside()

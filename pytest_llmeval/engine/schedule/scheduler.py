@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
-from queue import Empty
 from typing import TYPE_CHECKING
 
 import pytest
@@ -237,10 +236,14 @@ class Scheduler:
                     self._step(thread)
             # Those that are detached get a moment to come by, and are abandoned if they do not.
             deadline = Clock.seconds() + GRACE
-            with suppress(Empty):
-                while any(thread in self._flight for thread in unwanted):
-                    left = max(0.0, deadline - Clock.seconds())
-                    self._step(self._baton.next_ready() or self._baton.get(timeout=left))
+            while any(thread in self._flight for thread in unwanted):
+                ready, left = self._one_that_is_ready(), deadline - Clock.seconds()
+                if ready is not None:
+                    self._step(ready)
+                elif left > 0:
+                    self._baton.sleep(left)
+                else:
+                    break
         finally:
             self.turns.put_back()
         for thread in unwanted:

@@ -235,8 +235,8 @@ class TrialRunner:
 
     def gate(self) -> asyncio.Future[None] | None:
         """Return what the next step of the trial must wait for, None if for nothing."""
-        is_free = self._has_ended or self._trial.cancelled
-        return None if is_free or self._baton.may_go_on(self._trial) else self._pump.gate()
+        may_go_on = self._has_ended or self._baton.may_go_on(self._trial)
+        return None if may_go_on else self._pump.gate()
 
     def watch(self) -> None:
         """Keep all others from their turns while the trial in turn swaps what they would see."""

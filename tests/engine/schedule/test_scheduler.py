@@ -272,7 +272,7 @@ def test_a_deadlock_with_one_that_waits_to_be_alone_ends(monkeypatch: pytest.Mon
         opened.set()
 
     def wants_what_that_one_has(thread: TrialThread) -> None:
-        while not thread.baton.held_back:
+        while not thread.baton.holds_back:
             thread.wait(lambda: None)
         blocks.set()
         assert opened.wait(PATIENCE)
@@ -389,14 +389,14 @@ def test_a_detached_trial_that_is_cancelled_and_ends_in_time_has_no_outcome() ->
 
 
 def test_a_call_that_comes_back_for_one_that_is_not_in_flight_any_more_is_left() -> None:
-    stray: Any = type("Stray", (), {"done": True})()
+    stray: Any = type("Stray", (), {"done": True, "cancelled": False})()
     case = Case("test_it", lambda thread: thread.wait(lambda: None))
     scheduler: Any = bench(case)
     scheduler._baton.put(stray)
     run(scheduler, case)
 
     assert case.have_ended()
-    assert scheduler._baton.is_empty
+    assert not scheduler._baton.ready
 
 
 def test_one_that_is_held_back_hears_that_it_is_cancelled() -> None:
@@ -417,7 +417,7 @@ def test_one_that_is_held_back_hears_that_it_is_cancelled() -> None:
             thread.wait(lambda: None)
 
     def interrupt() -> float:
-        if scheduler._baton.held_back:
+        if scheduler._baton.holds_back:
             raise KeyboardInterrupt
         return 0.001
 

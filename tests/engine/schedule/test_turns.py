@@ -199,7 +199,7 @@ def test_a_trial_that_comes_back_while_another_is_alone_is_put_off() -> None:
         thread.patches = swapped
         await asyncio.sleep(0)
         is_alone.set()
-        while not has_come.is_set() or not thread.baton.held_back:
+        while not has_come.is_set() or not thread.baton.holds_back:
             await asyncio.sleep(0.001)
         order.append("alone")
         thread.patches = plain

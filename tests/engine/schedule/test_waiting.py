@@ -168,7 +168,7 @@ def test_what_another_trial_swapped_is_not_that_of_one_that_runs_free() -> None:
         plain = uuid.uuid4
         uuid.uuid4 = partial(plain)
         has_swapped.set()
-        while thread.baton.is_empty:  # until the other one asks for the baton
+        while not thread.baton.ready:  # until the other one asks for the baton
             os.sched_yield()
         uuid.uuid4 = plain
 
