@@ -79,12 +79,7 @@ class TrialThread:
     """
 
     def __init__(
-        self,
-        run: Callable[[], None],
-        *,
-        function: str,
-        overlaps: bool,
-        baton: Baton[TrialThread],
+        self, run: Callable[[], None], *, function: str, overlaps: bool, baton: Baton[TrialThread]
     ) -> None:
         self.overlaps = overlaps
         self.baton = baton

@@ -115,9 +115,8 @@ class ReportHooks:
             report.llm_eval = self.arrived[result.id] = result
         return report
 
-    pytest_report_teststatus = staticmethod(
-        case_reports.letter_and_word
-    )  # shows the score of a case
+    # Shows the score of a case.
+    pytest_report_teststatus = staticmethod(case_reports.letter_and_word)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -17,12 +17,7 @@ import pytest
 
 from pytest_llmeval.engine.compat import INSTALLED
 from pytest_llmeval.engine.rerun.base_arguments import base_arguments
-from pytest_llmeval.engine.rerun.child import (
-    Brief,
-    Child,
-    ended_in_order,
-    run_children,
-)
+from pytest_llmeval.engine.rerun.child import Brief, Child, ended_in_order, run_children
 from pytest_llmeval.engine.rerun.opened import opened_files
 from pytest_llmeval.engine.rerun.preparation import empty_submodules, prepare
 from pytest_llmeval.engine.rerun.relocation import (

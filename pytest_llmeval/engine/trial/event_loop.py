@@ -45,6 +45,7 @@ class Pump:
         loop: on which all overlapping trials wait.
 
     Attributes:
+        mains: the task that each trial waits for.
         gates: of steps that may not be taken now; they ask again when the loop begins to run.
     """
 
@@ -52,7 +53,7 @@ class Pump:
         self.loop = loop
         self._is_pumping = False
         self._thread = get_ident()  # where the loop runs
-        self._mains: dict[TrialThread, asyncio.Task[None]] = {}
+        self.mains: dict[TrialThread, asyncio.Task[None]] = {}
         self.gates: list[asyncio.Future[None]] = []
         self._stopped = Clock.seconds()
         Clock.keep(loop)
@@ -103,7 +104,7 @@ class Pump:
     @property
     def is_due(self) -> bool:
         """Whether coroutines have waited long enough for the loop to run between two turns."""
-        return bool(self._mains) and Clock.seconds() - self._stopped > _LONGEST_STOP
+        return bool(self.mains) and Clock.seconds() - self._stopped > _LONGEST_STOP
 
     def breathe(self) -> None:
         """Let the loop do what is due, without waiting.
@@ -144,16 +145,16 @@ class Pump:
         """Begin a coroutine that a trial waits for."""
 
         def end(_: object) -> None:
-            self._mains.pop(trial, None)
+            self.mains.pop(trial, None)
             self._stop()
 
-        task = self._mains[trial] = self.loop.create_task(coroutine, context=context)
+        task = self.mains[trial] = self.loop.create_task(coroutine, context=context)
         task.add_done_callback(end)
         return task
 
     def withdraw(self, trials: Collection[TrialThread]) -> None:
         """Cancel the coroutines that trials wait for, and give them a moment to end."""
-        mains = {trial: self._mains[trial] for trial in trials if trial in self._mains}
+        mains = {trial: self.mains[trial] for trial in trials if trial in self.mains}
         for trial, task in mains.items():
             trial.is_void |= not (task.done() or trial.in_teardown)
             task.cancel()
@@ -178,7 +179,6 @@ class TrialRunner:
             baton.pump = Pump(loop)
         self._pump: Pump = baton.pump
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
-        self._main: asyncio.Task[None] | None = None  # what the trial waits for
         self._exit: SystemExit | None = None  # that a task of the trial raised
         self._has_ended = False
 
@@ -198,13 +198,8 @@ class TrialRunner:
         context.run(RUNNER.set, self)
         result: Result[T] = Result()
         kept = result.keep_awaited(coroutine)
-
-        def start() -> asyncio.Task[None]:
-            self._main = self._pump.start(self._trial, kept, context)
-            return self._main
-
         try:
-            self._run(start, result.is_there)
+            self._run(partial(self._pump.start, self._trial, kept, context), result.is_there)
             self._raise_exit()
             return result.get()
         finally:
@@ -230,8 +225,8 @@ class TrialRunner:
         The loop would hand it to whoever runs it, which may be the turn of any other case.
         """
         self._exit = raised
-        if self._main is not None:
-            self._main.cancel()
+        if self._trial in self._pump.mains:
+            self._pump.mains[self._trial].cancel()
 
     def gate(self) -> asyncio.Future[None] | None:
         """Return what the next step of the trial must wait for, None if for nothing."""
