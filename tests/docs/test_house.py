@@ -47,6 +47,20 @@ def test_the_tree_names_every_module_and_nothing_else() -> None:
     assert len(named) == len(set(named))
 
 
+def test_what_the_path_of_a_trial_names_in_the_code_is_there() -> None:
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
+    named = re.findall(r"`([A-Z]\w+|overlap)\.(\w+)`", chapter(DESIGN, "4. The path of a trial"))
+    homes = {
+        owner: next(
+            text for name, text in texts.items() if f"class {owner}" in text or name == owner
+        )
+        for owner, _ in named
+    }
+
+    assert len(named) > 20
+    assert [one for one in named if not re.search(rf"(def |self\.){one[1]}\b", homes[one[0]])] == []
+
+
 def sentences(page: str) -> Iterator[str]:
     """Yield the sentences of a page: of paragraphs, of items of lists and of cells of tables."""
     text = text_of(page).partition("\n## Appendix\n")[0]
