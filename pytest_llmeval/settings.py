@@ -508,7 +508,7 @@ class Settings:
         "else origin's default branch"
     )
     confirm: bool = Option("--llm-confirm", boolean, default=False, ini="bool").says(
-        "before the build turns red, run once more the cases that fell, on REF's commit and here; "
+        "before the build turns red, run the cases that fell once more, on REF's commit and here; "
         "if they do not fall a second time, the build does not fail"
     )
     anchor: str | None = Option("--llm-anchor=REF", not_blank).says(
@@ -533,7 +533,7 @@ class Settings:
         "ini file of REF's commit"
     )
     baseline_reach: int = Option("llm_baseline_reach", count, "50", ini="int").says(
-        "how many commits before REF's to search for a run if it has none; commits that change "
+        "how many earlier commits to search for a run if REF's has none; commits that change "
         "nothing below rootdir are not counted"
     )
     baseline_age: int = Option("llm_baseline_age", count, "7", ini="int").says(
