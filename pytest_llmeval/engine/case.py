@@ -115,7 +115,8 @@ class CaseRunner:
         found = grouped((one.record.index, one.headline) for one in ended if one.headline)
         table = "\n".join(f"trial {', '.join(map(str, which))}: {line}" for which, line in found)
         if shown is None:
-            return f"{excinfo.value}\n{table}"
+            is_told = len(found) == 1 and found[0][1] in str(excinfo.value)
+            return str(excinfo.value) if is_told else f"{excinfo.value}\n{table}"
         shown.addsection(f"trials: {excinfo.value}", table)
         return shown
 

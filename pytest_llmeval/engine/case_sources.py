@@ -80,6 +80,8 @@ def cases_from(file: str | Path, *, id: str) -> list[ParameterSet]:
         named = _named(path, id)
     except (OSError, ValueError, csv.Error) as exc:
         why = exc.strerror if isinstance(exc, OSError) and exc.strerror else exc
+        if isinstance(exc, FileNotFoundError):
+            why = f"{why}. Write its path from the folder of the test"
         raise pytest.Collector.CollectError(printable(f"cases_from: {path}: {why}")) from None
     return [pytest.param(case, id=name) for name, case in named.items()]
 
@@ -156,7 +158,9 @@ def _parsed(line: str, number: int) -> object:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as exc:
-        raise ValueError(f"line {number} is no JSON: {exc}") from None
+        # which counts from the beginning of this line
+        why = f"{exc.msg}: column {exc.colno}" if isinstance(exc, json.JSONDecodeError) else exc
+        raise ValueError(f"line {number} is no JSON: {why}") from None
 
 
 def _yaml(text: str) -> object:

@@ -51,6 +51,10 @@ class Reply:
         """
         return self.parse()
 
+    def __contains__(self, part: object) -> bool:
+        """Refuse ``"Paris" in llm.ask(...)``, where ``.text`` was forgotten."""
+        raise TypeError("a Reply is no text: its text is reply.text")
+
 
 class Model(Protocol):
     """The model that the fixture ``llm`` gives a test.

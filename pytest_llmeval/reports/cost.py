@@ -217,8 +217,8 @@ def _cost_line(opening: Run, source: Run | None, settings: Settings) -> str:
     if not dearest:
         return f"cost not known: each trial of run {source.id} was errored"
     most = sum((case.repeats * dearest.get(case.id, _NONE) for case in opening.cases), _NONE)
-    bound = f"no trial takes more than the dearest of its case in run {source.id}"
-    text = f"at most about {dollars(most)} if nothing comes from the cache and {bound}"
+    bound = f"no trial costs more than the dearest one of its case in run {source.id}"
+    text = f"at most about {dollars(most)}, if nothing comes from the cache and {bound}"
     return f"{text}{_not_known(opening, source, dearest)}" if most else ""  # a price of 0, say
 
 

@@ -150,11 +150,12 @@ def _verdicts(side: Side) -> Iterator[str]:
 
 
 def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[str]:
-    """Say which drops could not have been seen."""
-    drops = telling.undetected_drops(side, target=target)
+    """Say which drops, and which worse cases, could not have been seen."""
+    drops, text = telling.undetected_drops(side, target=target), "**What this run cannot see:** "
     if missed := [f"in {_name(label)} {drop}" for label, drop in drops]:
-        text = f"**What this run cannot see:** {'; '.join(missed)}. "
-        text += f"A drop of that size is found {CAUGHT}, a smaller one less often"
+        text += (
+            f"{'; '.join(missed)}. A drop of that size is found {CAUGHT}, a smaller one less often"
+        )
         few = any(0 < one.of.effect.changed < MANY_CASES for one in side.compared)
         text += f"; with fewer than {MANY_CASES} cases {CAUGHT_IN_A_THIRD}." if few else "."
         verdicts = [(one.of.function, one.of.verdict) for one in side.compared]
@@ -162,7 +163,9 @@ def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[s
             asked = f"asked what {_name(baseline.reference)} had asked"
             count = notation.counted_comparisons(same, more="unchanged ")
             text += f" The {count} {asked}, so nothing new was measured."
-        yield from ("", text)
+    if better := telling.better_means(side, _name):
+        text += f" In{better[2:]}." if missed else f"{better}."
+    yield from ("", text) if missed or better else ()
 
 
 def _cases(reference: str, functions: Sequence[ComparedFunction]) -> Iterator[str]:

@@ -25,6 +25,7 @@ from pytest_llmeval.reports.report import (
 AnyFunction = ComparedFunction | DescribedFunction
 AnyMoved = MovedCase[CaseEntry] | MovedCase[CaseDescription]
 
+MEAN_ALONE = "only the mean was tested: single cases may be worse"
 _MOST_NAMES = 3
 _MOST_UNDETECTED = 4
 _SEVERITY = list(Verdict)
@@ -183,6 +184,22 @@ def _undetected_drop(one: FunctionComparison) -> str:
     if one.scale == "linear":
         return f"some drops smaller than {number(drop)}"
     return f"some changes for the worse by less than {sentences.drop_as_factor(drop, one.better)}"
+
+
+def better_means(side: Side, name: Callable[[str], str] = str) -> str:
+    """Say in which functions a better mean may hide worse cases: ``in test_a only the mean ...``.
+
+    Args:
+        side: a comparison.
+        name: writes the name of a function.
+    """
+    labels = [name(one.label) for one in moved_functions(side) if is_mean_alone(one.of)]
+    return f"in {', '.join(labels[:_MOST_UNDETECTED])} {MEAN_ALONE}" if labels else ""
+
+
+def is_mean_alone(one: FunctionComparison) -> bool:
+    """Whether a better mean may hide cases that became worse."""
+    return one.verdict is Verdict.IMPROVED and one.effect.cases > 1 and is_tested(one)
 
 
 def lead(report: Report, functions: Sequence[ComparedFunction]) -> list[str]:

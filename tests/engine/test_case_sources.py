@@ -164,7 +164,7 @@ def test_a_text_of_a_file_may_be_long_and_hold_any_separator(tmp_path: Path) -> 
         ("a.csv", "id,x\n", "it has no case"),
         ("a.csv", "name,x\na,1\n", "it has name, x"),
         ("a.jsonl", '{"id": 1}\n{"id": "1"}\n', "line 2 has the id '1' of line 1"),
-        ("a.jsonl", '{"id": 1}\nnothing\n', "line 2 is no JSON: "),
+        ("a.jsonl", '{"id": 1}\nnothing\n', "line 2 is no JSON: Expecting value: column 1"),
         ("a.jsonl", "[1]\n", "line 1 is no case with names and values"),
         ("a.yaml", "id: a\n", "it is no list of cases"),
         ("a.yaml", "- [}\n", "it is no YAML: while parsing"),
@@ -175,7 +175,7 @@ def test_a_text_of_a_file_may_be_long_and_hold_any_separator(tmp_path: Path) -> 
         ("a.jsonl", f'{{"id": {"[" * 100_000}', "line 1 is no JSON: maximum recursion"),
         ("a.yaml", "- {id: a, 2024-01-02: x}\n", "it is no YAML: keys must be str"),
         ("a.txt", "", "cases are read from .csv, .jsonl and .yaml"),
-        ("a.csv", None, "No such file or directory"),
+        ("a.csv", None, "No such file or directory. Write its path from the folder of"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_line(
@@ -239,5 +239,5 @@ def test_a_bad_file_ends_the_collection_in_one_line(project: Project) -> None:
     result = project.run("test_file.py")
 
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["cases_from: *nowhere.csv: No such file or directory"])
+    result.stdout.fnmatch_lines(["cases_from: *nowhere.csv: No such file or directory. Write*"])
     assert "Traceback" not in str(result.stdout)

@@ -417,3 +417,4 @@ def test_the_last_lines_of_pytest_say_why_no_trial_got_an_answer(pytester: pytes
     result.stdout.fnmatch_lines(
         ["ERROR *::test_asks - no answer to score (2 errored): SettingsError: no model is named.*"]
     )
+    assert "trial 0, 1: " not in str(result.stdout)  # the same, a second time

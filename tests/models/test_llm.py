@@ -57,3 +57,10 @@ def test_a_reply_cannot_be_changed() -> None:
 
     with pytest.raises(FrozenInstanceError):
         reply.text = "b"  # type: ignore[misc]  # that is the test
+
+
+def test_who_forgets_the_text_of_a_reply_is_told() -> None:
+    reply = Reply(text="Paris", parse=str, model=None, usage=Usage(), cached=False)
+
+    with pytest.raises(TypeError, match=r"its text is reply\.text"):
+        assert "Paris" in reply

@@ -142,7 +142,7 @@ def test_a_gate_that_was_stopped_by_a_cap_is_not_comparable(
     result.stdout.fnmatch_lines(
         [
             "llm evals: up to 40 calls to openai/foo",
-            "llm evals: at most about $0.0011 if nothing comes from the cache *",
+            "llm evals: at most about $0.0011, if nothing comes from the cache *",
         ]
     )
 

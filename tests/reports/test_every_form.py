@@ -27,8 +27,11 @@ from tests.reports.judgements import (
     BRANCH,
     BROKEN,
     FORMS,
+    LABEL,
     LABELLED,
     MAIN,
+    POLICIES,
+    REFUND,
     TICKETS,
     function_of,
     improved,
@@ -53,6 +56,34 @@ def test_a_better_prompt_names_both_cases_that_it_broke() -> None:
     for told in (page.partition("</header>")[0], comment.partition("<details>")[0], section):
         assert "of 12 cases 2 fell, 10 rose" in told
         assert all(f"[{case}]" in told for case in ("price-match", "vat-number"))
+
+
+def better_and_open(cases: int) -> Judgement:
+    """A function with so many cases got better, and of another nobody knows."""
+    before, after = ("mmmmm",) * 6, ("ppppp",) * 6
+    shaken = function_of(REFUND, POLICIES, ("ppppm", "pmmmp") * 3, prompt="v2", replayed=False)
+    names = TICKETS[:cases]
+    run = function_of(LABEL, names, after[:cases], prompt="v2", replayed=False)
+    old = function_of(LABEL, names, before[:cases])
+    return judgement_of(
+        suite(BRANCH, shaken, label=run), baseline=suite(MAIN, untouched()[0], label=old)
+    )
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "page"])
+def test_a_better_mean_hides_single_cases(form: str) -> None:
+    told = "only the mean was tested: single cases may be worse"
+
+    assert WRITERS[form](better_and_open(6)).count(told) == (2 if form == "terminal" else 1)
+    assert told not in WRITERS[form](better_and_open(1))  # whose mean is that of its case
+    assert told not in WRITERS[form](FORMS["regressed"]())
+
+
+def test_what_cannot_be_seen_is_one_paragraph() -> None:
+    lines = markdown(better_and_open(6)).splitlines()
+    (told,) = (line for line in lines if "cannot see" in line)
+
+    assert re.search(r"less often.*\. In `test_label` only the mean was tested", told)
 
 
 TWINS = ("a/test_x.py::test_one", "b/test_x.py::test_one")

@@ -62,8 +62,8 @@ def test_the_most_is_what_the_dearest_trial_of_each_case_takes_in_every_repeat()
 
     assert lines[:2] == [
         "up to 10 calls to openai/foo",
-        "at most about $0.25 if nothing comes from the cache and no trial takes more than the "
-        "dearest of its case in run 20261121T084100-1a2b3c",
+        "at most about $0.25, if nothing comes from the cache and no trial costs more than the "
+        "dearest one of its case in run 20261121T084100-1a2b3c",
     ]
 
 
@@ -72,7 +72,7 @@ def test_an_earlier_run_serves_where_there_is_no_baseline() -> None:
 
     assert [line.partition(" if ")[0] for line in lines] == [
         "up to 10 calls to openai/foo",
-        "at most about $0.10",
+        "at most about $0.10,",
     ]
 
 

@@ -156,6 +156,8 @@ def _counts(function: ComparedFunction, told: Told) -> Iterator[str]:
     """Count the cases that fell and rose, unless all of them are named."""
     if sum(bool(case.difference) for case in function.compared) > len(told) > 0:
         yield telling.moved_counts(function)
+    if telling.is_mean_alone(function.of):
+        yield telling.MEAN_ALONE
 
 
 def _moved(function: ComparedFunction, *, improved: bool) -> list[MovedCase[CaseEntry]]:

@@ -277,7 +277,7 @@ def test_an_exclusive_fixture_is_refused_whatever_its_scope(suite: pytest.Pytest
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["trial 0, 1: *SettingsError: database was asked for by getfixturevalue while*"]
+        ["*(2 errored): *SettingsError: database was asked for by getfixturevalue while*"]
     )
 
 
