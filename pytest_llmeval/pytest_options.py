@@ -210,14 +210,18 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
 
 
 def near_flag(parser: pytest.Parser, arguments: Sequence[str]) -> str:
-    """Name our option that is most like a typed one, which pytest does not name; else ""."""
+    """Name the option or key that a typed one was to be, which pytest does not name; else ""."""
     known = [flag for option in every_option() for flag in option.flags]
+    keys = {option.key for option in every_option() if option.ini}
     typed = {text.partition("=")[0] for text in arguments if text.startswith("--llm")}
     for flag in sorted(typed.difference(known, REMOVED_OPTIONS)):
-        near = nearest(flag, known, most=1)
-        unknown = parser.parse_known_and_unknown_args(arguments)[1] if near else ()
+        key, near = flag[2:].replace("-", "_"), nearest(flag, known, most=1)
+        hint = f"Did you mean {near[0]}?" if near else ""
+        hint = f"Write {key} into the ini file" if key in keys else hint
+        read, unknown = parser.parse_known_and_unknown_args(arguments) if hint else (None, [])
+        unknown += getattr(read, "file_or_dir", ())  # where it has a blank it is read as a path
         if any(text.partition("=")[0] == flag for text in unknown):  # no conftest has it either
-            return f"{flag}: there is no such option. Did you mean {near[0]}?"
+            return f"{flag}: there is no such option. {hint}"
     return ""
 
 

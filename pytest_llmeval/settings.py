@@ -508,7 +508,7 @@ class Settings:
         "else origin's default branch"
     )
     confirm: bool = Option("--llm-confirm", boolean, default=False, ini="bool").says(
-        "before the build turns red, run the cases that fell once more, on REF's commit and here; "
+        "before the build turns red, repeat the cases that fell, on REF's commit and here; "
         "if they do not fall a second time, the build does not fail"
     )
     anchor: str | None = Option("--llm-anchor=REF", not_blank).says(

@@ -17,6 +17,7 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.models.http.http_reply import UNPAID_NAME
 from pytest_llmeval.records import MEASURED_METRICS, Outcome, Run, first_failed, stops_of
 from pytest_llmeval.reports import edits, notation, provenance, sentences
 from pytest_llmeval.reports.reasons import AGAIN
@@ -328,7 +329,9 @@ def run_again(judgement: Judgement) -> str:
     if all(call.lost is Lost.KEY_REFUSED for call in lost):
         return ": the provider refuses the key: set another one"
     if all(call.lost is Lost.STATUS and call.lost_for[:1] == ("404",) for call in lost):
-        return ": the provider has no such model or address: correct llm_model"
+        return ": the provider has no such model or address: correct the name of the model"
+    if all(any(map(UNPAID_NAME.fullmatch, call.lost_for)) for call in lost):
+        return ": the account has no money left: pay the provider, then run again"
     return f": {AGAIN}"
 
 

@@ -380,15 +380,16 @@ def test_a_reply_that_is_larger_than_the_ini_file_allows_errs_its_trial(
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
-    [(404, ": the provider has no such model or address: correct llm_model"),
-     (401, ": the provider refuses the key: set another one")],
+    ("status", "code", "told"),
+    [(404, "", ": the provider has no such model or address: correct the name of the model"),
+     (401, "invalid_api_key", ": the provider refuses the key: set another one"),
+     (429, "insufficient_quota", ": the account has no money left: pay the provider, then")],
 )  # fmt: skip
 def test_a_mistake_is_not_to_be_run_again(
-    project: Project, monkeypatch: pytest.MonkeyPatch, status: int, told: str
+    project: Project, monkeypatch: pytest.MonkeyPatch, status: int, code: str, told: str
 ) -> None:
     project.write(test_evals=ASKS.format(body="llm.ask('Hello')"), pytest_ini=INI)
-    refused = Scripted(status=status, body={"error": {"message": "no", "code": "invalid_api_key"}})
+    refused = Scripted(status=status, body={"error": {"message": "no", "code": code}})
     with OpenAIServer() as server:
         server.then(*[refused] * 3)
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)

@@ -491,17 +491,22 @@ def test_a_key_of_somebody_else_stays_a_matter_of_pytest(pytester: pytest.Pytest
 
 
 @pytest.mark.parametrize(
-    ("typed", "near"),
-    [("--llm-repeat=3", "--llm-repeats"), ("--llm-base-line=main", "--llm-baseline")],
+    ("typed", "hint"),
+    [
+        ("--llm-repeat=3", "Did you mean --llm-repeats?"),
+        ("--llm-base-line=main", "Did you mean --llm-baseline?"),
+        ("--llm-accept=a:pass >= 0.3", "Write llm_accept into the ini file"),
+        ("--llm-max-reply-mb=3", "Write llm_max_reply_mb into the ini file"),
+    ],
 )
-def test_a_misspelled_option_is_named(pytester: pytest.Pytester, typed: str, near: str) -> None:
+def test_a_misspelled_option_is_named(pytester: pytest.Pytester, typed: str, hint: str) -> None:
     pytester.makepyfile("def test_it(): pass")
 
     result = pytester.runpytest(typed)
 
     assert result.ret == USAGE_ERROR
     name = typed.partition("=")[0]
-    assert error_line(result) == f"ERROR: {name}: there is no such option. Did you mean {near}?"
+    assert error_line(result) == f"ERROR: {name}: there is no such option. {hint}"
 
 
 def test_an_option_of_a_conftest_is_nobody_s_mistake(pytester: pytest.Pytester) -> None:

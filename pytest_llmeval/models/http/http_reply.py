@@ -32,7 +32,7 @@ CONTENT_STATUSES = (
 )  # fmt: skip
 
 # Codes and types of errors. No wait brings the money back.
-_UNPAID_NAME = re.compile(
+UNPAID_NAME = re.compile(
     "billing_(error|hard_limit_reached|not_active)|budget_exceeded|insufficient_quota"
 )
 # Parts of codes and types that are about an account, its key, its limits or its choice of models.
@@ -104,7 +104,7 @@ class ReplyError(NamedTuple):
     @property
     def is_unpaid(self) -> bool:
         """True where the account has no money left."""
-        return any(map(_UNPAID_NAME.fullmatch, self.names))
+        return any(map(UNPAID_NAME.fullmatch, self.names))
 
 
 def read_error(body: bytes) -> ReplyError:
@@ -211,19 +211,19 @@ class HttpReply:
 
 def is_throttled(reply: HttpReply) -> bool:
     """Whether the provider only wants fewer calls, and will answer this one later."""
-    if not may_pass(reply) or reply.error.is_unpaid:
+    if not may_pass(reply):
         return False
     return reply.status in THROTTLING_STATUSES or retry_after(reply.headers) is not None
 
 
 def may_pass(outcome: HttpReply) -> bool:
-    """Whether asking again may help: not if the server says no, or refuses the request."""
+    """Whether asking again may help: not if the server says no, or nobody pays it."""
     if outcome.headers.get("x-should-retry") == "false":
         return False
     is_servers_fault = outcome.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if outcome.status not in RETRIED_STATUSES and not is_servers_fault:
         return False
-    return outcome.failure == "infrastructure"
+    return outcome.failure == "infrastructure" and not outcome.error.is_unpaid
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -207,7 +207,7 @@ def test_no_wait_brings_spent_money_back(sender: Sender, code: str) -> None:
     body = json.dumps({"error": {"code": code}}).encode()
     spent = HttpReply(status=429, body=body)
 
-    assert sender.send(attempts(spent, spent, spent)) is spent
+    assert sender.send(attempts(spent, failing(500))) is spent
     assert sender.throttle.take_slowdowns() == []
 
 
