@@ -24,10 +24,10 @@ SIMULATIONS := tests/stats/test_calibration.py tests/gate/test_calibration.py \
 	tests/gate/test_shards_calibration.py
 PACKAGES := pytest_llmeval/stats/*,pytest_llmeval/gate/*,pytest_llmeval/cache/*,pytest_llmeval/runs/*
 # What takes several sessions or processes after each other: jobs of CI, bases that run again, commands
-# that a message prints, workers, kills, browsers. And the gate beside its second reading.
-STORIES := tests/browser tests/ci tests/correctness tests/cures tests/example tests/reference tests/stories \
-	$(wildcard tests/*/stories)
-REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) $(STORIES) \
+# that a message prints, workers, kills, browsers. And simulations, and the gate beside its second reading.
+STORIES := $(SIMULATIONS) tests/browser tests/ci tests/correctness tests/cures tests/example \
+	tests/reference tests/stories $(wildcard tests/*/stories)
+REST := $(wildcard tests/test_*.py) $(filter-out $(COVERED) $(STORIES) \
 	tests/compatibility tests/fresh tests/libraries tests/truth, \
 	$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))
 MANY := $(BIN)/pytest -q -n 6 --dist worksteal -m "not calibration"
