@@ -14,6 +14,8 @@ from pytest_llmeval.gate.scoring import Side, gated_metrics
 from pytest_llmeval.records import bare, filters_of, is_below, paths_of
 
 _ENTRY = re.compile(r"(?P<function>.*[^:]):(?P<metric>[^:]+)")
+# pytest does not tell which cases these leave out; that depends on the session before
+BY_LAST_RUN = frozenset(("--lf", "--stepwise", "--llm-missed"))
 _BY_NAME = ("-k ", "-m ", "--deselect=")
 
 Sides = Mapping[str, Side]
@@ -133,8 +135,8 @@ def _was_meant(function: str, both: BothRuns, typed: Sequence[str] | None) -> bo
         if not run.is_whole:
             return True
         typed = run.selection
-    if {"--lf", "--stepwise", "--llm-missed"}.intersection(typed):
-        return True  # pytest does not tell which cases these options leave out
+    if BY_LAST_RUN.intersection(typed):
+        return True
     if paths_of(typed) and not any(_reaches(path, function) for path in paths_of(run.selection)):
         return True
     was_collected = function in run.partial

@@ -388,6 +388,11 @@ class FunctionComparison:
     stopped_at: int | None = None
 
     @property
+    def lacks_cases(self) -> bool:
+        """Whether cases of the baseline are missing because the user left them out."""
+        return self.partial and bool(self.only_in_baseline or self.deselected)
+
+    @property
     def are_hits(self) -> bool:
         """Whether every score of both sides is a hit or a miss, whatever the metric is called."""
         sides = (
@@ -457,8 +462,7 @@ class Comparison:
     @property
     def judged_in_part(self) -> tuple[FunctionComparison, ...]:
         """The functions that lack cases here which the baseline has."""
-        lacking = (one for one in self.functions if one.only_in_baseline or one.deselected)
-        return tuple(one for one in lacking if one.partial)
+        return tuple(one for one in self.functions if one.lacks_cases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

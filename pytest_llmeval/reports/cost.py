@@ -175,7 +175,8 @@ def _asked(opening: Run, source: Run, settings: Settings) -> str:
         if models and not replaced:  # nobody can tell which of them it replaces
             earlier = f"; the last run asked {listed_names(sorted(models), _LISTED_MODELS)}"
         models = {settings.model} if earlier else models - replaced | {settings.model}
-    elif settings.intercept:  # the application decides whom it asks
+    elif settings.intercept or (settings.intercept is None and not settings.model):
+        # the application decides whom it asks
         earlier = ", as in an earlier run"
     return f" to {listed_names(sorted(models), _LISTED_MODELS)}{earlier}" if models else ""
 

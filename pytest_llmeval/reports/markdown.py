@@ -25,12 +25,13 @@ from pytest_llmeval.reports.report import (
     UngatedFunction,
 )
 from pytest_llmeval.reports.sentences import (
-    ALL_REPLAYED,
-    BOTH_REPLAYED,
     CAUGHT,
     CAUGHT_IN_A_THIRD,
     MANY_CASES,
+    MORE,
     scores_of_both,
+    unchanged_words,
+    verb,
     verdict_words,
 )
 from pytest_llmeval.safe_text import code_span, html_code, prose
@@ -145,19 +146,20 @@ def _verdicts(side: Side) -> Iterator[str]:
     counts = Counter(verdict_words(one.verdict, accepted=one.accepted) for one in functions)
     yield from (f"{count} {word}" for word, count in counts.items() if word != "unchanged")
     if counts["unchanged"]:
-        has_new = any(one.only_here for one in functions if one.verdict is Verdict.UNCHANGED)
-        yield f"{counts['unchanged']} {BOTH_REPLAYED if has_new else ALL_REPLAYED}"
+        same = [one for one in functions if one.verdict is Verdict.UNCHANGED]
+        yield f"{len(same)} {unchanged_words(same)}"
 
 
 def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[str]:
     """Say which drops, and which worse cases, could not have been seen."""
-    drops, text = telling.undetected_drops(side, target=target), "**What this run cannot see:** "
+    drops, has_size = telling.undetected_drops(side, target=target)
+    text = "**What this run cannot see:** "
     if missed := [f"in {_name(label)} {drop}" for label, drop in drops]:
-        text += (
-            f"{'; '.join(missed)}. A drop of that size is found {CAUGHT}, a smaller one less often"
-        )
-        few = any(0 < one.of.effect.changed < MANY_CASES for one in side.compared)
-        text += f"; with fewer than {MANY_CASES} cases {CAUGHT_IN_A_THIRD}." if few else "."
+        text += f"{'; '.join(missed)}."
+        if has_size:
+            text += f" A drop of that size is found {CAUGHT}, a smaller one less often"
+            few = any(0 < one.of.effect.changed < MANY_CASES for one in side.compared)
+            text += f"; with fewer than {MANY_CASES} cases {CAUGHT_IN_A_THIRD}." if few else "."
         verdicts = [(one.of.function, one.of.verdict) for one in side.compared]
         if same := [name for name, verdict in verdicts if verdict is Verdict.UNCHANGED]:
             asked = f"asked what {_name(baseline.reference)} had asked"
@@ -169,7 +171,7 @@ def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[s
 
 
 def _cases(reference: str, functions: Sequence[ComparedFunction]) -> Iterator[str]:
-    """Name the cases that moved most, over some functions."""
+    """Name the cases that fell most, or rose most, over some functions."""
     moved = telling.telling_cases(functions)
     if not moved:
         return
@@ -177,8 +179,13 @@ def _cases(reference: str, functions: Sequence[ComparedFunction]) -> Iterator[st
     if len(functions) > 1:
         names = [_name(one.label) for one in functions]
         counts = [f"in {label} {told}" for label, told in zip(names, counts, strict=True)]
-    yield from ("", f"**Which cases:** {'; '.join(counts)}. Those that moved most:", "")
-    yield from _cases_table(reference, moved[:_MOST_CASES])
+    shown = moved[:_MOST_CASES]
+    ways = {verb(one.of.better, improved=case.of.difference > 0) for one, case in shown}
+    # where functions differ, some that moved as far may be left out
+    is_most = len(ways) == 1 and len({one.of.verdict is Verdict.IMPROVED for one in functions}) == 1
+    of_these = f"Those that {ways.pop()} most:" if is_most else "Some of them:"
+    yield from ("", f"**Which cases:** {'; '.join(counts)}. {of_these}", "")
+    yield from _cases_table(reference, shown)
 
 
 def _functions(report: Report) -> Iterator[str]:
@@ -227,7 +234,8 @@ def _compared(
     remarks = [*telling.pass_hat_words(one), *one.remarks[:_MOST_LINES]]
     lines += [f"- {_told(remark)}" for remark in remarks]
     if one.accepting_line:
-        lines.append(f"- To accept this drop, add to the ini file {_name(one.accepting_line)}")
+        line = _name(one.accepting_line)
+        lines.append(f"- To accept this drop, add to the ini file {line}{MORE}")
     lines += [f"- {each}" for each in where]
     if one.moved:
         lines += ["", *_cases_table(baseline.reference, [(one, case) for case in one.moved])]

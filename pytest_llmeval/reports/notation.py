@@ -25,13 +25,13 @@ _LEAST_SUM = 1e-8  # dollars; a smaller sum is rounded
 _LISTS = ("renamed", "accept", "accept_gone", "origin_alias", "prices")
 _OF_WORDS = ("llm_intercept_hosts", "llm_replay_allow", "llm_base_files")
 _KEYS = "|".join((*(f"llm_{name}" for name in _LISTS), *_OF_WORDS))
-_PASTED = re.compile(rf"(?<=  )({_KEYS}) = ([^\[\s].*?)(?=  |$)")
+_PASTED = re.compile(rf"(?<=  )({_KEYS}) = (\S.*?)(?=  |$)")
 _METRIC_OF_TABLE = re.compile(rf"\A{records.TABLE_FUNCTION}::.*", re.DOTALL)
 _LEAST_HASH = 4  # digits, as in git
 _LONGEST_ID = 100
 _LARGE = 1e6  # larger figures are rounded
 _MOST_PLACES = 9
-_NOISE = 1e-12  # smaller figures are errors of rounding, as for the gate
+_NOISE = 1e-9  # smaller figures are errors of rounding
 RED = {"red": True, "bold": True}
 GREEN = {"green": True}
 YELLOW = {"yellow": True}
@@ -204,11 +204,18 @@ def in_form(text: str, *, toml: bool, known: Collection[str] = ()) -> str:
 
     def written(line: re.Match[str]) -> str:
         key, value = line[1], line[2]
+        is_ready = toml and value.startswith("[")
         if key not in known:
-            return pasted(key, value, toml=toml)
-        return f"{json.dumps(value) if toml else value}  in a line of its own below {key}"
+            return line[0] if is_ready else pasted(key, value, toml=toml)
+        entry = value.strip("[]") if is_ready else json.dumps(value) if toml else value
+        return f"{entry}  in a line of its own below {key}"
 
     return _PASTED.sub(written, text)
+
+
+def keys_in(text: str) -> list[str]:
+    """List the keys of the lines that a sentence tells to paste into the ini file."""
+    return [line[1] for line in _PASTED.finditer(text)] if "ini file" in text else []
 
 
 def limit(value: float) -> str:

@@ -67,7 +67,7 @@ def scope(comparison: Comparison, settings: Settings) -> Iterator[str]:
             if one.scale == "linear" and sides:
                 yield note_on_scale(one.metric, sides, "target", rules.target, typed=typed)
     yield from claims(functions)
-    yield from (sentences.partial_words(one) for one in functions if one.partial)
+    yield from (sentences.partial_words(one) for one in comparison.judged_in_part)
 
 
 def note_on_scale(

@@ -6,7 +6,7 @@ Never "equal", "stable" or "safe": no suite can show that.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -33,10 +33,11 @@ CAUGHT = "in 4 of 5 builds if all cases fall alike"
 CAUGHT_IN_A_THIRD = "in 2 to 3 of 5 if only a third of them falls"
 ONE_DRAW = "all repeats got equal replies: as long as they do, repeating adds nothing"
 FEWEST_WITH_A_THIRD = 3
+MORE = "; if it has that key already, put what stands after = in a line of its own below"
 MANY_CASES = 30  # from this share on it is found about as often
 NOT_THE_MODEL = "the test or the application changed, not the model"
 ALL_REPLAYED = "unchanged (all replayed, nothing new was measured)"
-BOTH_REPLAYED = "unchanged (what both runs have was replayed)"
+COMPARED_REPLAYED = "unchanged (all that was compared was replayed)"
 _AS_LIKELY_AS_NOT = 0.5
 _VERDICTS = {
     "regressed": "REGRESSED",
@@ -67,7 +68,7 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
         case Verdict.NOT_CONFIRMED:
             text = f"not confirmed: it {_moved(comparison)}{_why_not_confirmed(comparison)}"
         case Verdict.UNCHANGED:
-            text = BOTH_REPLAYED if comparison.only_here else ALL_REPLAYED
+            text = unchanged_words([comparison])
             text += _uncompared(comparison)
         case Verdict.NO_SIGNIFICANT_CHANGE:
             text = f"no significant change: {_ruled_out(comparison, rules)}"
@@ -142,6 +143,14 @@ def _moved(comparison: FunctionComparison) -> str:
 def one_of(p: float) -> str:
     """Write a chance as ``1 of 20``."""
     return f"1 of {round(1 / p)}" if p >= 0.001 else "fewer than 1 of 1000"  # noqa: PLR2004
+
+
+def unchanged_words(functions: Iterable[FunctionComparison]) -> str:
+    """Say that nothing changed; cases with new replies, which were not compared, are left out."""
+    has_new = any(
+        one.only_here or not all(case.is_replayed for case in one.edited) for one in functions
+    )
+    return COMPARED_REPLAYED if has_new else ALL_REPLAYED
 
 
 def verb(better: Better, *, improved: bool) -> str:
@@ -285,9 +294,7 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
     needed = [notation.counted(count, noun) for count, noun in further if count]
     if needed:
         text += f"; about {' or '.join(needed)} would settle it"
-        # few labels may be equal by chance
-        unless = ", as long as their replies are equal" if evidence.identical_repeats else ""
-        text += "" if evidence.settle_repeats else f", more repeats would not{unless}"
+        text += "" if evidence.settle_repeats else ", more repeats would not"
     return text
 
 
@@ -383,8 +390,7 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     worst = most_moved(comparison, len(comparison.compared))
     furthest = [case for case in worst if case.difference == worst[0].difference]
     mostly = f", mostly {moved_case(furthest[0], comparison)}" if len(furthest) == 1 else ""
-    fell = verb(comparison.better, improved=False)
-    shown = f"these cases {fell} by more than chance explains ({notation.p_value(p, after='p')})"
+    shown = f"these cases fell by more than chance explains ({notation.p_value(p, after='p')})"
     shown, alone = f"{shown}{mostly}", comparison.evidence.p
     # a remark names the shared level, and a margin is why a fall of all cases is none
     if rules.margin or (alone is not None and alone < rules.alpha):

@@ -169,10 +169,16 @@ def moved_ungated(one: UngatedFunction) -> str:
     return f"{' -> '.join(_means(one))} ({moved})"
 
 
-def undetected_drops(side: Side, *, target: float) -> list[tuple[str, str]]:
-    """Write the drops of some moved functions that fewer than 4 of 5 builds find."""
+def undetected_drops(side: Side, *, target: float) -> tuple[list[tuple[str, str]], bool]:
+    """Write the drops of some moved functions that fewer than 4 of 5 builds find.
+
+    Returns:
+        The function and its drop in words, and whether one of these has a size.
+    """
     tested = [one for one in moved_functions(side) if tells_drop(one.of, target=target)]
-    return [(one.label, _undetected_drop(one.of)) for one in tested[:_MOST_UNDETECTED]]
+    told = tested[:_MOST_UNDETECTED]
+    has_size = any(one.of.evidence.smallest_detectable_drop is not None for one in told)
+    return [(one.label, _undetected_drop(one.of)) for one in told], has_size
 
 
 def _undetected_drop(one: FunctionComparison) -> str:
@@ -278,7 +284,7 @@ def worst_cases(
 
 def part_judged(report: Report) -> str:
     """Name the functions that were judged in part, or not at all; "" if there are none."""
-    parts = [sentences.partial_words(one.of) for one in report.side.compared if one.of.partial]
+    parts = [sentences.partial_words(one.of) for one in report.side.compared if one.of.lacks_cases]
     if functions := [one.name for one in report.not_judged]:
         parts.append(f"not judged: {listed_names(functions, _MOST_NAMES)}")
     return "; ".join(parts)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_llmeval.gate.gone import BY_LAST_RUN
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
@@ -31,7 +32,9 @@ def tries_line(judgement: Judgement) -> str:
     found = judgement.baseline
     if judgement.tries < 2 or found is None or judgement.comparison is None:  # noqa: PLR2004
         return ""
-    way = next_run.both_again(judgement, "--llm-cache=refresh")
+    typed = [each for each in judgement.typed or () if each not in BY_LAST_RUN]
+    all_cases = replace(judgement, typed=judgement.typed and typed)
+    way = next_run.both_again(all_cases, "--llm-cache=refresh")
     begin = f"{_ordinal(judgement.tries)} try against {place(found)}"
     luck = _luck(judgement.tries, alpha=judgement.settings.gate.alpha)
     return f"{begin}: {luck}; judge the best try once, by fresh trials:  {way}"

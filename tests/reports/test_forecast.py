@@ -76,8 +76,10 @@ def test_an_earlier_run_serves_where_there_is_no_baseline() -> None:
     ]
 
 
-def test_the_models_of_an_application_are_those_of_an_earlier_run() -> None:
-    line = told(run_of(*[1000] * 4), intercept=True)[0]
+@pytest.mark.parametrize("settings", [{"intercept": True}, {"model": None}])
+def test_the_models_of_an_application_are_those_of_an_earlier_run(settings: dict[str, Any]) -> None:
+    """Where no model is set, clients of the application alone decide whom they ask."""
+    line = told(run_of(*[1000] * 4), **settings)[0]
 
     assert line == "up to 4 calls to openai/foo, as in an earlier run"
 
@@ -175,7 +177,8 @@ def test_the_models_that_a_suite_asks_are_named() -> None:
         both, trials=tuple(replace(one, calls=one.calls + two.calls) for one, two in trials)
     )
     assert told(asked)[0] == "up to 8 calls to openai/foo, openai/judge"
-    assert told(asked, model=None)[0] == "up to 8 calls to openai/foo, openai/judge"
+    alone = told(asked, model=None, intercept=False)[0]
+    assert alone == "up to 8 calls to openai/foo, openai/judge"
     assert told(asked, model="openai/new")[0] == (
         "up to 8 calls to openai/new; the last run asked openai/foo, openai/judge"
     )

@@ -10,6 +10,7 @@ import pytest
 from pytest_llmeval.gate.results import (
     CaseComparison,
     Comparison,
+    EditedCase,
     Effect,
     Evidence,
     Fact,
@@ -20,6 +21,7 @@ from pytest_llmeval.gate.results import (
     ratio_of,
 )
 from pytest_llmeval.gate.scoring import Scored
+from pytest_llmeval.reports import remarks as remarks_of
 from pytest_llmeval.reports.notation import (
     decimals,
     digits,
@@ -34,6 +36,7 @@ from pytest_llmeval.reports.sentences import (
     difference_interval,
     drop_as_factor,
     sentence,
+    unchanged_words,
     within_case_remark,
 )
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -85,6 +88,17 @@ def test_an_interval_without_a_drop_is_not_said_to_fall_by_nothing() -> None:
         scale="linear",
     )
     assert sentence(one, RULES).endswith("is ruled out (95% sure), and so is any smaller one")
+
+
+@pytest.mark.parametrize("is_replayed", [True, False])
+def test_new_replies_of_an_edited_case_are_not_called_replayed(*, is_replayed: bool) -> None:
+    edited = EditedCase(
+        case="t[a]", was="t[a]", is_replayed=is_replayed, baseline_mean=1.0, mean=0.0
+    )
+    one = altered(SECONDS, verdict=Verdict.UNCHANGED, edited=(edited,))
+    assert unchanged_words([one]) in sentence(one, RULES)
+    assert ("all replayed" in sentence(one, RULES)) is is_replayed
+    assert ("all that was compared was replayed" in sentence(one, RULES)) is not is_replayed
 
 
 def test_a_worse_ratio_is_a_factor() -> None:
@@ -166,19 +180,6 @@ def test_the_drop_that_could_be_caught_points_to_the_worse() -> None:
 def test_an_interval_is_one_of_ratios_where_there_are_some() -> None:
     assert difference_interval((-0.3, -0.1), (1.105, 1.35)) == "[x1.1, x1.35]"
     assert difference_interval((-0.3, -0.1), None) == "[-0.300, -0.100]"
-
-
-@pytest.mark.parametrize("equal", [True, False])
-def test_repeats_are_of_no_use_only_as_long_as_replies_are_equal(equal: bool) -> None:
-    open_ = altered(SECONDS, verdict=Verdict.INCONCLUSIVE, row=Row.OPEN, why=None)
-    one = altered(open_, settle_cases=9, identical_repeats=equal)
-    told = sentence(one, RULES)
-    assert told.endswith("as long as their replies are equal" if equal else "repeats would not")
-
-
-def test_cases_are_not_said_to_fall_where_lower_is_better() -> None:
-    open_ = altered(SECONDS, verdict=Verdict.INCONCLUSIVE, row=Row.OPEN, p_within_case=0.01, p=0.2)
-    assert within_case_remark(open_, RULES).startswith("these cases worsened by more than chance")
 
 
 def a_function(name: str, **changes: object) -> FunctionComparison:
@@ -384,6 +385,17 @@ def test_one_case_that_was_asked_anew_brings_chance_back() -> None:
         "test_it rose by 0.030 (0.840 -> 0.870); "
         "chance alone would do this in fewer than 1 of 1000 comparisons"
     )
+
+
+@pytest.mark.parametrize(("left_out", "is_told"), [(0, False), (1, True)])
+def test_only_a_function_that_lacks_cases_is_called_partial(
+    left_out: int, *, is_told: bool
+) -> None:
+    """With --lf nobody knows beforehand what is left out; it may be nothing."""
+    one = altered(SECONDS, partial=True, only_in_baseline=("t[a]",) * left_out)
+    comparison = Comparison(verdict=one.verdict, fails=False, functions=(one,))
+    told = " ".join(remarks_of.scope(comparison, FORMS["partial"]().settings))
+    assert ("partial" in told) is is_told
 
 
 def test_functions_that_were_not_judged_are_counted_from_the_sixth_on() -> None:

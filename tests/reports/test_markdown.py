@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.records import Run
+from pytest_llmeval.reports.html.facts import facts
 from pytest_llmeval.reports.json_report import dumped, indented, json_text
 from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.markdown import MOST, render
@@ -19,6 +20,7 @@ from tests.reports.judgements import (
     LABEL,
     MAIN,
     SEARCH,
+    TICKETS,
     Commit,
     function_of,
     judgement_of,
@@ -26,6 +28,7 @@ from tests.reports.judgements import (
 )
 
 HEAD = 25  # lines
+SETTLED = ("ppppp",) * 12
 
 
 def report_of(form: str) -> Report:
@@ -111,6 +114,28 @@ def test_the_first_lines_of_a_planted_regression_answer_the_five_questions() -> 
     assert "**Which cases:** of 100 cases 4 fell, 0 rose." in text
     for number in range(3):
         assert f"| `test_label[chargeback-{number}]` | 5/5 | 0/5 |" in text
+
+
+def test_the_cases_that_are_shown_did_what_the_line_above_them_says() -> None:
+    """Cases that rose are left out unless the function improved."""
+    moved = function_of(LABEL, TICKETS, ("ppmpp", *SETTLED[:10], "ppppp"), prompt="v2")
+    before = function_of(LABEL, TICKETS, (*SETTLED[:11], "mmmmm"))
+    run, baseline = suite(BRANCH, label=moved), suite(MAIN, label=before)
+    text = render(make_report(judgement_of(run, baseline=baseline)))
+    assert "**Which cases:** of 12 cases 1 fell, 1 rose. Those that fell most:" in text
+    assert "Those that rose most:" in render(report_of("improved"))
+
+
+def test_a_drop_without_a_size_is_said_to_have_none() -> None:
+    """Of 4 cases no drop can be found, so there is no drop "of that size"."""
+    before = function_of(LABEL, TICKETS[:4], (*"pppp",))
+    after = function_of(LABEL, TICKETS[:4], (*"pppm",), prompt="v2", replayed=False)
+    run, baseline = suite(BRANCH, label=after), suite(MAIN, label=before)
+    report = make_report(judgement_of(run, baseline=baseline))
+    hidden = dict(facts(report, report.side))["What this run cannot see"]
+    assert hidden == "in test_label any drop, as 4 cases are too few"
+    assert "any drop, as 4 cases are too few" in render(report)
+    assert "of that size" not in render(report)
 
 
 @pytest.mark.parametrize("form", FORMS)

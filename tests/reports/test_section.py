@@ -18,7 +18,18 @@ from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.settings import GateRules, Settings
 from tests.goldens import assert_golden
-from tests.reports.judgements import FORMS, LABEL, section_of
+from tests.reports.judgements import (
+    BRANCH,
+    FORMS,
+    LABEL,
+    MAIN,
+    SUPPORT,
+    TICKETS,
+    function_of,
+    judgement_of,
+    section_of,
+    suite,
+)
 
 PAGES = {
     "60 columns": Page(60),
@@ -227,3 +238,30 @@ def test_a_baseline_is_said_to_be_of_the_system_that_recorded_it(
 ) -> None:
     assert recorded_by("merge-base", CiJob(provider=provider, event=event)) == said
     assert recorded_by("rerun", CiJob(provider=provider, event=event)) == " here"
+
+
+@pytest.mark.parametrize(
+    ("toml", "lines"),
+    [
+        (False, ["llm_accept = test_label:pass >= ", "test_tone:pass >= "]),
+        (True, ['llm_accept = ["test_label:pass >= ', '"test_tone:pass >= ']),
+    ],
+)
+def test_the_lines_of_two_drops_are_pasted_under_one_key(*, toml: bool, lines: list[str]) -> None:
+    """An ini file has a key once, and so pytest refuses two lines with it."""
+    worse, tone = [*["mmmmm"] * 8, *["ppppp"] * 4], f"{SUPPORT}::test_tone"
+    suites = [
+        suite(
+            commit,
+            function_of(tone, TICKETS, ends, prompt=commit.ref, replayed=False),
+            label=function_of(LABEL, TICKETS, ends, prompt=commit.ref, replayed=False),
+        )
+        for commit, ends in ((MAIN, ["ppppp"] * 12), (BRANCH, worse))
+    ]
+    judgement = judgement_of(suites[1], baseline=suites[0])
+    judgement = replace(judgement, settings=replace(judgement.settings, toml=toml))
+    shown = [line for line in texts(judgement, Page(300)) if "to accept" in line]
+    told = [line.partition(")  ")[2] for line in shown]
+    assert told[0].startswith(lines[0])
+    assert told[1].startswith(lines[1])
+    assert told[1].endswith("  in a line of its own below llm_accept")

@@ -40,3 +40,12 @@ def test_what_to_type_makes_the_baseline_again_where_it_has_a_commit() -> None:
     assert IMPROVED.baseline is not None
     last = replace(IMPROVED, tries=2, baseline=replace(IMPROVED.baseline, how="last"))
     assert tries_line(last).endswith("both with --llm-cache=refresh")
+
+
+def test_the_best_try_is_judged_by_all_cases_not_by_those_that_missed_last() -> None:
+    looped = replace(IMPROVED, tries=2, typed=("evals", "-k refund", "--llm-missed", "--lf"))
+    assert (
+        tries_line(looped)
+        .partition(":  ")[2]
+        .startswith("pytest evals '-k refund' --llm-baseline=main")
+    )

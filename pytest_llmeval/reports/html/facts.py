@@ -29,9 +29,9 @@ def facts(report: Report, side: Side) -> Facts:
         right = f"{10 - 20 * report.settings.alpha:g} times in 10"
         text = f"in {worst.label} {sentences.between(interval)}; such a range is right {right}"
         yield "The real difference", text
-    drops = telling.undetected_drops(side, target=target)
+    drops, has_size = telling.undetected_drops(side, target=target)
     missed = "; ".join(f"in {label} {drop}" for label, drop in drops)
-    missed += f" (a drop of that size is found {sentences.CAUGHT})" if drops else ""
+    missed += f" (a drop of that size is found {sentences.CAUGHT})" if has_size else ""
     if hidden := "; ".join(filter(None, [missed, telling.better_means(side)])):
         yield "What this run cannot see", hidden
     if parts := telling.part_judged(report):

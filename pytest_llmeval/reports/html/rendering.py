@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmeval.gate.describe import History, history_of
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement, pricing
-from pytest_llmeval.reports import common_causes, telling
+from pytest_llmeval.reports import common_causes, sentences, telling
 from pytest_llmeval.reports.html import cases, facts
 from pytest_llmeval.reports.html.plots import CASE_SIZE, WIDTH, Chart, forests, history_charts
 from pytest_llmeval.reports.html.side_by_side import read_replies
@@ -57,6 +57,7 @@ def render_page(report: Report, judgement: Judgement) -> str:
         report=report,
         side=side,
         title=telling.title(report, side),
+        more=sentences.MORE,
         lead=telling.lead(report, telling.moved_functions(side)),
         moved=_moved(functions),
         consequence=telling.consequence(report),

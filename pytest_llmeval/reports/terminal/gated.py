@@ -111,7 +111,8 @@ def anchored_lines(anchor: Side, report: Report, page: Page) -> Iterator[Line]:
 def _about(
     side: Side, function: ComparedFunction, page: Page, told: Told, dropped: Sequence[str]
 ) -> Iterator[Line]:
-    is_told = function.sentence != sentences.ALL_REPLAYED  # else the table shows it already
+    replayed = (sentences.ALL_REPLAYED, sentences.COMPARED_REPLAYED)
+    is_told = function.sentence not in replayed  # else the table shows it already
     if is_told:
         text = sentences.with_name(function.sentence, function.label)
         yield from (Line(), Line(text, style(function.of)))

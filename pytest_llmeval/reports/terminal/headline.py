@@ -89,8 +89,7 @@ def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterat
     first = min(having, key=lambda one: not one.fails)
     word = sentences.verdict_words(verdict, accepted=first.accepted)
     if verdict is Verdict.UNCHANGED:
-        has_new = any(one.only_here for one in having)
-        word = sentences.BOTH_REPLAYED if has_new else sentences.ALL_REPLAYED
+        word = sentences.unchanged_words(having)
     count = notation.counted_comparisons([one.function for one in functions])
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"

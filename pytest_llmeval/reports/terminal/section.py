@@ -15,7 +15,7 @@ from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Progress, Run, stops_of
 from pytest_llmeval.reports import notation, remarks, sentences, telling, tries
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
-from pytest_llmeval.reports.notation import BOLD, RED, YELLOW, Line, counted, in_form
+from pytest_llmeval.reports.notation import BOLD, RED, YELLOW, Line, counted, in_form, keys_in
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.report import Report
 from pytest_llmeval.reports.terminal import gated, headline, tables
@@ -129,9 +129,14 @@ def section(
 
 def _fitted(lines: Iterable[Line], judgement: Judgement, page: Page) -> Iterator[Line]:
     """Fit lines to a page, with ini lines in the form of the user's file."""
-    toml, known = judgement.settings.toml, lists_of(judgement.settings)
-    told = (replace(line, text=in_form(line.text, toml=toml, known=known)) for line in lines)
-    return page.fitted(told)
+    toml, known = judgement.settings.toml, {*lists_of(judgement.settings)}
+
+    def told(line: Line) -> Line:
+        text = in_form(line.text, toml=toml, known=known)
+        known.update(keys_in(text))  # a key stands in the file once
+        return replace(line, text=text)
+
+    return page.fitted(map(told, lines))
 
 
 def _next_command(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
