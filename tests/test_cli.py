@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -195,6 +196,23 @@ def test_export_and_import_carry_replies(home: Path, tmp_path: Path) -> None:
 
     assert "1 new, 0 here already" in result.stdout
     assert "1 reply" in llmeval("cache", "stats", "--dir", tmp_path / "new").stdout
+
+
+@pytest.mark.parametrize("moved", ["kept", "../away"])
+def test_replies_that_a_commit_brings_are_not_imported(home: Path, moved: str) -> None:
+    """Whoever writes a branch could answer its own questions."""
+    project = Project(SimpleNamespace(path=home.parent))
+    project.git("init", "--quiet", "--template=")
+    project.git("add", "--force", ".llmeval")
+    home.rename(moved)
+    if moved == "kept":
+        project.git("add", "--all", "--force")
+
+    refused = llmeval("cache", "import", moved, "--dir", "new")
+
+    assert_refused(refused, "git tracks", f"{'kept' if moved == 'kept' else '.llmeval'}/cache")
+    project.git("rm", "-r", "--quiet", "--cached", ".")
+    assert "1 new" in llmeval("cache", "import", moved, "--dir", "new").stdout
 
 
 def test_what_came_with_a_file_cannot_steer_the_terminal(home: Path) -> None:

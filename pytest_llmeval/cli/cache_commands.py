@@ -25,7 +25,9 @@ from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.reports.terminal import listing
 from pytest_llmeval.runs.lookup.draws import draws_of_baselines, draws_of_every_run
+from pytest_llmeval.runs.store import refuse_tracked
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.settings import DIRECTORY
 from pytest_llmeval.transcripts.scan import scan_run
 
 AGE = re.compile(r"(0|[1-9][0-9]{0,4})d", re.ASCII)
@@ -132,6 +134,8 @@ def import_file(path: Path, home: Home) -> None:
     that is here already is changed.
     """
     is_folder = path.is_dir()
+    if is_folder:  # a job may have moved it away from where it was checked out
+        refuse_tracked(home.path, path, Path(DIRECTORY), git=home.refs.git)
     foreign = read_folder(path, warn=warn) if is_folder else read_export(path)
     if is_folder and not foreign:
         echo([f"no replies are kept in {path}: nothing was imported"])

@@ -31,6 +31,8 @@ _UNWANTED = frozenset((
 _HERE_ALONE = {"GIT_NO_LAZY_FETCH": "1"}
 # A commit means itself, whatever refs/replace says here: our own repository has no such refs.
 _ALWAYS = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
+# A commit may bring a folder that looks like a bare repository: git takes it for one.
+_HERE = ("-c", "safe.bareRepository=explicit")
 _SECONDS_TO_TIDY = 2.0  # for a git that is told to stop
 # No option, no negation, no range, no path in a commit, no search in messages, no blank.
 _NAME = re.compile(r"(?![-^])(?!.*\.\.)[^\s\x00-\x1f\x7f:?*\[\\\ud800-\udfff]+")
@@ -328,6 +330,8 @@ def near_names(name: str, *, top: Path) -> tuple[str, ...]:
 def tracked_below(folders: Sequence[Path], *, top: Path | None) -> tuple[tuple[str, str], ...]:
     """List what git tracks in folders or on the way to them: files, links, submodules.
 
+    It counts, too, where something else is there by now: a job moves away what was checked out.
+
     Args:
         folders: absolute; they need not exist.
         top: folder of the working tree, None where there is none.
@@ -344,13 +348,16 @@ def tracked_below(folders: Sequence[Path], *, top: Path | None) -> tuple[tuple[s
     if not inside:
         return ()
     # Without regard to case: .LLMEVAL is the same folder on some disks.
-    specs = [f":(top,literal,icase){place}" for place in inside]
-    tracked = _names(top, "ls-files", "--", *specs)
-    return tuple(
-        (os.path.relpath(place), os.path.relpath(real_top / name))
-        for name in tracked
+    specs = [f":(top,literal,icase){os.path.dirname(one) or one}" for one in inside]  # noqa: PTH120
+    tracked = {name: Path(name.lower()) for name in _names(top, "ls-files", "--", *specs)}
+    found = [
+        (place if path.is_relative_to(inner.lower()) else real_top / name, name)
+        for name, path in tracked.items()
         for inner, place in inside.items()
-        if Path(name.lower()).is_relative_to(inner.lower())
+        if path.is_relative_to(inner.lower()) or Path(inner.lower()).is_relative_to(path)
+    ]
+    return tuple(
+        (os.path.relpath(place), os.path.relpath(real_top / name)) for place, name in found
     )
 
 
@@ -459,7 +466,7 @@ def _git(
         raise FileNotFoundError("not installed, or not on the PATH")
     ours = {key: value for key, value in os.environ.items() if key not in _UNWANTED}
     process = subprocess.Popen(  # noqa: S603 - no shell, and no argument can become an option
-        [program, "-C", str(folder), *arguments],
+        [program, *_HERE, "-C", str(folder), *arguments],
         env={**ours, **(environ or {}), **_ALWAYS},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

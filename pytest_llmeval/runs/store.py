@@ -59,11 +59,12 @@ def first_of(names: Sequence[str]) -> str:
     return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
 
 
-def refuse_tracked(directory: Path, *, git: GitState) -> None:
+def refuse_tracked(directory: Path, *others: Path, git: GitState) -> None:
     """Refuse a store whose files are tracked by git, since a commit could have made them.
 
     Args:
         directory: ``.llmeval``.
+        others: folders like it from which replies are taken.
         git: of the working tree that is tested.
 
     Raises:
@@ -71,6 +72,7 @@ def refuse_tracked(directory: Path, *, git: GitState) -> None:
     """
     tops = () if git.top is None else dict.fromkeys((git.top, main_worktree(git.top)))
     folders = [directory / name for name in ("runs", "cache", BORROWED, "git")]
+    folders += [other.absolute() / "cache" for other in others]
     tracked = [each for top in tops for each in tracked_below(folders, top=top)]
     if tracked:
         places = " ".join(dict.fromkeys(place for place, _ in tracked))

@@ -401,7 +401,7 @@ def test_a_repository_without_origin_says_so(project):
 def test_a_git_that_reads_no_config_from_variables_says_so(project, tmp_path, monkeypatch):
     real, fake = shutil.which("git"), tmp_path / "bin" / "git"
     fake.parent.mkdir()
-    old = '[ "$3" = version ] && echo git version 2.30.2 && exit'
+    old = '[ "$5" = version ] && echo git version 2.30.2 && exit'
     fake.write_text(f'#!/bin/sh\n{old}\nexec {real} "$@"\n')
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}{os.pathsep}{os.environ['PATH']}")

@@ -112,6 +112,18 @@ def test_the_state_is_that_of_the_whole_tree_when_asked_in_a_subfolder(project):
     assert read_state(folder) == project.state
 
 
+def test_a_folder_that_looks_like_a_bare_repository_is_not_read(project):
+    """A branch could bring one with a main of its own."""
+    project.git("init", "--quiet", "--bare", "svc")
+    project.git("--git-dir=svc", "config", "core.worktree", str(project.top))
+    project.git("--git-dir=svc", "config", "core.bare", "false")
+
+    state = read_state(project.top / "svc")
+
+    assert state.is_refused
+    assert state.lack.endswith("(safe.bareRepository is 'explicit')")
+
+
 def test_a_repository_without_commits(tmp_path):
     state = Project(tmp_path / "fresh").begin().state
     assert (state.top, state.absent) == (tmp_path / "fresh", None)

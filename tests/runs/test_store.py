@@ -297,6 +297,15 @@ def test_a_tracked_link_to_a_store_elsewhere_is_refused(project, tmp_path):
     assert refusal(project).endswith("git rm -r --cached .llmeval")
 
 
+def test_a_tracked_link_that_a_job_moved_away_is_refused(project, tmp_path):
+    """A recipe moves ``.llmeval`` aside and brings another one: behind a link is what it brings."""
+    project.store.directory.symlink_to(tmp_path)
+    project.git("add", "--force", ".llmeval")
+    project.store.directory.unlink()
+    project.record()
+    assert refusal(project).endswith("git rm -r --cached .llmeval")
+
+
 def test_a_link_that_leads_to_itself_ends(project):
     project.store.directory.symlink_to(project.store.directory)
     refuse_tracked(project.store.directory, git=project.state)
