@@ -27,6 +27,8 @@ _NAMES = {
     "open": 0, "sqlite3.connect": 0, "os.system": 0, "subprocess.Popen": 1, "os.posix_spawn": 1,
 }  # fmt: skip
 _URI = re.compile(r"^file:(//)?|\?[^/]*$")  # a database may be named by one
+# After these a link may be gone that led to a file.
+_TAKE_AWAY = frozenset(("os.remove", "os.rename", "shutil.rmtree"))
 _OPENED = pytest.StashKey["OpenedFiles"]()
 
 
@@ -35,9 +37,12 @@ class OpenedFiles:
 
     def __init__(self) -> None:
         self._written: set[str] = set()
+        self._resolved: set[str] = set()
         sys.addaudithook(self._note)  # Python never lets go of a hook of that kind
 
     def _note(self, event: str, given: tuple[Any, ...]) -> None:
+        if event in _TAKE_AWAY:
+            self._resolve()
         if event not in _NAMES:
             return
         with suppress(OSError, ValueError, TypeError):  # a descriptor, a folder that is gone
@@ -47,13 +52,21 @@ class OpenedFiles:
             is_file = event in ("open", "sqlite3.connect")
             names = [_URI.sub("", os.fsdecode(named))] if is_file else _words(named)
             folder = os.getcwd()  # noqa: PTH109 - quick
+            if event == "subprocess.Popen" and given[2] is not None:
+                folder = os.path.join(folder, os.fsdecode(given[2]))  # noqa: PTH118
             self._written.update(os.path.join(folder, name) for name in names)  # noqa: PTH118
 
     @property
     def files(self) -> set[Path]:
         """The opened files that still exist, with links resolved."""
-        found = (Path(os.path.realpath(name)) for name in self._written.copy())
-        return {file for file in found if file.is_file()}
+        self._resolve()
+        return {file for file in map(Path, self._resolved) if file.is_file()}
+
+    def _resolve(self) -> None:
+        """Follow the links to what was opened, while they are there."""
+        written = self._written.copy()  # other threads may open files
+        self._resolved.update(map(os.path.realpath, written))
+        self._written -= written
 
     def of_others(
         self, relocation: Relocation, copied: Collection[str], loaded: Collection[str]
@@ -71,6 +84,7 @@ class OpenedFiles:
         others = {Path(os.path.realpath(top)) for _, word, top in lines if word}
         for top in {relocation.checkout, *others} - {base}:
             inside = {file.relative_to(top) for file in files if file.is_relative_to(top)}
+            inside.update(_elsewhere(files, top))
             known = {name for name in inside if (base / name).is_file()}
             added = inside.intersection(_tracked(top)) - known if inside - known else set()
             differing = {name for name in known if not _is_like(top / name, base / name)}
@@ -80,9 +94,9 @@ class OpenedFiles:
         for name in shared:
             if ask(base, "hash-object", "--no-filters", "--", name) not in blobs:
                 yield name
-        noted = self._written.copy()
+        self._resolve()
         yield from _built({*map(str, files), *loaded}, relocation)
-        self._written = noted  # what was opened for this is nothing that an eval read
+        self._written.clear()  # what was opened for this is nothing that an eval read
 
     def ignored(self, relocation: Relocation) -> tuple[str, ...]:
         """Name the opened files that git ignores, relative to the top of the checkout."""
@@ -98,6 +112,23 @@ class OpenedFiles:
 
 def _tracked(top: Path) -> Iterator[Path]:
     return map(Path, (ask(top, "ls-files", "-z") or "").split("\0"))
+
+
+def _elsewhere(files: Collection[Path], top: Path) -> Iterator[Path]:
+    """Name the tracked files that were opened in another place: a second mount, a hard link."""
+    names = {file.name for file in files}
+    known = {_identity(top / name): name for name in _tracked(top) if name.name in names}
+    for file in files:
+        name = known.get(_identity(file))
+        if name is not None and name.name == file.name:
+            yield name
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    with suppress(OSError):
+        found = file.stat()
+        return found.st_dev, found.st_ino
+    return 0, 0
 
 
 def _is_like(file: Path, other: Path) -> bool:

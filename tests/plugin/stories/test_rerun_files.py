@@ -64,6 +64,7 @@ def test_a_prompt_of_this_checkout_is_no_prompt_of_the_base(
         "subprocess.check_output(f'cat {NAME!r}', shell=True, text=True)",
         "subprocess.check_output(['head', '--lines=9', f'{NAME}'], cwd='/', text=True)",
         "os.popen(f'cat {NAME}').read()",
+        "subprocess.check_output(['cat', 'prompt.txt'], cwd=HERE, text=True)",
     ],
 )
 def test_a_file_that_another_process_is_told_of_is_no_file_of_the_base(
@@ -74,6 +75,35 @@ def test_a_file_that_another_process_is_told_of_is_no_file_of_the_base(
     project.commit("by another process")
     worse(project)
     monkeypatch.setenv("APP", str(project.path)[::-1])
+
+    result = project.run(*RERUN)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*is no baseline: it read prompt.txt, which is of this checkout*"])
+
+
+BY_LINK = """
+with tempfile.TemporaryDirectory() as folder:
+    os.symlink(HERE, f'{folder}/link')
+    PROMPT = pathlib.Path(folder, 'link/prompt.txt').read_text().strip()
+"""
+BY_TWIN = """
+folder = tempfile.mkdtemp()
+os.link(HERE / 'prompt.txt', f'{folder}/prompt.txt')
+PROMPT = pathlib.Path(folder, 'prompt.txt').read_text().strip()
+"""
+
+
+@pytest.mark.parametrize("read", [BY_LINK, BY_TWIN], ids=["link", "hard link"])
+def test_a_file_of_this_checkout_is_known_in_another_place(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read: str
+) -> None:
+    """A second mount is like a hard link; the link is gone when the base ends."""
+    project.write(app=f"import tempfile\n{FOLDER}{read}", prompt_txt=GOOD)
+    project.commit("by another place")
+    worse(project)
+    monkeypatch.setenv("APP", str(project.path)[::-1])
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
 
     result = project.run(*RERUN)
 
