@@ -9,15 +9,14 @@ or that judges the same draws once more, goes on with the replies that it has.
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 
 from pytest_llmeval.engine.rerun.base_run import Rerun
 from pytest_llmeval.engine.rerun.child import run_children
 from pytest_llmeval.engine.rerun.relocation import Relocation
+from pytest_llmeval.engine.rerun.scratch import scratch_folder
 from pytest_llmeval.errors import BaselineError, GitFailed
 from pytest_llmeval.gate.confirmation import CannotConfirm
 from pytest_llmeval.gate.results import Fact, Why
@@ -130,8 +129,8 @@ class AskingAgain:
             raise _refusal(f"run {baseline.id} is of no commit that can be checked out")
         rerun = self._make()
         worktree = self._undoing.enter_context(rerun.worktree(baseline.commit))
-        apart = self._undoing.enter_context(tempfile.TemporaryDirectory(prefix="llmeval-"))
-        self._trees = worktree, replace(rerun.here, apart=Path(apart))
+        apart = self._undoing.enter_context(scratch_folder())
+        self._trees = worktree, replace(rerun.here, apart=apart)
         draws = repr([_draws(side, cases) for side in self._sides])
         self._name = hashlib.sha256(draws.encode()).hexdigest()[:_NAME]
         self._rerun = rerun

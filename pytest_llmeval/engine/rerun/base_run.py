@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +26,7 @@ from pytest_llmeval.engine.rerun.relocation import (
     moved_environment,
     python_path,
 )
+from pytest_llmeval.engine.rerun.scratch import scratch_folder
 from pytest_llmeval.engine.run_header import ENDED, git_state, selection
 from pytest_llmeval.errors import BaselineError, GitFailed, Lost, listed_names
 from pytest_llmeval.models.limits.journal import Journal
@@ -131,14 +130,11 @@ class Rerun:
             BaselineError: something that the commit needs is not here.
             GitFailed, OSError: it cannot be checked out.
         """
-        scratch = Path(os.path.realpath(tempfile.mkdtemp(prefix="llmeval-")))
-        relocation = Relocation(self._checkout, scratch / self._checkout.name)
-        try:
+        with scratch_folder() as scratch:
+            relocation = Relocation(self._checkout, scratch / self._checkout.name)
             with self._repository.worktree(commit, relocation.worktree):
                 prepare(relocation, self._copied, self._repository.filters)
                 yield relocation
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
 
     def _run_in(self, relocation: Relocation, commit: str) -> BaseRun:
         root = self._config.rootpath
