@@ -81,7 +81,7 @@ class Baton(Generic[H]):
     """Who may run, and the trials that are ready to.
 
     Args:
-        next_one: ends the turn of a trial, begins the turn of the next trial and returns it;
+        hand_over: ends the turn of a trial, begins the turn of the next trial and returns it;
             None if the session is next. Called in the thread of the trial that ends its
             turn.
         turn: swaps the state of the process for a trial's, for a while.
@@ -103,7 +103,7 @@ class Baton(Generic[H]):
 
     def __init__(
         self,
-        next_one: Callable[[H], H | None],
+        hand_over: Callable[[H], H | None],
         *,
         turn: Callable[[H], AbstractContextManager[None]],
         is_plain: Callable[[], bool],
@@ -119,7 +119,7 @@ class Baton(Generic[H]):
         self.only: H | None = None
         self.blocking: set[tuple[str, bool]] = set()
         self.ready: list[H] = []  # any thread appends; whoever has the baton takes out
-        self._next_one = next_one
+        self._hand_over = hand_over
         self._has_come = threading.Event()  # one that is ready, since somebody looked
         self._holder: H | None = None  # None while the session has it
         self._to_session = threading.Lock()
@@ -156,7 +156,7 @@ class Baton(Generic[H]):
                 return None
             if runs_on:
                 thread.go_beside()  # first: one that has patched something must not be next
-            following = self._holder = self._next_one(thread)
+            following = self._holder = self._hand_over(thread)
             thread.is_beside = runs_on
             if following is None:
                 self._to_session.release()
@@ -224,7 +224,7 @@ class Baton(Generic[H]):
         is_seen = self.beside and (thread.is_to_patch or not thread.is_plain)
         return thread.done or not is_seen
 
-    def next_ready(self) -> H | None:
+    def take_ready(self) -> H | None:
         """Take the first trial that may go on, None if there is none."""
         for thread in self.ready:
             if self.may_go_on(thread):

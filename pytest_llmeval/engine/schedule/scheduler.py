@@ -77,7 +77,7 @@ class Scheduler:
         self._left: list[TrialThread] = []  # have ended, and the session is to see to them
         self._failures: list[BaseException] = []  # of what a trial did for the session
         self._baton: Baton[TrialThread] = Baton(
-            self._next_one, turn=self.turns.turn, is_plain=self.turns.is_plain
+            self._hand_over, turn=self.turns.turn, is_plain=self.turns.is_plain
         )
         self.show: Callable[[], float] = nothing_to_show
         self.meanwhile: list[Callable[[], object]] = []
@@ -134,13 +134,13 @@ class Scheduler:
             if pump is not None and pump.is_due:
                 self.turns.put_back()  # a loop runs others' callbacks as well
                 pump.breathe()
-            thread = self._startable_or_ready(head)
+            thread = self._take_next(head)
             if thread is None and head.awaits_look and not self._flight:
                 self._rounds[head.spec.case.function].give_up()  # nobody would end the round
                 return
             self._step(thread or self._wait_for_one())
 
-    def _next_one(self, thread: TrialThread) -> TrialThread | None:
+    def _hand_over(self, thread: TrialThread) -> TrialThread | None:
         """End the turn of a trial, in its own thread; begin the turn of the next trial.
 
         Returns:
@@ -158,7 +158,7 @@ class Scheduler:
             if is_loop_due or (is_away_for_long and self._until()):
                 return None
             self.show()
-            following = self._startable_or_ready(self._head)
+            following = self._take_next(self._head)
             if following is not None and following.done:
                 self._baton.put(following)  # it was detached to its very end: no turn is left
                 return None
@@ -169,8 +169,8 @@ class Scheduler:
             return None
         return following
 
-    def _startable_or_ready(self, head: CaseTrials) -> TrialThread | None:
-        """Find the trial that is next: a new one, or one that can go on; None if all wait.
+    def _take_next(self, head: CaseTrials) -> TrialThread | None:
+        """Take the trial that is next: a new one, or one that can go on; None if all wait.
 
         Both in turns. Were all that came back finished first, their places would stay empty
         meanwhile, and 64 replies that came together stay together for ever; were all places filled
@@ -179,11 +179,12 @@ class Scheduler:
         """
         self._starts_next = not (self._starts_next or self._is_behind)
         if self._starts_next:
-            return self._start_one(head) or self._one_that_is_ready()
-        return self._one_that_is_ready() or self._start_one(head)
+            return self._start_one(head) or self._take_ready()
+        return self._take_ready() or self._start_one(head)
 
-    def _one_that_is_ready(self) -> TrialThread | None:
-        while (thread := self._baton.next_ready()) is not None:
+    def _take_ready(self) -> TrialThread | None:
+        """Take the first trial that can go on; note whether it lay for long."""
+        while (thread := self._baton.take_ready()) is not None:
             if thread in self._flight:  # else it was cancelled, and its call came back only now
                 waited = Clock.seconds() - thread.ready_since
                 self._is_behind = waited > _FEW * (thread.ready_since - thread.waits_since)
@@ -199,7 +200,7 @@ class Scheduler:
         if self._baton.pump is not None:
             self.turns.put_back()  # a loop runs others' callbacks as well
         since = Clock.seconds()
-        while (thread := self._one_that_is_ready()) is None:
+        while (thread := self._take_ready()) is None:
             self._baton.wait(min(self.show(), LONGEST_BLOCK))
             longest = LONGEST_BLOCK if self._baton.only is None else LONGEST_HELD_BACK
             if self._baton.holds_back and Clock.seconds() - since > longest:
@@ -237,7 +238,7 @@ class Scheduler:
             # Those that are detached get a moment to come by, and are abandoned if they do not.
             deadline = Clock.seconds() + GRACE
             while any(thread in self._flight for thread in unwanted):
-                ready, left = self._one_that_is_ready(), deadline - Clock.seconds()
+                ready, left = self._take_ready(), deadline - Clock.seconds()
                 if ready is not None:
                     self._step(ready)
                 elif left > 0:
