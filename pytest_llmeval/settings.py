@@ -421,7 +421,7 @@ class GateRules:
         "a whole or in part, or if only another commit's run could be used as the baseline"
     )
     test: AnyTest = Option("--llm-test=NAME", gate_test, "paired-t", ini="string").says(
-        f"the test for 6 changed cases or more: {', '.join(get_args(GateTest))}"
+        f"the statistical test for 6 changed cases or more: {', '.join(get_args(GateTest))}"
     )
     multiplicity: Multiplicity = Option(
         "--llm-multiplicity=holm|bh", choice_of(Multiplicity), "holm", ini="string"
@@ -434,13 +434,13 @@ class GateRules:
     ).says("test functions, or function:metric, that the baseline has and this branch removed")
     accept: tuple[str, ...] = Option("llm_accept", each(accepted), (), ini="linelist").says(
         "accepted drops, in lines of 'test_a:pass >= 0.38': a metric of a function and its worst "
-        "mean that passes; a line that the baseline has, too, does nothing"
+        "mean that passes; a line that the baseline's ini file has, too, does nothing"
     )
     edited: EditedCases = Option(
         "llm_edited", choice_of(EditedCases), "leave_out", ini="string"
     ).says(
         "cases whose parameters differ from the baseline's: leave_out shows them, does not compare "
-        "them, and counts those with another request as gone; compare compares them"
+        "them, and counts those that also send another request as gone; compare compares them"
     )
     keyless: KeylessCases = Option(
         "llm_keyless", choice_of(KeylessCases), "fail", ini="string"
@@ -503,9 +503,9 @@ class Settings:
     asked: AskedRun = AskedRun()
     toml: bool = False
     baseline: str | None = Option("--llm-baseline=REF", not_blank).says(
-        "compare with the run of REF, and fail if a function got worse: a branch, tag or commit, a "
-        "run id, a run file (./FILE), 'last', or 'auto' for the branch that you will merge into, "
-        "else origin's default branch"
+        "compare with the run of REF, and fail if a function got worse; REF is a branch, tag or "
+        "commit, a run id, a run file (./FILE), 'last', or 'auto' for the branch that you will "
+        "merge into, else origin's default branch"
     )
     confirm: bool = Option("--llm-confirm", boolean, default=False, ini="bool").says(
         "before the build turns red, repeat the cases that fell, on REF's commit and here; "
@@ -560,7 +560,8 @@ class Settings:
     )
     default_repeats: int = REPEATS
     fail_on_miss: bool = Option("--llm-fail-on-miss", boolean, default=False).says(
-        "a case fails as soon as one of its answers is wrong, so that -x, --pdb and --lf stop at it"
+        "a case fails as soon as one of its answers is wrong, so that -x stops and --pdb opens at "
+        "it, and --lf runs it again"
     )
     missed: bool = Option("--llm-missed", boolean, default=False).says(
         "run only the cases that had a wrong answer when they last ran, or whose mean differed "
