@@ -103,11 +103,13 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(ImportHooks(models), "llmeval-imports")
     except (SettingsError, BaselineError) as exc:
         raise _usage_error(config, exc) from None
-    if config.pluginmanager.register(hooks, "llmeval-session") is None:
-        raise pytest.UsageError(
-            "-p no:llmeval-session takes the gate away and leaves its options: each eval would run "
-            "once, as an ordinary test. Take it out of addopts, or write -p no:llmeval"
-        )
+    config.pluginmanager.register(hooks, "llmeval-session")
+    for part in ("llmeval-session", "llmeval-engine"):
+        if config.pluginmanager.is_blocked(part):
+            raise pytest.UsageError(
+                f"-p no:{part} takes the gate away and leaves its options: each eval would run "
+                "once, as an ordinary test. Take it out of addopts, or write -p no:llmeval"
+            )
 
 
 def _marked(items: Sequence[pytest.Item]) -> list[pytest.Item]:

@@ -163,8 +163,10 @@ class Rerun:
 
     def _ignored(self, relocation: Relocation, there: frozenset[str]) -> tuple[str, ...]:
         names = set(opened_files(self._config).ignored(relocation)) - there
-        root = os.path.realpath(self._config.rootpath)
-        return tuple(sorted(os.path.relpath(self._checkout / name, root) for name in names))
+        root, own = map(os.path.realpath, (self._config.rootpath, self._settings.directory))
+        files = [self._checkout / name for name in names]
+        others = (file for file in files if not file.is_relative_to(own))
+        return tuple(sorted(os.path.relpath(file, root) for file in others))
 
     def _check_nothing_ran(self, relocation: Relocation, commit: str) -> None:
         """See that a commit has no eval if none of it ran, unless some were chosen."""

@@ -106,7 +106,10 @@ def _copy(file: Path, relocation: Relocation) -> None:
     place = relocation.place(file)
     name = os.path.relpath(file, relocation.checkout)
     if place is None or not file.exists():
-        raise BaselineError(f"llm_base_files names {name}, which is not in this checkout")
+        raise BaselineError(
+            f"llm_base_files names {name}, which is not in this checkout: make it in an earlier "
+            "step of the job, or take the line out"
+        )
     if place.exists() or tracked_below((file,), top=relocation.checkout):
         # Else a branch could bring a conftest.py of its own, which the base has not.
         raise BaselineError(

@@ -96,13 +96,14 @@ def test_a_folder_that_the_branch_names_is_said(
     result.stdout.no_fnmatch_line(said)
 
 
-def test_the_gate_cannot_be_taken_out_alone(worse: Project) -> None:
-    configured(worse, "addopts = -p no:llmeval-session\n")
+@pytest.mark.parametrize("part", ["llmeval-session", "llmeval-engine"])
+def test_the_gate_cannot_be_taken_out_alone(worse: Project, part: str) -> None:
+    configured(worse, f"addopts = -p no:{part}\n")
 
     result = worse.run(GATE)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*-p no:llmeval-session takes the gate away*"])
+    result.stderr.fnmatch_lines([f"*-p no:{part} takes the gate away*"])
 
 
 def test_a_shard_is_not_made_smaller_by_addopts(project: Project) -> None:

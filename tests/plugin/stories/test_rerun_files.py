@@ -266,13 +266,13 @@ def test_ignored_files_are_copied_where_the_ini_file_names_them(project: Project
 
 
 def test_an_ignored_file_that_the_base_did_without_is_named(project: Project) -> None:
-    ignore(project, "local.txt")
+    ignore(project, "local.txt\n.own")
     project.write(app=IGNORED + f"PROMPT = FILE.read_text() if FILE.exists() else {GOOD!r}\n")
     project.write(local_txt=GOOD)
     project.commit("reads what git ignores")
     branch_off(project)
 
-    _, report = project.gate(*RERUN)
+    _, report = project.gate(*RERUN, "--llm-dir=.own")  # which has what no base needs
 
     assert (
         "this run read local.txt, which git ignores and the baseline lacked: "
@@ -300,7 +300,7 @@ def test_an_ignored_file_that_the_base_made_by_itself_is_not_named(project: Proj
         ("app.py", "*llm_base_files names app.py, which git keeps, here or in the base's commit*"),
         ("conftest.py", "*llm_base_files names conftest.py, which git keeps*"),
         ("own", "*llm_base_files names own, which git keeps*"),
-        ("none.txt", "*llm_base_files names none.txt, which is not in this checkout*"),
+        ("none.txt", "*llm_base_files names none.txt, which is not in this checkout: make it*"),
         ("../x", "*llm_base_files in the ini file: '../x' is not below rootdir*"),
     ],
 )
