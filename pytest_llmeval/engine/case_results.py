@@ -91,7 +91,7 @@ class CaseResults:
         imported, self._models.outside_calls = self._models.outside_calls, 0
         news = News(
             notes=tuple(notes),
-            outside_calls=self._shared.new_calls() + imported,
+            outside_calls=self._shared.take_new_calls() + imported,
             attempts=self._models.services.budget.take_sent(),
             slowdowns=tuple(self._models.services.throttle.take_slowdowns()),
             connections=tuple(self._models.unseen.take()),

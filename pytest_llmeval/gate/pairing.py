@@ -104,10 +104,11 @@ class Pairing:
             entering = common if common[0] else entering
         mean, current_mean = entering[0].mean, entering[1].mean
         gain = current_mean - mean if self.sign > 0 else mean - current_mean
+        is_zero = kind is None or abs(gain) <= negligible((mean, current_mean))
         return CaseComparison(
             case=case,
             kind=kind,
-            difference=0.0 if kind is None else gain,
+            difference=0.0 if is_zero else gain,
             scale=self.scale,
             every_baseline=before,
             every_current=after,
@@ -220,7 +221,8 @@ class Pairing:
     @cached_property
     def difference(self) -> float:
         """The suite effect D, negative is worse."""
-        return math.fsum(self.differences) / len(self.pairs)
+        mean = math.fsum(self.differences) / len(self.pairs)
+        return 0.0 if abs(mean) <= self.zero else mean
 
     @cached_property
     def zero(self) -> float:

@@ -294,7 +294,9 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
     needed = [notation.counted(count, noun) for count, noun in further if count]
     if needed:
         text += f"; about {' or '.join(needed)} would settle it"
-        text += "" if evidence.settle_repeats else ", more repeats would not"
+        # few labels may be equal by chance
+        unless = ", as long as their replies are equal" if evidence.identical_repeats else ""
+        text += "" if evidence.settle_repeats else f", more repeats would not{unless}"
     return text
 
 
@@ -390,7 +392,8 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     worst = most_moved(comparison, len(comparison.compared))
     furthest = [case for case in worst if case.difference == worst[0].difference]
     mostly = f", mostly {moved_case(furthest[0], comparison)}" if len(furthest) == 1 else ""
-    shown = f"these cases fell by more than chance explains ({notation.p_value(p, after='p')})"
+    fell = verb(comparison.better, improved=False)
+    shown = f"these cases {fell} by more than chance explains ({notation.p_value(p, after='p')})"
     shown, alone = f"{shown}{mostly}", comparison.evidence.p
     # a remark names the shared level, and a margin is why a fall of all cases is none
     if rules.margin or (alone is not None and alone < rules.alpha):

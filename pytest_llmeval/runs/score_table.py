@@ -23,7 +23,6 @@ from pytest_llmeval.runs.readers.choice import ENDINGS as OF_OTHERS
 from pytest_llmeval.runs.readers.choice import results_of
 
 NO_SCORE = "it has no score"
-LIKE_TABLES = (".tsv", ".txt")
 
 _TWICE = "; name one condition (FILE::CONDITION) or metric (--metric), or number the repeats"
 _ONE_SIDED = "a score on one side alone, as --max-errored allows"
@@ -83,7 +82,7 @@ def table_named(reference: str) -> tuple[Path, str | None] | None:
         name, separator = reference, ""
     path = Path(name)
     if not rows.has_ending(path, (*rows.ENDINGS, *OF_OTHERS)):
-        if path.suffix.lower() in LIKE_TABLES and path.is_file():
+        if path.suffix.lower() == ".txt" and path.is_file():
             raise TableError(f"{path}: a score table ends in {', '.join(rows.ENDINGS)}")
         return None
     if not path.is_file():

@@ -11,16 +11,18 @@ import gzip
 import json
 import math
 import re
+import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmeval.errors import TableError, listed_names
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Better
 
-CSV = (".csv", ".csv.gz")
+CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 JSONL = (".jsonl", ".jsonl.gz")
 ENDINGS = (*CSV, *JSONL)
 
@@ -57,7 +59,7 @@ def read_columns(path: Path) -> tuple[str, ...]:
     """
     with _opened(path) as file:
         if has_ending(path, CSV):
-            names: Iterable[str] = next(csv.reader(file, skipinitialspace=True), [])
+            names: Iterable[str] = _header_and_cells(file)[0]
         else:
             names = next(_json_objects(path, file), (0, ()))[1]
     if not names:
@@ -130,9 +132,16 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
         yield from read(path, file)
 
 
+def _header_and_cells(file: IO[str]) -> tuple[list[str], Any]:
+    """Open a CSV file, whose header shows what separates its cells: commas, semicolons or tabs."""
+    first = file.readline()
+    separator = max(",;\t", key=first.count)
+    reader = csv.reader(chain([first], file), delimiter=separator, skipinitialspace=True)
+    return [name.strip() for name in next(reader, [])], reader
+
+
 def _csv_objects(path: Path, file: IO[str]) -> Iterator[tuple[int, dict[str, object]]]:
-    reader = csv.reader(file, skipinitialspace=True)
-    header = next(reader)
+    header, reader = _header_and_cells(file)
     for cells in reader:
         if len(cells) == len(header):
             values = (cell or None for cell in cells)
@@ -174,16 +183,16 @@ def _opened(path: Path) -> Iterator[IO[str]]:
 
 
 def read_case(value: object) -> str:
-    """Read the id of a case: a text or a whole number."""
+    """Read the id of a case: a text, however its accents are composed, or a whole number."""
     if (isinstance(value, str) and value) or type(value) is int:
-        return str(value)
+        return unicodedata.normalize("NFC", str(value))
     raise ValueError(f"case_id is {_shown(value)}, not a name")
 
 
 def read_repeat(value: object) -> int:
     """Read the number of a trial."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value[:20])
+    if isinstance(value, str) and value.isascii() and value.strip().isdigit():
+        value = int(value.strip()[:20])
     if type(value) is int and 0 <= value < LARGEST_REPEAT:
         return value
     raise ValueError(f"repeat is {_shown(value)}, not a whole number from 0")

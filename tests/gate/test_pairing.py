@@ -156,6 +156,12 @@ def test_difference_turns_its_sign_where_lower_is_better() -> None:
     assert difference(baseline, run, metric="score") == pytest.approx(-0.3)
 
 
+def test_errors_of_rounding_of_large_scores_are_no_difference() -> None:
+    baseline = a_run(a_case("a", scores=[1e6 + 0.1, 1e6 + 0.2]))
+    run = a_run(a_case("a", scores=[1e6 + 0.15, 1e6 + 0.15], request="v2"))
+    assert difference(baseline, run, metric="score") == 0.0
+
+
 def test_errored_trials_do_not_enter() -> None:
     baseline, run = a_run(a_case("a", "ppm")), a_run(a_case("a", "pep", request="v2"))
     assert difference(baseline, run) == pytest.approx(1 / 3)

@@ -182,6 +182,19 @@ def test_an_interval_is_one_of_ratios_where_there_are_some() -> None:
     assert difference_interval((-0.3, -0.1), None) == "[-0.300, -0.100]"
 
 
+@pytest.mark.parametrize("equal", [True, False])
+def test_repeats_are_of_no_use_only_as_long_as_replies_are_equal(equal: bool) -> None:
+    open_ = altered(SECONDS, verdict=Verdict.INCONCLUSIVE, row=Row.OPEN, why=None)
+    one = altered(open_, settle_cases=9, identical_repeats=equal)
+    told = sentence(one, RULES)
+    assert told.endswith("as long as their replies are equal" if equal else "repeats would not")
+
+
+def test_cases_are_not_said_to_fall_where_lower_is_better() -> None:
+    open_ = altered(SECONDS, verdict=Verdict.INCONCLUSIVE, row=Row.OPEN, p_within_case=0.01, p=0.2)
+    assert within_case_remark(open_, RULES).startswith("these cases worsened by more than chance")
+
+
 def a_function(name: str, **changes: object) -> FunctionComparison:
     return altered(SECONDS, function=f"test_a.py::{name}", metric="pass", **changes)
 

@@ -57,8 +57,24 @@ def test_every_ending_reads_the_same(tmp_path: Path, name: str) -> None:
 def test_a_mark_of_byte_order_blanks_and_blank_lines_do_not_matter(tmp_path: Path) -> None:
     text = "\ufeffcase_id, repeat, score\r\n\r\nPeru, 0, 1\r\n"
     assert read(write(tmp_path, text)).scores == {None: {"Peru": {0: 1.0}}}
+    padded = '"case_id" , "repeat" ,score \nPeru, 0 ,1\n'
+    assert read(write(tmp_path, padded)).scores == {None: {"Peru": {0: 1.0}}}
     packed = "\n" + lines(trial()) + "\n"
     assert read(write(tmp_path, packed, "a.jsonl")).scores == {None: {"Peru": {0: 1.0}}}
+
+
+@pytest.mark.parametrize(("separator", "name"), [(";", "a.csv"), ("\t", "a.csv"), ("\t", "a.tsv")])
+def test_the_header_shows_what_separates_cells(tmp_path: Path, separator: str, name: str) -> None:
+    rows = [["case_id", "repeat", "score"], ["Lima, Peru", "0", "0.5"]]
+    text = "".join(separator.join(row) + "\r\n" for row in rows)
+    assert read(write(tmp_path, text, name)).scores == {None: {"Lima, Peru": {0: 0.5}}}
+
+
+def test_accents_may_be_composed_in_either_way(tmp_path: Path) -> None:
+    text = "case_id,repeat,score\nPeru\N{COMBINING ACUTE ACCENT},0,1\n"
+    assert read(write(tmp_path, text)).scores == {
+        None: {"Per\N{LATIN SMALL LETTER U WITH ACUTE}": {0: 1.0}}
+    }
 
 
 def test_ids_that_are_numbers_are_texts(tmp_path: Path) -> None:
@@ -320,8 +336,8 @@ def test_a_missing_table_and_one_of_another_format_are_told(tmp_path: Path) -> N
         table_named(str(tmp_path / "folder.csv"))
     with pytest.raises(TableError, match="there is no such file"):
         table_named(str(tmp_path / "a.csv"))
-    with pytest.raises(TableError, match=r"ends in \.csv, \.csv\.gz, \.jsonl, \.jsonl\.gz"):
-        table_named(str(write(tmp_path, ROWS, "a.tsv")))
+    with pytest.raises(TableError, match=r"ends in \.csv, \.csv\.gz, \.tsv, "):
+        table_named(str(write(tmp_path, ROWS, "a.txt")))
 
 
 def test_scores_without_a_name_get_that_of_the_other_table(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from _locale import LC_ALL, setlocale  # below Python's own function, which may be replaced
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from functools import partial
 from logging import getLevelNamesMapping
@@ -65,11 +65,9 @@ class Guard:
     """Compare the places with what was there."""
 
     def __init__(self) -> None:
-        self._modules = 0
-        self._looks: list[Look] = []
         self._umasks: tuple[int, int] | None = None  # before the first change, and now
         self._settings = [(resolve_name(name), name.replace(".get", ".set")) for name in _SETTINGS]
-        self.take()
+        self._take_anew()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -86,25 +84,27 @@ class Guard:
 
     def take(self) -> None:
         """Take what is there now for what all trials are to find."""
-        if len(sys.modules) != self._modules or self._changed():
-            self._modules, self._umasks = _count_modules(), None
-            locale = partial(setlocale, LC_ALL)
-            self._looks = [
-                *_looks(),
-                (self._is_clock_off, False, "time"),
-                *((read, read(), shown) for read, shown in self._settings),
-                (self._is_umask_off, False, "os.umask"),
-                (getLevelNamesMapping, getLevelNamesMapping(), "logging.addLevelName"),
-                (locale, locale(), "locale"),
-            ]
-        self._drift = Clock.wall() - Clock.seconds()
+        if self.changed():
+            self._take_anew()
+        self._drift = _drift()
+
+    def _take_anew(self) -> None:
+        self._modules, self._drift, self._umasks = _count_modules(), _drift(), None
+        locale = partial(setlocale, LC_ALL)
+        self._looks: list[Look] = [
+            *_looks(),
+            (self._is_clock_off, False, "time"),
+            *((read, read(), shown) for read, shown in self._settings),
+            (self._is_umask_off, False, "os.umask"),
+            (getLevelNamesMapping, getLevelNamesMapping(), "logging.addLevelName"),
+            (locale, locale(), "locale"),
+        ]
 
     def changed(self) -> str:
         """Name a place that is not as it was; "" if all are."""
         if len(sys.modules) != self._modules:  # what was imported since is looked at, too
             self._modules = _count_modules()
-            known = {shown for _, _, shown in self._looks}
-            self._looks += [look for look in _looks() if look[-1] not in known]
+            self._looks += [*_looks({shown for _, _, shown in self._looks})]
         return self._changed()
 
     def _changed(self) -> str:
@@ -119,10 +119,15 @@ class Guard:
 
     def _is_clock_off(self) -> bool:
         """Whether it was swapped below Python, where all names for it stay what they are."""
-        return abs(Clock.wall() - Clock.seconds() - self._drift) > _LARGEST_DRIFT
+        return abs(_drift() - self._drift) > _LARGEST_DRIFT
 
     def _is_umask_off(self) -> bool:
         return self._umasks is not None and self._umasks[0] != self._umasks[1]
+
+
+def _drift() -> float:
+    """Return how far the clocks are apart, in seconds."""
+    return Clock.wall() - Clock.seconds()
 
 
 def _count_modules() -> int:
@@ -136,9 +141,11 @@ def _is_under_way(name: str) -> bool:
     return bool(getattr(spec, "_initializing", False))
 
 
-def _looks() -> Iterator[Look]:
-    """Look at the places that are there."""
+def _looks(known: Set[str] = frozenset()) -> Iterator[Look]:
+    """Look at the places that are there and are not known yet."""
     for module in _MODULES.split():
+        if module in known:
+            continue
         found = None if _is_under_way(module) else sys.modules.get(module)
         there: Any = getattr(found, "__dict__", {})
         names = [name for name, value in there.items() if _counts(name, value)]
@@ -146,6 +153,8 @@ def _looks() -> Iterator[Look]:
             read = partial(itemgetter(*names), there)
             yield read, read(), module
     for path in _CLASSES.split():
+        if path in known:
+            continue
         module, _, name = path.rpartition(".")
         found = None if _is_under_way(module) else getattr(sys.modules.get(module), name, None)
         names = [name for name in _METHODS.split() if hasattr(found, name)] if found else []

@@ -27,6 +27,7 @@ from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.part import Part
 from pytest_llmeval.engine.isolation.places import Attribute, ImportPath, Item, Place, Switch, told
 
+_PYTHON = sysconfig.get_path("stdlib")  # it expands a scheme of paths each time
 SWITCHES = frozenset(("level", "propagate", "disabled"))  # of loggers
 
 
@@ -173,7 +174,7 @@ def package_outside(target: Any) -> str:
         name = getattr(target, "__module__", None) or type(target).__module__
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is not None:
-        is_of_python = Path(file).is_relative_to(sysconfig.get_path("stdlib"))
+        is_of_python = Path(file).is_relative_to(_PYTHON)
         if not (is_of_python or INSTALLED.search(file)):
             return ""
     return str(name).partition(".")[0]

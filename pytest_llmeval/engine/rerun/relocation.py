@@ -58,16 +58,13 @@ class Install:
     data: frozenset[str]
 
 
-def installs_from(
-    checkout: Path, distributions: Iterable[metadata.Distribution] | None = None
-) -> Iterator[Install]:
+def installs_from(checkout: Path) -> Iterator[Install]:
     """List what was installed from a checkout, as the installer noted it (PEP 610).
 
     Args:
         checkout: without links.
-        distributions: of the environment; None for those of this process.
     """
-    for each in metadata.distributions() if distributions is None else distributions:
+    for each in metadata.distributions():
         origin = _origin(each)
         if origin is None or not origin.is_relative_to(checkout):
             continue

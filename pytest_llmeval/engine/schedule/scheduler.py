@@ -295,8 +295,6 @@ class Scheduler:
 
     def _step(self, thread: TrialThread) -> None:
         """Give a trial its turn, and then each trial to which the baton is passed on."""
-        if thread not in self._flight:
-            return  # it was cancelled, and its call came back only now
         if not thread.done:
             try:
                 self.turns.begin(thread)

@@ -130,7 +130,7 @@ class Pump:
             with contextlib.suppress(RuntimeError):  # a call came back after the session
                 self.loop.call_soon_threadsafe(self._stop)
 
-    def _stop(self, *_: object) -> None:
+    def _stop(self) -> None:
         if self._is_pumping:  # a fixture may run the loop by now: it is not ours to stop
             self.loop.stop()
 

@@ -301,7 +301,7 @@ class SharedCalls:
             of_trial.reached_out |= ledger.reached_out
             of_trial.had_trouble |= ledger.had_trouble
 
-    def new_calls(self) -> int:
+    def take_new_calls(self) -> int:
         """Count the calls that belong to no case, since the last time."""
         count = len(self.elsewhere.calls)
         new, self._counted = count - self._counted, count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from importlib import metadata
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -26,7 +27,8 @@ def installed(site: Path, url: str | None, *files: str, top_level: str = "") -> 
 def found(site: Path, checkout: Path) -> list[Install]:
     finder = metadata.MetadataPathFinder
     context = metadata.DistributionFinder.Context(path=[str(site)])
-    return list(installs_from(checkout, finder.find_distributions(context)))
+    with patch.object(metadata, "distributions", lambda: finder.find_distributions(context)):
+        return list(installs_from(checkout))
 
 
 @pytest.fixture
