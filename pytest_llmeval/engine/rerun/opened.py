@@ -60,12 +60,15 @@ class OpenedFiles:
     def files(self) -> set[Path]:
         """The opened files that still exist, with links resolved."""
         self._resolve()
-        return {file for file in map(Path, self._resolved) if file.is_file()}
+        # False, and no error, for a word of a command line that can name no file
+        return {Path(name) for name in self._resolved if os.path.isfile(name)}  # noqa: PTH113
 
     def _resolve(self) -> None:
         """Follow the links to what was opened, while they are there."""
         written = self._written.copy()  # other threads may open files
-        self._resolved.update(map(os.path.realpath, written))
+        for name in written:
+            with suppress(ValueError):
+                self._resolved.add(os.path.realpath(name))
         self._written -= written
 
     def of_others(
