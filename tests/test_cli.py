@@ -84,7 +84,7 @@ def test_a_folder_without_a_cache_is_refused(
         (["why"], "NODEID"),
         (["stats", "--hosts"], "--hosts"),
         (["prune"], "--older-than"),
-        (["prune", "--older-than=3"], "--older-than=3: write a number of days, such as 90d"),
+        (["prune", "--older-than=3"], "--older-than=3: write days with a d, such as 90d"),
         (["prune", "--older-than=1d", "--keep-baseline=mian"], "'mian'"),
         (["import", "missing.jsonl"], "missing.jsonl: No such file"),
         (["why", "test_it", "--run=last"], "last: no run in "),

@@ -200,5 +200,5 @@ def days(age: str, option: str) -> timedelta:
     """
     match = AGE.fullmatch(age)
     if match is None:
-        raise click.UsageError(f"{option}={age}: write a number of days, such as 90d")
+        raise click.UsageError(f"{option}={age}: write days with a d, such as 90d")
     return timedelta(days=int(match[1]))

@@ -57,6 +57,8 @@ def test_an_incomplete_run_and_a_damaged_one_are_told(
         assert "note: of '-k case-3', 'test_evals.py::test_says_yes' alone" in shown.stdout
         assert " alone" not in shown.stderr  # each is said once
         assert "incomplete" not in shown.stderr
+        of_case = llmeval("show", name, "case-3")
+        assert "is incomplete: not everything was collected\n" in of_case.stderr
 
 
 def test_where_nothing_is_recorded_that_is_told(

@@ -11,6 +11,7 @@ from pytest_llmeval.runs.git import ResolvedRef, near_names, short_hash
 from pytest_llmeval.runs.lookup import best_run
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, find_wanted
+from pytest_llmeval.runs.run_file import read_run_header
 from pytest_llmeval.runs.store import FoundRun, StoredRun, refuse_tracked
 
 
@@ -110,7 +111,9 @@ def _by_name(reference: str, refs: Refs, *, besides: str | None = None) -> Basel
     if named is None or named.how != "file":
         refuse_tracked(refs.store.directory, git=refs.git)
     if named is not None:
-        known = best_run.peculiarities(named.run, trials=len(named.run.trials))
+        # where a store reads headers alone, the run that it gives has no trials
+        trials = len(named.run.trials) or read_run_header(named.path).trials
+        known = best_run.peculiarities(named.run, trials=trials)
         return replace(named, notes=(*named.notes, *(f"{reference} is {one}" for one in known)))
     if reference == "last":
         other = "" if besides is None else f" besides {besides}"
