@@ -216,7 +216,7 @@ def why_failed(comparison: Comparison, settings: Settings) -> str:
         counts = Counter(one.verdict for one in comparison.functions)
         kinds = [one for one in (Verdict.NOT_COMPARABLE, Verdict.NEW, Verdict.GONE) if counts[one]]
         told = ", ".join(f"{counts[one]} {one.replace('_', ' ')}" for one in kinds)
-        return f"nothing was compared: {told or 'no test function of the baseline was run'}"
+        return f"nothing was judged: {told or 'no test function of the baseline was run'}"
     count = len(comparison.not_judged)
     missing = [f"test functions of the baseline not judged: {count}"] if count else []
     partial = {

@@ -1106,13 +1106,13 @@ def test_functions_stand_in_order_of_collection_and_those_gone_come_last() -> No
 def test_nothing_compared_fails() -> None:
     found = verdicts(test_a=NOT_COMPARABLE, test_b=NEW)
     assert found.fails
-    assert why_failed(found, SESSION) == "nothing was compared: 1 not comparable, 1 new"
+    assert why_failed(found, SESSION) == "nothing was judged: 1 not comparable, 1 new"
 
 
 def test_only_new_functions_beside_one_that_is_gone_fail() -> None:
     found = verdicts(test_a=NEW, test_gone=GONE)
     assert (found.fails, found.verdict) == (True, Verdict.GONE)
-    assert why_failed(found, SESSION) == "nothing was compared: 1 new, 1 gone"
+    assert why_failed(found, SESSION) == "nothing was judged: 1 new, 1 gone"
 
 
 def test_only_new_functions_pass() -> None:
@@ -1132,8 +1132,7 @@ def test_session_without_any_case_fails(rules: GateRules) -> None:
     found = compare(a_run(a_case("a", "pp")), a_run(complete=False), rules)
     assert (found.fails, found.verdict, found.functions) == (True, Verdict.NOT_COMPARABLE, ())
     assert (
-        why_failed(found, SESSION)
-        == "nothing was compared: no test function of the baseline was run"
+        why_failed(found, SESSION) == "nothing was judged: no test function of the baseline was run"
     )
 
 

@@ -214,7 +214,7 @@ def test_renaming_a_test_costs_nothing(main: Project) -> None:
         "test_evals.py::test_agrees": "new",
         "test_evals.py::test_says_yes": "not_comparable",
     }
-    result.stdout.fnmatch_lines(["*nothing was compared*"])
+    result.stdout.fnmatch_lines(["*nothing was judged*"])
 
 
 def test_no_eval_collected_stays_5(main: Project) -> None:

@@ -401,7 +401,7 @@ def test_nothing_in_common_with_the_anchor_fails(project: Project) -> None:
     assert (result.ret, report["verdict"]) == (1, "unchanged")
     result.stdout.fnmatch_lines(
         [
-            "against the anchor: nothing was compared: 2 new, 1 gone",
+            "against the anchor: nothing was judged: 2 new, 1 gone",
             "!*against the anchor: nothing*",
         ]
     )
