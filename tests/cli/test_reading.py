@@ -235,6 +235,8 @@ def test_an_equal_reply_to_unlike_requests_says_whose_requests_it_shows(
 
     text = output_of("diff", "a", width=100)
 
+    # "Ann" answers the request of call 1, which did not change
+    assert "request of call 1, the same on both sides\n  user      Who?\n" in text
     assert text.endswith(
         "reply A  2 of 2 baseline, 2 of 2 here; requests as trial 0 here sent them, others differ\n"
         "  assistant Ann\n  call 2\n  user      Is it too late?\n  assistant yes\n"

@@ -88,14 +88,16 @@ def case_lines(
     """
     trial = next(trial for side in reversed(sides) for trial in side.trials)
     yield from (((trial.case, "bold"),), *_headings(sides), ())
-    if requests:
-        yield from _requests(requests, page, alike)
-    elif requests is None:
+    if requests is None:
         for side in sides:
             yield from _request(side, page)
-    else:
-        yield (("request", "bold"), (", the same on both sides", ""))
+    elif not requests or (requests[0].call > 1 and sides[0].asked == sides[-1].asked):
+        # the replies below begin with that of the first call
+        of = " of call 1" if requests else ""
+        yield (("request", "bold"), (f"{of}, the same on both sides", ""))
         yield from _messages(sides[0].asked, page)
+    if requests:
+        yield from _requests(requests, page, alike)
     letters = _letters(sides)
     yield from ((), *_plain(_table(sides, letters, page)), *_failures(sides))
     if parting is not None:
