@@ -21,7 +21,7 @@ from pytest_llmeval.gate.describe import describe, missed_throughout, oddities
 from pytest_llmeval.gate.early_stopping import family_size, is_settled
 from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, FunctionComparison, Row, Why
 from pytest_llmeval.gate.rules import stricter_rules
-from pytest_llmeval.gate.scoring import measured
+from pytest_llmeval.gate.scoring import measured_if_gated
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.records import POOLED, Run, only_functions
 from pytest_llmeval.runs.keyless import find_keyless, gone_unjudged, without_keyless
@@ -105,7 +105,7 @@ class EarlyJudge:
         function, rules, found = run.cases[0].function, self._rules, []
         for other in judging.others:
             sides = (only_functions(side, {function}) for side in judging.sides(other))
-            before, after = (measured(side, cost_of=judging.cost_of) for side in sides)
+            before, after = measured_if_gated(*sides, cost_of=judging.cost_of)
             if not before.cases:  # it has no such function, so it has no say
                 continue
             # a second look is of all trials, and so is the mean that a line accepts

@@ -46,7 +46,7 @@ def is_settled(
     """Tell whether one function needs no more trials.
 
     Args:
-        baseline: the run to compare with, ``measured``.
+        baseline: the run to compare with, ``measured_if_gated``.
         run: with the cases of one function, and their trials of the rounds so far, likewise.
         rules: level, margin and target.
         repeats: the planned looks up to this one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -342,8 +342,7 @@ def scores_of(run: Run, *, cost_of: CostOf | None = None) -> tuple[FunctionScore
         run: the run.
         cost_of: dollars of a call, for the metric ``cost``; None for no prices.
     """
-    if any(set(case.gate or ()).intersection(MEASURED_METRICS) for case in run.cases):
-        run = measured(run, cost_of=cost_of)  # only these metrics need the copy
+    (run,) = measured_if_gated(run, cost_of=cost_of)
     return tuple(
         FunctionScores(side, metric)
         for side in sides_of(run).values()
@@ -392,6 +391,14 @@ def measured(run: Run, *, cost_of: CostOf | None) -> Run:
         cost_of: dollars of a call, None where the price is not known; None for no prices.
     """
     return replace(run, trials=tuple(_with_measures(trial, cost_of) for trial in run.trials))
+
+
+def measured_if_gated(*runs: Run, cost_of: CostOf | None) -> Iterator[Run]:
+    """Return runs ``measured`` if one of them gates such a metric, else as they are."""
+    cases = (case for run in runs for case in run.cases)
+    if any(set(case.gate).intersection(MEASURED_METRICS) for case in cases):
+        return (measured(run, cost_of=cost_of) for run in runs)
+    return iter(runs)
 
 
 def _with_measures(trial: Trial, cost_of: CostOf | None) -> Trial:

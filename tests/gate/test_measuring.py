@@ -13,7 +13,7 @@ from scipy import stats
 from pytest_llmeval.errors import Lost
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
-from pytest_llmeval.gate.scoring import measured
+from pytest_llmeval.gate.scoring import measured, measured_if_gated
 from pytest_llmeval.records import Call, Outcome, Run, Slot, Trial, Usage
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
@@ -63,6 +63,13 @@ BEFORE = [[one, one] for one in SEEN]
 def judged(baseline: Run, current: Run, rules: GateRules | None = None) -> FunctionComparison:
     (function,) = compare(baseline, current, rules or GateRules()).functions
     return function
+
+
+@pytest.mark.parametrize("gates", [(), ("pass", "seconds")])
+def test_both_runs_are_measured_if_one_of_them_gates_what_calls_took(gates: tuple[str, ...]):
+    both = timed(BEFORE, gate=gates), timed(BEFORE, gate=())
+    expected = tuple(measured(run, cost_of=None) for run in both) if gates else both
+    assert tuple(measured_if_gated(*both, cost_of=None)) == expected
 
 
 def test_what_only_the_baseline_could_measure_is_in_no_case_of_both() -> None:
