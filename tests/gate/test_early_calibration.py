@@ -7,6 +7,9 @@ Rates have the standard error of so few sessions; the bounds leave two of them. 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +19,8 @@ from numpy.typing import NDArray
 from pytest_llmeval.gate import conclusion
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Verdict
-from tests.gate.early_sessions import RULES, session, tally
+from pytest_llmeval.records import Outcome, Run
+from tests.gate.early_sessions import RULES, session, tally, tally_of
 from tests.gate.layouts import Mix, ab_post, alike, asked_anew, ceiling, constant, unlike
 from tests.gate.simulation import Function, Rates, Suite
 
@@ -84,6 +88,42 @@ def test_false_alarms_stay_at_the_level(name: str) -> None:
     found = tally(cell.suite(), cell.builds)
     print(f"no effect, {name}: {found}")
     assert found.red <= 0.055 + 2 * math.sqrt(0.05 * 0.95 / cell.builds)
+
+
+def _losing_later(
+    baseline: Run, run: Run, random: np.random.Generator, *, outcome: Outcome, share: float
+) -> tuple[Run, Run]:
+    """A share of the trials with an outcome errs, in rounds after the first look alone."""
+    trials = tuple(
+        replace(one, outcome=Outcome.ERRORED, scores={})
+        if one.index > 1 and one.outcome is outcome and random.random() < share
+        else one
+        for one in run.trials
+    )
+    return baseline, replace(run, trials=trials)
+
+
+def _unequal(baseline: Run, run: Run, random: np.random.Generator) -> tuple[Run, Run]:
+    """Each case has 1 to 10 trials in the baseline."""
+    sizes = {case.id: random.integers(1, 11) for case in baseline.cases}
+    trials = tuple(one for one in baseline.trials if one.index < sizes[one.case])
+    return replace(baseline, trials=trials), run
+
+
+TROUBLES: dict[str, Callable[[Run, Run, np.random.Generator], tuple[Run, Run]]] = {
+    "misses err later": partial(_losing_later, outcome=Outcome.MISSED, share=0.12),
+    "hits err later": partial(_losing_later, outcome=Outcome.PASSED, share=0.06),
+    "unequal baseline": _unequal,
+}
+
+
+@pytest.mark.parametrize("name", TROUBLES)
+def test_what_is_uneven_raises_no_false_alarms(name: str) -> None:
+    suite, random, builds = Cell(NONE, 0, cases=30).suite(), np.random.default_rng(0), 1000
+    pairs = (TROUBLES[name](*suite.build(seed), random) for seed in range(builds))
+    found = tally_of(session(*pair) for pair in pairs)
+    print(f"no effect, {name}: {found}")
+    assert found.red <= 0.055 + 2 * math.sqrt(0.05 * 0.95 / builds)
 
 
 @pytest.mark.parametrize("name", CALLS)
