@@ -38,7 +38,7 @@ def read_promptfoo(path: Path, content: Mapping[str, Any], *, metric: str | None
     results = Results()
     ran: Counter[tuple[str, str]] = Counter()
     for case, row in zip(cases, rows, strict=True):
-        condition = conditions[_index(row, "promptIdx")]
+        condition = conditions[_column(row)]
         values = dict.fromkeys(named[case]) | _values(row, metric)
         if _errored(row):
             values = dict.fromkeys(values)
@@ -82,14 +82,15 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def _conditions(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+def _column(row: Mapping[str, Any]) -> tuple[int, str]:
+    """Return the place of a row's prompt, and its provider; older files have no place."""
+    provider = row.get("provider")
+    name = value_at(provider, "label") or value_at(provider, "id") or provider
+    return _index(row, "promptIdx"), str(name)
+
+
+def _conditions(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[int, str], str]:
     """Name a condition by its provider, with the prompt's place where one got several prompts."""
-    providers: dict[int, str] = {}
-    for row in rows:
-        provider = row.get("provider")
-        name = value_at(provider, "label") or value_at(provider, "id") or provider
-        providers[_index(row, "promptIdx")] = str(name)
-    shared = Counter(providers.values())
-    return {
-        index: name if shared[name] == 1 else f"{name}#{index}" for index, name in providers.items()
-    }
+    columns = set(map(_column, rows))
+    shared = Counter(name for _, name in columns)
+    return {(at, name): name if shared[name] == 1 else f"{name}#{at}" for at, name in columns}

@@ -72,6 +72,15 @@ def test_a_description_stands_before_the_vars(tmp_path: Path) -> None:
     assert list(table.scores["pass"]) == ["late: a=[2], n=1", "x", "the test without vars"]
 
 
+def test_providers_are_told_apart_where_rows_have_no_place_of_their_prompt(
+    tmp_path: Path,
+) -> None:
+    luna, sol = result("a"), result("a", passed=False, prompt=1)
+    path = write(tmp_path, *({**row, "promptIdx": None} for row in (luna, sol)))
+    for condition, expected in ((LUNA, 1), (SOL, 0)):
+        assert read(path, condition=condition).scores == {"pass": {"text=a": {0: expected}}}
+
+
 def test_a_provider_is_a_condition(tmp_path: Path) -> None:
     path = write(tmp_path, result("a"), result("a", prompt=1, passed=False))
 
