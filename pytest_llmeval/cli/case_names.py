@@ -56,8 +56,13 @@ def functions_named(text: str, cases: Iterable[str]) -> set[str]:
         cases: node ids.
     """
     ids = list(cases)
-    exact = {function_of(case) for case in ids if function_of(text) in _names(function_of(case))}
+    exact = {function_of(case) for case in ids if is_named(text, [case])}
     return exact or {function_of(case) for case in ids if text in case}
+
+
+def is_named(text: str, cases: Iterable[str]) -> bool:
+    """Whether a text names the function of one of these cases, with or without a case of it."""
+    return any(function_of(text) in _names(function_of(case)) for case in cases)
 
 
 def _names(function: str) -> tuple[str, str, str]:

@@ -11,7 +11,9 @@ import click
 
 from pytest_llmeval import settings
 from pytest_llmeval.cli import arguments, pages
+from pytest_llmeval.cli.case_names import is_named
 from pytest_llmeval.cli.reading_commands import full_option, show_case
+from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.gate.describe import History, history_of
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.judging import judged
@@ -85,14 +87,20 @@ def show_command(
 
     RUN is what compare takes; without it, the last run. With CASE, a node id or a part of one that
     no other case has, show the requests and replies of that case. Of a test function, show its
-    worst case.
+    worst case. A whole name without a RUN is of the last run.
     """
+    if case is None:
+        try:
+            found = home.find_run(reference, **typed)
+        except BaselineError:
+            if not _is_of_last(home, reference):
+                raise
+            reference, case = "last", reference
     if case is not None:
         if reports:
             raise click.UsageError("a report is about a whole run: leave CASE out")
         show_case(reference, case, home, full=full)
         return
-    found = home.find_run(reference, **typed)
     if reports and found.is_table:
         raise click.UsageError("a score table alone makes no report: compare it with another one")
     odd = peculiarities(found.run, trials=len(found.run.trials))
@@ -105,6 +113,15 @@ def show_command(
     pages.echo_lines(shown_lines(report, judgement, found, page))
     if not pages.write_files(report, reports, judgement):
         raise SystemExit(1)
+
+
+def _is_of_last(home: arguments.Home, name: str) -> bool:
+    """Whether the last run has a case or a function of that name."""
+    try:
+        run = home.find_run("last").run
+    except BaselineError:
+        return False
+    return is_named(name, (case.id for case in run.cases))
 
 
 @click.command("history")

@@ -135,6 +135,22 @@ def test_show_means_the_last_run(repository: Repository) -> None:
     assert invoke("show").stdout == invoke("show", "last").stdout != ""
 
 
+@pytest.mark.parametrize("name", ["test_label", "test_label[t2]", CASE])
+def test_show_of_a_case_alone_means_the_last_run(repository: Repository, name: str) -> None:
+    runs_of(repository)
+    assert invoke("show", name).stdout == invoke("show", "last", name).stdout != ""
+
+
+@pytest.mark.parametrize("name", ["test_labl", "label"])
+def test_what_is_no_whole_name_of_a_case_is_a_run_that_is_not_here(
+    repository: Repository, name: str
+) -> None:
+    result = invoke("show", name)
+
+    assert result.exit_code != 0
+    assert f"{name}: no table, run file or run id" in result.output
+
+
 def test_what_is_judged_is_not_replaced_by_an_earlier_run(repository: Repository) -> None:
     older, _ = runs_of(repository)
 
