@@ -433,14 +433,15 @@ class GateRules:
         "llm_accept_gone", each(given_up), (), ini="linelist"
     ).says("test functions, or function:metric, that the baseline has and this branch removed")
     accept: tuple[str, ...] = Option("llm_accept", each(accepted), (), ini="linelist").says(
-        "accepted drops, in lines of 'test_a:pass >= 0.38': a metric of a function and its worst "
-        "mean that passes; a line that the baseline's ini file has, too, does nothing"
+        "accepted drops, in lines of 'test_a:pass >= 0.38': a function, its metric and the worst "
+        "mean that you accept; a line has no effect once the baseline's ini file has it"
     )
     edited: EditedCases = Option(
         "llm_edited", choice_of(EditedCases), "leave_out", ini="string"
     ).says(
-        "cases whose parameters differ from the baseline's: leave_out shows them, does not compare "
-        "them, and counts those that also send another request as gone; compare compares them"
+        "whether to compare cases whose parameters differ from the baseline's: leave_out compares "
+        "them only if most cases differ; those left out count as gone if they send another "
+        "request, too; compare compares all"
     )
     keyless: KeylessCases = Option(
         "llm_keyless", choice_of(KeylessCases), "fail", ini="string"
