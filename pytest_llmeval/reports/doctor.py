@@ -38,8 +38,8 @@ _SENTENCES: Mapping[Trouble, str] = {
     "an earlier run predicts [{low:.4g}, {high:.4g}]: one of them was recorded on an odd day",
     Trouble.IDENTICAL: "all {repeats} trials of each case got one reply, as with temperature 0 or "
     "a fixed seed: {waste:.0%} of its calls bring nothing",
-    Trouble.UNREPEATED: "each case has one trial, so nobody can tell chance from a drop of "
-    "{target:g}",
+    Trouble.UNREPEATED: "each case has one trial, so nobody can say how often a drop of {target:g} "
+    "would be found",
     Trouble.BLIND: "finds a drop of {target:g} in {power:.0%} of builds; {more} more cases"
     "{or_repeats} would find it in 80%",
     Trouble.SETTLED: "of {cases} cases {passed} passed and {missed} missed in each trial; they "
