@@ -15,6 +15,11 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
 
+# In a fresh clone each worker would rewrite the asserts of all tests. One process does it for all,
+# while mypy has the other core.
+$(VENV)/.collected: $(VENV)/.ready
+	$(BIN)/pytest -q --collect-only tests > $@ || { tail -n 40 $@; rm $@; exit 1; }
+
 # The rooms that must be covered branch by branch, with tests/transcripts, which reads the cache,
 # then everything else but the stories. Both are dealt out in long pieces: what a module sets up once
 # is then set up once. Tests also wait, so there are more processes than cores. Simulations, which
@@ -32,7 +37,8 @@ REST := $(wildcard tests/test_*.py) $(filter-out $(COVERED) $(STORIES) \
 	$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))
 MANY := $(BIN)/pytest -q -n 6 --dist worksteal -m "not calibration"
 
-test: $(VENV)/.ready lint
+test: $(VENV)/.ready
+	$(MAKE) --no-print-directory -j2 lint $(VENV)/.collected
 	$(BIN)/coverage erase
 	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/pytest -q -n 3 --dist worksteal \
 		-m "not calibration" $(addprefix --ignore=,$(SIMULATIONS)) $(COVERED)
