@@ -106,8 +106,8 @@ def test_cases_that_the_base_lacks_are_counted_and_said(project: Project, asked:
     assert (report["verdict"], report["run"]["calls"]["made"]) == ("unchanged", 36)
     result.stdout.fnmatch_lines(
         [
-            "unchanged (what both runs have was replayed): 1 function vs main@*",
-            "test_says_yes: unchanged (what both runs have was replayed), with 12 cases only here*",
+            "unchanged (all that was compared was replayed): 1 function vs main@*",
+            "test_says_yes: unchanged (all that was compared *), with 12 cases only here*",
             "  the base, run now, lacks 12 of 20 cases: new on this branch, or made from files *",
         ]
     )
