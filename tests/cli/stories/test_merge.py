@@ -16,7 +16,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.runs.run_file import read_run, write_run
 from pytest_llmeval.runs.store import RunStore
 from tests.project import Project, make_project
-from tests.test_cli import assert_refused, llmeval
+from tests.stories.test_cli import assert_refused, llmeval
 
 # deals the cases out as plugins for shards do, and says so
 CONFTEST = """

@@ -14,7 +14,7 @@ from click.testing import Result
 from pytest_llmeval.engine import earlier_runs
 from pytest_llmeval.runs.run_file import read_run, write_run
 from tests.project import EVALS, Project, made_once
-from tests.test_cli import assert_refused, llmeval
+from tests.stories.test_cli import assert_refused, llmeval
 
 STORE = "git+refs://origin"
 

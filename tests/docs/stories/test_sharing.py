@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.pages import commands
 from tests.project import Project
-from tests.test_cli import llmeval
+from tests.stories.test_cli import llmeval
 
 SPLIT, MERGE, GATE, PUSH, FETCH, THIN_OUT = commands("docs/sharing.md")
 # what pytest-split does

@@ -243,3 +243,24 @@ def test_a_merge_of_a_request_tells_what_its_target_had(project: Project, begun:
     project.git("merge", "--quiet", "--no-ff", "--no-edit", request)
     found = find(project, ci=in_queue(project, commit=None, merged=request))
     assert found == WantedCommit(commit=begun, told_by_ci=True, branch="main")
+
+
+def test_a_branch_that_origin_has_no_more_is_stale(project: Project, begun: str) -> None:
+    project.git("remote", "add", "origin", "nowhere")
+    project.git("config", "branch.main.remote", "origin")
+    project.git("config", "branch.main.merge", "refs/heads/main")
+    found = find(project)
+    assert found.commit == begun
+    assert found.notes == ("the local branch main is stale: origin has no such branch any more",)
+
+
+def test_of_two_merge_bases_the_one_in_the_line_of_the_branch_counts(
+    project: Project, begun: str
+) -> None:
+    mine = project.head
+    project.git("switch", "--quiet", "main")
+    its_own = project.commit()
+    project.git("merge", "--quiet", "--no-edit", mine)
+    project.git("switch", "--quiet", "feature")
+    project.git("merge", "--quiet", "--no-edit", its_own)
+    assert find(project).commit == its_own

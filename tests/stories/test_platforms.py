@@ -12,7 +12,7 @@ import pytest
 from tests.platforms import NEEDED, needs, obstacle
 from tests.warm_python import PYTHON
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 NOT_EVERYWHERE = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios", "tty"}
 
 

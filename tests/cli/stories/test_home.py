@@ -10,7 +10,7 @@ import pytest
 from pytest_llmeval.cli.arguments import Home
 from pytest_llmeval.errors import SettingsError
 from tests.project import INI, Project
-from tests.test_cli import assert_refused, llmeval
+from tests.stories.test_cli import assert_refused, llmeval
 
 SOMEBODY = 4242
 

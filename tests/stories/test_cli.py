@@ -25,7 +25,7 @@ from tests.cache.calls import answered
 from tests.project import Project
 
 KEY = "ab" * 32
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def llmeval(*arguments: object, answers: str = "") -> Result:
