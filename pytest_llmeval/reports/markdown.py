@@ -165,8 +165,8 @@ def _missed(side: Side, baseline: BaselineEntry, *, target: float) -> Iterator[s
             asked = f"asked what {_name(baseline.reference)} had asked"
             count = notation.counted_comparisons(same, more="unchanged ")
             text += f" The {count} {asked}, so nothing new was measured."
-    if better := telling.better_means(side, _name):
-        text += f" In{better[2:]}." if missed else f"{better}."
+    if better := ", ".join(map(_name, telling.better_means(side))):
+        text += f"{' In' if missed else 'in'} {better} {telling.MEAN_ALONE}."
     yield from ("", text) if missed or better else ()
 
 

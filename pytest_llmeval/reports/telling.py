@@ -192,15 +192,10 @@ def _undetected_drop(one: FunctionComparison) -> str:
     return f"some changes for the worse by less than {sentences.drop_as_factor(drop, one.better)}"
 
 
-def better_means(side: Side, name: Callable[[str], str] = str) -> str:
-    """Say in which functions a better mean may hide worse cases: ``in test_a only the mean ...``.
-
-    Args:
-        side: a comparison.
-        name: writes the name of a function.
-    """
-    labels = [name(one.label) for one in moved_functions(side) if is_mean_alone(one.of)]
-    return f"in {', '.join(labels[:_MOST_UNDETECTED])} {MEAN_ALONE}" if labels else ""
+def better_means(side: Side) -> list[str]:
+    """Name the first functions of which a better mean may hide worse cases."""
+    labels = [one.label for one in moved_functions(side) if is_mean_alone(one.of)]
+    return labels[:_MOST_UNDETECTED]
 
 
 def is_mean_alone(one: FunctionComparison) -> bool:

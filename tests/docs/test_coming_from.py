@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from pytest_llmeval.cli import main
 from tests.docs.pages import blocks, commands, text_of
 from tests.project import Project
-from tests.servers.openai_server import OpenAIServer, Received, Scripted
+from tests.servers.openai_server import OpenAIServer, Received, Scripted, serving
 
 PAGE = "docs/coming-from.md"
 TEXT, _, _ = text_of(PAGE).partition("\n[oa-end]: ")
@@ -84,10 +84,7 @@ def _output(case: int, *, passed: bool) -> dict[str, Any]:
 
 @pytest.fixture
 def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
-    with Models() as running:
-        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        yield running
+    yield from serving(Models(), monkeypatch)
 
 
 @pytest.fixture

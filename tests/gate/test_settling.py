@@ -96,7 +96,7 @@ def test_where_nothing_moved_more_cases_at_hand_need_fewer_more(
 
 @pytest.mark.parametrize("cases", [2, 5])
 def test_cases_that_moved_alike_by_luck_scatter_all_the_same(cases: int) -> None:
-    # 60 such cases have a standard error of .045; that of these few is 0 by luck
+    # all cases moved alike, so their standard error is 0; that of 60 cases like these is .045
     wanted, _ = remedies(compared(*runs([("pppmm", "pppmm")] * cases)))
     assert wanted is not None
     assert 60 < cases + wanted < 90

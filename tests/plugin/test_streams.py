@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.servers.openai_server import OpenAIServer, Received, Scripted
+from tests.servers.openai_server import OpenAIServer, Received, Scripted, serving
 from tests.servers.openai_streams import chat_stream
 
 EVALS = """
@@ -30,10 +30,7 @@ async def test_awaiting(async_openai_client):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
-    with OpenAIServer() as running:
-        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        yield running
+    yield from serving(OpenAIServer(), monkeypatch)
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:

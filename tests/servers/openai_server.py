@@ -20,13 +20,17 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 from tests.servers.openai_streams import chat_stream, response_stream
 
+if TYPE_CHECKING:
+    import pytest
+
+S = TypeVar("S", bound="OpenAIServer")
 NEVER = 3600.0  # seconds
 
 
@@ -160,6 +164,14 @@ class OpenAIServer:
         text = self._answer(body, number)
         is_chat = "messages" in body
         return chat_stream(text, body) if is_chat else response_stream(text, body["model"])
+
+
+def serving(server: S, patch: pytest.MonkeyPatch) -> Iterator[S]:
+    """Start a server, and lead OpenAI's clients to it, for a fixture that yields from this."""
+    with server as running:
+        patch.setenv("OPENAI_BASE_URL", running.url)
+        patch.setenv("OPENAI_API_KEY", "sk-test")
+        yield running
 
 
 def _asks_for_stream(received: Received) -> bool:

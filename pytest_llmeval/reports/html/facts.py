@@ -32,7 +32,9 @@ def facts(report: Report, side: Side) -> Facts:
     drops, has_size = telling.undetected_drops(side, target=target)
     missed = "; ".join(f"in {label} {drop}" for label, drop in drops)
     missed += f" (a drop of that size is found {sentences.CAUGHT})" if has_size else ""
-    if hidden := "; ".join(filter(None, [missed, telling.better_means(side)])):
+    better = ", ".join(telling.better_means(side))
+    better = f"in {better} {telling.MEAN_ALONE}" if better else ""
+    if hidden := "; ".join(filter(None, [missed, better])):
         yield "What this run cannot see", hidden
     if parts := telling.part_judged(report):
         yield "Only a part was judged", parts

@@ -92,7 +92,7 @@ def case_lines(
         for side in sides:
             yield from _request(side, page)
     elif not requests or (requests[0].call > 1 and sides[0].asked == sides[-1].asked):
-        # the replies below begin with that of the first call
+        # the first reply below answers call 1, so its request is shown, too
         of = " of call 1" if requests else ""
         yield (("request", "bold"), (f"{of}, the same on both sides", ""))
         yield from _messages(sides[0].asked, page)

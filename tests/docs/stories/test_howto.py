@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from pytest_llmeval.cli import main
 from tests.docs.pages import blocks, chapter
 from tests.project import Project
-from tests.servers.openai_server import OpenAIServer, Received, Scripted, chat_completion
+from tests.servers.openai_server import OpenAIServer, Received, Scripted, chat_completion, serving
 
 PAGE = "docs/howto.md"
 AGENT, CONVERSATION = "An agent with tools", "A conversation with a simulated user"
@@ -55,10 +55,7 @@ class Models(OpenAIServer):
 
 @pytest.fixture
 def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
-    with Models() as running:
-        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        yield running
+    yield from serving(Models(), monkeypatch)
 
 
 @pytest.fixture

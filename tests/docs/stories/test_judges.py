@@ -11,7 +11,7 @@ from pytest_llmeval.records import Outcome, Run
 from pytest_llmeval.runs.store import RunStore
 from tests.docs.pages import blocks
 from tests.project import Project
-from tests.servers.openai_server import OpenAIServer, Received, Scripted
+from tests.servers.openai_server import OpenAIServer, Received, Scripted, serving
 
 CONFTEST, EVALS = (block.text for block in blocks("docs/judges.md", language="python"))
 DESK, JUDGE = "openai/gpt-6-luna", "openai/gpt-6-sol"
@@ -38,10 +38,7 @@ class Models(OpenAIServer):
 
 @pytest.fixture
 def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
-    with Models() as running:
-        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        yield running
+    yield from serving(Models(), monkeypatch)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pytest_llmeval.records import Outcome, Run
 from pytest_llmeval.runs.store import RunStore
 from tests.docs.pages import blocks, commands, in_backticks, text_of
 from tests.project import Project
-from tests.servers.openai_server import OpenAIServer, Received, Scripted
+from tests.servers.openai_server import OpenAIServer, Received, Scripted, serving
 
 PAGE = "docs/swap-model.md"
 RECORD, PLAN, EXPORT, COMPARE = commands(PAGE)
@@ -72,10 +72,7 @@ class Models(OpenAIServer):
 
 @pytest.fixture
 def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
-    with Models() as running:
-        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        yield running
+    yield from serving(Models(), monkeypatch)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.store import RunStore
-from tests.servers.openai_server import OpenAIServer, Scripted
+from tests.servers.openai_server import OpenAIServer, Scripted, serving
 
 EVALS = """
 import os
@@ -35,10 +35,7 @@ WORKERS = pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
-    with OpenAIServer() as running:
-        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        yield running
+    yield from serving(OpenAIServer(), monkeypatch)
 
 
 def run(
