@@ -87,9 +87,10 @@ class OpenedFiles:
         others = {Path(os.path.realpath(top)) for _, word, top in lines if word}
         for top in {relocation.checkout, *others} - {base}:
             inside = {file.relative_to(top) for file in files if file.is_relative_to(top)}
-            inside.update(_elsewhere(files, top))
+            tracked = list(_tracked(top))
+            inside.update(_elsewhere(files, tracked, top=top))
             known = {name for name in inside if (base / name).is_file()}
-            added = inside.intersection(_tracked(top)) - known if inside - known else set()
+            added = inside.intersection(tracked) - known
             differing = {name for name in known if not _is_like(top / name, base / name)}
             yield from (str(top / name) for name in added | differing)
         shared = sorted(set(copied).intersection(map(str, files)))
@@ -117,10 +118,10 @@ def _tracked(top: Path) -> Iterator[Path]:
     return map(Path, (ask(top, "ls-files", "-z") or "").split("\0"))
 
 
-def _elsewhere(files: Collection[Path], top: Path) -> Iterator[Path]:
+def _elsewhere(files: Collection[Path], tracked: Collection[Path], *, top: Path) -> Iterator[Path]:
     """Name the tracked files that were opened in another place: a second mount, a hard link."""
     names = {file.name for file in files}
-    known = {_identity(top / name): name for name in _tracked(top) if name.name in names}
+    known = {_identity(top / name): name for name in tracked if name.name in names}
     for file in files:
         name = known.get(_identity(file))
         if name is not None and name.name == file.name:
