@@ -60,6 +60,7 @@ class TrialThread:
         pooled, handing_over, done, is_beside, ready_since, is_plain: see ``Holder``.
         cancelled, is_to_patch, saw_others, call_output: likewise.
         was_detached: the baton was taken from it at some time.
+        sleeps: until it has its turn.
         waits_since: when it gave its last turn up, by the clock of seconds.
         knows_it: this was raised in it.
         is_void: it was broken off before its end, and has no outcome.
@@ -85,7 +86,7 @@ class TrialThread:
         self.baton = baton
         self.pooled: PooledThread | None = None
         self.handing_over = threading.Lock()
-        self.is_beside = self.was_detached = False
+        self.is_beside = self.was_detached = self.sleeps = False
         self.waits_since = self.ready_since = 0.0
         self.left_setup = self.in_teardown = self.done = False
         self.cancelled = self.knows_it = self.is_void = False
@@ -115,7 +116,7 @@ class TrialThread:
         if self.pooled is None:
             self.baton.threads.run(self._run_in_a_row)
         else:
-            self.is_beside = False
+            self.is_beside = self.sleeps = False
             self.ready_since = 0.0
             self.baton.beside.discard(self)
             self._to_trial.release()
@@ -124,6 +125,7 @@ class TrialThread:
         """Take the baton again if it runs without it; called where a trial enters our code."""
         if self.is_beside and self._is_entered():
             self.baton.beside.discard(self)  # it runs no further
+            self.sleeps = True
             self.baton.put(self)
             self._to_trial.acquire()
             if not self.in_teardown:
@@ -247,7 +249,7 @@ class TrialThread:
         """
         self.check_in()
         self.raise_if_cancelled()
-        self.waits_since = Clock.seconds()
+        self.waits_since, self.sleeps = Clock.seconds(), True
         begin()
         self.baton.pass_on(self)
         self._to_trial.acquire()

@@ -121,8 +121,9 @@ class Scheduler:
 
     def _go_on(self, head: CaseTrials) -> None:
         """Let a trial run, and then each trial to which the baton is passed on."""
-        if head.item in self._escaped:
-            raise self._escaped[head.item]
+        for item, left in self._escaped.items():
+            if item is head.item or isinstance(left, KeyboardInterrupt):  # wants an end at once
+                raise left
         self.show()
         if self._due:
             self.turns.put_back()
@@ -185,7 +186,8 @@ class Scheduler:
     def _take_ready(self) -> TrialThread | None:
         """Take the first trial that can go on; note whether it lay for long."""
         while (thread := self._baton.take_ready()) is not None:
-            if thread in self._flight:  # else it was cancelled, and its call came back only now
+            # else it was cancelled, and its call came back only now
+            if thread in self._flight and (thread.sleeps or thread.done):
                 waited = Clock.seconds() - thread.ready_since
                 self._is_behind = waited > _FEW * (thread.ready_since - thread.waits_since)
                 return thread
@@ -355,8 +357,6 @@ class Scheduler:
             self._escaped.setdefault(trial.item, thread.escaped)
             with suppress(Exception):  # as of a trial that is cancelled: it says nothing
                 self.turns.tear_down(thread, trial.item, trial.clone)
-            if isinstance(thread.escaped, KeyboardInterrupt):
-                raise thread.escaped  # somebody wants an end at once
         else:  # it was cancelled and says nothing
             del self._case_of[trial.item].running[trial.index]
             trial.release()

@@ -432,6 +432,57 @@ def test_one_that_is_held_back_hears_that_it_is_cancelled() -> None:
     assert heard == [True]
 
 
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("comes_back", ["before", "after"])
+def test_one_that_blocks_at_its_end_is_woken_by_no_reply_that_came_before(comes_back: str) -> None:
+    """Else it would go on, when it comes by, beside whoever has the baton then."""
+    has_come, opened, ended = threading.Event(), threading.Event(), []
+
+    def replied(thread: TrialThread) -> None:
+        try:
+            thread.wait(lambda: comes_back == "before" or has_come.wait(PATIENCE))
+        finally:
+            thread.in_teardown = True
+            threading.Timer(0.2, opened.set).start()
+            has_come.set()
+            opened.wait(PATIENCE)  # it is detached
+            thread.check_in()
+            ended.append(thread.baton._holder is thread)
+
+    def has_the_baton(thread: TrialThread) -> None:
+        while comes_back == "before" and not thread.baton.ready:
+            pass
+        thread.baton.is_wanted = True
+
+    case = Case("test_it", replied, has_the_baton)
+    scheduler: Any = bench(case)
+    scheduler.run(case, until=lambda: 1 in case.calls)
+    scheduler.cancel()
+
+    assert ended == [True]
+
+
+def test_one_that_ends_by_ctrl_c_of_its_own_keeps_no_other_from_its_end() -> None:
+    never, ended = threading.Event(), []
+
+    def interrupted(thread: TrialThread) -> None:
+        try:
+            thread.wait(lambda: never.wait(PATIENCE))
+        finally:
+            ended.append(thread)
+            raise KeyboardInterrupt
+
+    case = Case("test_it", *[interrupted] * 3)
+    scheduler: Any = bench(case)
+    scheduler.run(case, until=lambda: len(case.running) == 3)
+    scheduler.cancel()
+    never.set()
+
+    assert len(ended) == 3
+    with pytest.raises(KeyboardInterrupt):
+        run(scheduler, case)
+
+
 def test_a_case_that_is_passed_over_starts_afresh() -> None:
     never = threading.Event()
     case = Case("test_it", lambda thread: thread.wait(lambda: never.wait(PATIENCE)))
