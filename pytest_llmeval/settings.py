@@ -440,8 +440,8 @@ class GateRules:
         "llm_edited", choice_of(EditedCases), "leave_out", ini="string"
     ).says(
         "whether to compare cases whose parameters differ from the baseline's: leave_out compares "
-        "them only if most cases differ; those left out count as gone if they send another "
-        "request, too; compare compares all"
+        "them only if most cases differ; a case that is left out counts as gone, unless all its "
+        "replies are the baseline's own; compare compares all"
     )
     keyless: KeylessCases = Option(
         "llm_keyless", choice_of(KeylessCases), "fail", ini="string"
@@ -628,7 +628,10 @@ class Settings:
     )
     intercept_hosts: tuple[str, ...] = Option(
         "llm_intercept_hosts", each(host), (), ini="args"
-    ).says("hosts, or host:port, of your own servers that speak a vendor's API")
+    ).says(
+        "hosts, or host:port, of your own servers that speak a vendor's API: calls to them are "
+        "cached like the vendor's"
+    )
     replay_allow: tuple[str, ...] = Option("llm_replay_allow", tuple, (), ini="args").says(
         "hosts, host:port and programs that evals may reach even with --llm-cache=replay, such as "
         "db:5432 and git; * is anything"
