@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from contextvars import Context, copy_context
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 from pytest_llmeval.engine.stall import StallWatch
@@ -120,7 +121,7 @@ class Baton(Generic[H]):
         self.blocking: set[tuple[str, bool]] = set()
         self.ready: list[H] = []  # any thread appends; whoever has the baton takes out
         self._hand_over = hand_over
-        self._has_come = threading.Event()  # one that is ready, since somebody looked
+        self._has_come: SimpleQueue[None] = SimpleQueue()  # not empty: look who is ready
         self._holder: H | None = None  # None while the session has it
         self._to_session = threading.Lock()
         self._to_session.acquire()
@@ -208,7 +209,8 @@ class Baton(Generic[H]):
         """Note, from any thread, that a trial can be resumed."""
         thread.ready_since = Clock.seconds()
         self.ready.append(thread)
-        self._has_come.set()
+        if self._has_come.empty():
+            self._has_come.put(None)
         if self.pump is not None:
             self.pump.stop()
 
@@ -241,9 +243,9 @@ class Baton(Generic[H]):
 
     def sleep(self, timeout: float) -> None:
         """Wait until a trial is ready, for so many seconds at most."""
-        self._has_come.clear()
-        if not any(map(self.may_go_on, self.ready)):
-            self._has_come.wait(timeout)
+        with suppress(Empty):
+            while not any(map(self.may_go_on, self.ready)):
+                self._has_come.get(timeout=timeout)
 
     def keep_to(self, thread: H | None) -> None:
         """Keep all but one trial from their turns; None to keep none from them.
