@@ -65,8 +65,8 @@ NEEDED = {
     "_pytest.skipping": ("xfailed_key",),
 }  # fmt: skip
 _OF_CAPTURE = (
-    "_global_capturing", "activate_fixture", "deactivate_fixture", "item_capture",
-    "read_global_capture", "resume_global_capture", "suspend_global_capture",
+    "_global_capturing", "activate_fixture", "deactivate_fixture", "read_global_capture",
+    "resume_global_capture", "suspend_global_capture",
 )  # fmt: skip
 _OF_RUNNING_CAPTURE = ("_state", "out.snap", "out.tmpfile", "err.snap", "err.tmpfile")
 _OF_HANDLERS = ("records", "stream", "level", "filters")
@@ -79,10 +79,12 @@ class Abilities:
     Attributes:
         missing: parts without which no trial may overlap another.
         swaps_logs: the handlers of the logging plugin are.
+        capture: the plugin that captures output, if it is there and is as expected.
     """
 
     missing: tuple[str, ...] = ()
     swaps_logs: bool = True
+    capture: Any = None
 
     @property
     def serial(self) -> str:
@@ -109,15 +111,17 @@ class Abilities:
 def find_abilities(session: pytest.Session) -> Abilities:
     """Look at, and try, everything that is swapped when the turn goes to another trial."""
     manager = session.config.pluginmanager
+    capture = manager.getplugin("capturemanager")
     checks = {
         "FixtureManager._arg2fixturedefs": any(all_fixtures(session)),
-        "CaptureManager._global_capturing": _can_swap_capture(manager.getplugin("capturemanager")),
+        "CaptureManager._global_capturing": _can_swap_capture(capture),
         "os.environ._data": isinstance(getattr(os.environ, "_data", None), dict),
         "warnings._showwarnmsg_impl": _records_warnings(),
     }
     return Abilities(
         missing=tuple(name for name, found in checks.items() if not found),
         swaps_logs=_has_handlers(manager.getplugin("logging-plugin")),
+        capture=capture if _can_swap_capture(capture) else None,
     )
 
 

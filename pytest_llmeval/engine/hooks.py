@@ -19,7 +19,7 @@ A session, in the order of time; the hooks below stand in the same order.
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from inspect import iscoroutinefunction
 from typing import Any
@@ -31,7 +31,6 @@ from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.case_results import CaseResults
 from pytest_llmeval.engine.case_trials import SET_UP_FOR
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
-from pytest_llmeval.engine.schedule.turns import capturing_throughout
 from pytest_llmeval.engine.trial import other_loops
 from pytest_llmeval.engine.trial.clone import is_own
 from pytest_llmeval.engine.trial.ledger import Ledger, SharedCalls
@@ -45,7 +44,25 @@ from pytest_llmeval.models.waits import watching_waits
 from pytest_llmeval.records import Run
 
 Wrapper = Generator[None, Any, Any]  # a hook around those of others
+_PHASES = ("setup", "call", "teardown")
 _ALLOCATIONS = 10_000  # before the collector looks at new objects; Python's own number is 700
+
+
+def _captured(phase: str) -> Callable[..., Wrapper]:
+    """Make the hook that keeps what a trial prints in a phase: pytest's own does not see trials."""
+
+    @pytest.hookimpl(specname=f"pytest_runtest_{phase}", wrapper=True, trylast=True)
+    def capture(self: EngineHooks, item: pytest.Item) -> Wrapper:
+        if TRIAL not in item.stash:
+            return (yield)
+        of_trial = self._scheduler.turns.process.capture
+        of_trial.begin_phase()
+        try:
+            return (yield)
+        finally:
+            of_trial.end_phase(phase, item)
+
+    return capture
 
 
 class EngineHooks:
@@ -76,12 +93,11 @@ class EngineHooks:
         self.unreported = self._results.unreported
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> Wrapper:
+    def pytest_runtestloop(self) -> Wrapper:
         """Leave no trial in flight, however the session ends."""
         intercepts = any(runner.spec.intercept for runner in self._runners.values())
         with (
             _rare_garbage_collections(),
-            capturing_throughout(session.config),
             self._scheduler.turns.process.watching(),
             attribution.inherited_by_threads(),
             self._models.intercepting(self.trial_to_charge) if intercepts else nullcontext(),
@@ -117,6 +133,8 @@ class EngineHooks:
         """Note what wrappers of the protocol have put on a case, before whoever runs it."""
         if item in self._runners:
             self._runners[item].trials.inherited = PutOnItem(item)
+
+    pytest_setup_captured, pytest_call_captured, pytest_teardown_captured = map(_captured, _PHASES)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: pytest.FixtureRequest) -> Wrapper:

@@ -222,7 +222,8 @@ def _trials_of(
     names = overlap.askable(session)
     following = followers([spec.item for spec in evals])
     items = {spec.item.path: spec.item for spec in evals}
-    hooks = {path: TrialHooks(item, without=following) for path, item in items.items()}
+    unseen = following | {abilities.capture}
+    hooks = {path: TrialHooks(item, without=unseen) for path, item in items.items()}
     return {
         spec.item: CaseTrials(
             spec,

@@ -6,7 +6,7 @@ The active nodes of pytest are part of it: a trial shares those of its module, s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 
 from pytest_llmeval.engine.compat import Abilities
 from pytest_llmeval.engine.isolation.process_state import Nodes, ProcessState, State
-from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.models.attribution import replaced
 
@@ -36,7 +35,7 @@ class Turns:
         logs: Any = manager.getplugin("logging-plugin") if abilities.swaps_logs else None
         self.process = ProcessState(
             nodes=self._state,
-            capture=None if abilities.serial else manager.getplugin("capturemanager"),
+            capture=abilities.capture,
             handlers=() if logs is None else (logs.caplog_handler, logs.report_handler),
         )
         self._in_flight = in_flight
@@ -183,35 +182,3 @@ class Turns:
         if thread.done and self._session is not None:
             # hooks printed it after the last phase: it is the case's
             self.process.capture.hand_over(thread.context, to=self._session)
-
-
-def capturing_throughout(config: pytest.Config) -> AbstractContextManager[None]:
-    """Leave the capture on between the phases of trials.
-
-    pytest turns it off after every phase, so that its own report can be printed, and on before the
-    next. Of a trial nothing is printed; and with 64 in flight each of those twelve system calls
-    hands the interpreter's lock to another thread. Without this such a session takes 3 to 9 % more
-    CPU.
-    """
-    manager: Any = config.pluginmanager.getplugin("capturemanager")
-    plain = getattr(manager, "item_capture", None)
-    if plain is None:  # or it is not as we know it: then no trial overlaps another
-        return nullcontext()
-
-    @contextmanager
-    def item_capture(when: str, item: pytest.Item) -> Iterator[None]:
-        trial = item.stash.get(TRIAL, None)
-        if trial is None:
-            with plain(when, item):
-                yield
-            return
-        manager.activate_fixture()
-        try:
-            yield
-        finally:
-            manager.deactivate_fixture()
-            out, err = manager.read_global_capture()
-            item.add_report_section(when, "stdout", out)
-            item.add_report_section(when, "stderr", err)
-
-    return replaced(manager, "item_capture", item_capture)

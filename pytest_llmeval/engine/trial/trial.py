@@ -172,11 +172,9 @@ class RunningTrial:
             # Not runtestprotocol(): that tears wider fixtures down once the session is to stop.
             call_and_report(self.clone, "teardown", log=False, nextitem=self.item)
             self.thread.check_in()
-            _resume_capture(self.item.config)
 
     def _passes(self, phase: Literal["setup", "call"]) -> bool:
         report = call_and_report(self.clone, phase, log=False)
-        _resume_capture(self.item.config)
         if phase in self._raised:
             self._longrepr = report.longrepr
         return phase not in self._raised
@@ -208,10 +206,3 @@ class RunningTrial:
         if outcome.asked_in_vain(excinfo.value, self.ledger) or not self._is_shown(self.index):
             return outcome.shown(excinfo)
         return safe_failure(type(self.clone).repr_failure(self.clone, excinfo))
-
-
-def _resume_capture(config: pytest.Config) -> None:
-    """Undo the suspension that ends a nested phase: the item's own phase goes on."""
-    capture = config.pluginmanager.getplugin("capturemanager")
-    if capture is not None:
-        capture.resume_global_capture()

@@ -133,6 +133,24 @@ def test_what_was_captured_for_one_is_added_to_what_was_captured_for_another(
     assert [*part.streams()] == [("stdout", captured)]
 
 
+def test_the_capture_stays_on_after_a_phase_of_a_trial() -> None:
+    made: list[str] = []
+    manager = SimpleNamespace(
+        resume_global_capture=lambda: made.append("on"),
+        activate_fixture=lambda: made.append("fixture on"),
+        deactivate_fixture=lambda: made.append("fixture off"),
+        read_global_capture=lambda: ("printed", "to stderr"),
+    )
+    item, sections = SimpleNamespace(), list[tuple[str, ...]]()
+    item.add_report_section = lambda *section: sections.append(section)
+    for capture in (Capture(None), Capture(manager)):
+        capture.begin_phase()
+        capture.end_phase("call", item)
+
+    assert made == ["on", "fixture on", "fixture off"]
+    assert sections == [("call", "stdout", "printed"), ("call", "stderr", "to stderr")]
+
+
 def test_a_changed_umask_is_noticed() -> None:
     guard = Guard()
     with guard.watching():

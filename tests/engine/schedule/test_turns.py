@@ -6,16 +6,13 @@ import asyncio
 import os
 import sys
 import threading
-from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_llmeval.engine.install import imports_of_gate
-from pytest_llmeval.engine.schedule.turns import capturing_throughout
 from pytest_llmeval.engine.trial.event_loop import TrialRunner
-from pytest_llmeval.engine.trial.trial import TRIAL
 from pytest_llmeval.engine.trial_thread import TrialThread
 from tests.engine.schedule.bench import Case, Node, bench, run
 from tests.engine.schedule.test_loop import on
@@ -147,39 +144,6 @@ def test_a_step_of_one_trial_in_the_turn_of_another_puts_that_one_s_state_back()
     run(bench(case), case)
 
     assert "OF_TRIAL" not in os.environ
-
-
-def test_the_capture_stays_on_between_the_phases_of_a_trial() -> None:
-    made: list[str] = []
-    manager = SimpleNamespace(
-        item_capture=lambda when, _: nullcontext(made.append(f"plain {when}")),
-        activate_fixture=lambda: made.append("fixture on"),
-        deactivate_fixture=lambda: made.append("fixture off"),
-        read_global_capture=lambda: ("printed", "to stderr"),
-    )
-    plain, sections = manager.item_capture, list[tuple[str, ...]]()
-    config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(getplugin=lambda _: manager))
-    ordinary: Any = SimpleNamespace(stash={})
-    of_trial: Any = SimpleNamespace(
-        stash={TRIAL: None}, add_report_section=lambda *section: sections.append(section)
-    )
-    of_trial.stash[TRIAL] = of_trial
-
-    with capturing_throughout(config):
-        for item in (ordinary, of_trial):
-            with manager.item_capture("call", item):
-                made.append("body")
-
-    assert made == ["plain call", "body", "fixture on", "body", "fixture off"]
-    assert sections == [("call", "stdout", "printed"), ("call", "stderr", "to stderr")]
-    assert manager.item_capture is plain
-
-
-def test_where_there_is_no_capture_none_is_left_on() -> None:
-    config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(getplugin=lambda _: None))
-
-    with capturing_throughout(config):
-        pass
 
 
 def test_a_trial_that_comes_back_while_another_is_alone_is_put_off() -> None:
