@@ -194,12 +194,14 @@ class Slowdown:
         times: how often the number of calls in flight was halved.
         lowest: the fewest calls that were let in flight, over all workers.
         seconds: for how long no call was let start.
+        status: of its last refusal.
     """
 
     provider: str
     times: int
     lowest: int
     seconds: float
+    status: int = 429
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

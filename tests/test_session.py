@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_llmeval.judgement import Judgement
@@ -38,12 +39,12 @@ def test_slowdowns_of_all_reports_add_up_by_provider(tmp_path: Path) -> None:
 def test_the_section_tells_what_a_provider_cost(tmp_path: Path) -> None:
     judgement = Judgement(
         settings=Settings(directory=tmp_path, session="s"),
-        slowdowns=(slowdown(3, 8, 41.2), slowdown(1, 1, 0.4, "anthropic")),
+        slowdowns=(replace(slowdown(3, 8, 41.2), status=503), slowdown(1, 1, 0.4, "anthropic")),
     )
 
     assert [line.text for line in section_of(judgement, Page(500))] == [
-        "openai slowed us down 3 times: down to 8 calls at once, 41 s waited",
-        "anthropic slowed us down 1 time: down to 1 call at once, 0.4 s waited",
+        "openai slowed us down 3 times, by HTTP 503: down to 8 calls at once, 41 s waited",
+        "anthropic slowed us down 1 time, by HTTP 429: down to 1 call at once, 0.4 s waited",
     ]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +16,9 @@ from pytest_llmeval.cli.arguments import Home, home_option, ini_value
 from pytest_llmeval.cli.case_names import case_named, lowest, turned_means
 from pytest_llmeval.cli.pages import has_colours, page_of_output, warn
 from pytest_llmeval.errors import BaselineError
+from pytest_llmeval.gate.edited import find_edits
+from pytest_llmeval.gate.scoring import sides_of
+from pytest_llmeval.records import Case, Run
 from pytest_llmeval.reports.terminal.diff import CaseSide, alike_in_others, case_lines, not_here
 from pytest_llmeval.reports.terminal.fitting import Page, StyledLine
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
@@ -37,11 +42,15 @@ full_option = click.option("--full", is_flag=True, help="Show long texts whole."
 
 
 class _Pair(NamedTuple):
-    """Two runs, and the name of each case in the first one, by its name here."""
+    """Two runs, and the name of each case in the first one, by its name here.
+
+    ``edited`` has the name here, by its name in the first one, of each case whose id was edited.
+    """
 
     before: ScannedRun
     after: ScannedRun
     old_names: dict[str, str]
+    edited: dict[str, str]
 
 
 @click.command("diff")
@@ -66,6 +75,7 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
         chosen = case_named(
             case, known, lambda ids: _fell_most(pair, ids) or lowest(pair.after, ids)
         )
+    chosen = pair.edited.get(chosen or "", chosen)
     if chosen is None:
         click.echo("every case scored the same in both; name one: llmeval diff CASE")
         return
@@ -109,7 +119,26 @@ def _pair(home: Home, names: Sequence[str]) -> _Pair:
     here = {case.id for case in found[1].run.cases}
     new = under_new_names(found[0], ini_value("renamed"), here=here).run.cases
     old_names = {now.id: then.id for now, then in zip(new, found[0].run.cases, strict=True)}
-    return _Pair(before, after, old_names)
+    gone = [replace(case, id=old_names[case.id]) for case in new if case.id not in here]
+    fresh = [case for case in found[1].run.cases if case.id not in old_names]
+    edited = _edited(_as_run(before, gone), _as_run(after, fresh))
+    old_names |= {now: then for then, now in edited.items()}
+    return _Pair(before, after, old_names, edited)
+
+
+def _edited(gone: Run, fresh: Run) -> dict[str, str]:
+    """Name the cases here whose id was edited, by their ids before."""
+    old, new, found = sides_of(gone), sides_of(fresh), dict[str, str]()
+    for function in old.keys() & new.keys():
+        own = find_edits(old[function], new[function], rule="leave_out").own
+        found |= {then: now for now, then in own.items()}
+    return found
+
+
+def _as_run(scanned: ScannedRun, cases: Sequence[Case]) -> Run:
+    """Read the trials of some cases of a run."""
+    trials = scanned.trials_of(*(case.id for case in cases)).values()
+    return replace(scanned.header.run, cases=tuple(cases), trials=tuple(chain(*trials)))
 
 
 def _found(home: Home, headers: HeaderStore, names: Sequence[str]) -> tuple[Baseline, Baseline]:

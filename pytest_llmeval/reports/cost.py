@@ -140,12 +140,12 @@ def _calls_line(opening: Run, source: Run | None, settings: Settings) -> str:
         begin = f"{counted(trials, 'trial')} of {counted(len(opening.cases), 'case')}"
         return f"{begin} ask {settings.model}" if settings.model else f"{begin} begin"
     asked, most = _asked(opening, source, settings), _most_calls(source)
-    calls = sum(case.repeats * most.get(case.id, 1) for case in opening.cases)
+    calls = sum(case.repeats * most.get(case.id, 0) for case in opening.cases)
     if not calls:
-        return f"calls{asked}: not known: the last run saw no call"
-    unseen = sum(not most.get(case.id, 1) for case in opening.cases)
-    more = f", and not known for {counted(unseen, 'case')} of which it saw none" if unseen else ""
-    return f"up to {counted(calls, 'call')}{asked}{more}"
+        return f"calls{asked}: not known: run {source.id} saw no call of these cases"
+    unseen = sum(not most.get(case.id) for case in opening.cases)
+    more = f", and more for {counted(unseen, 'case')} that made none in run {source.id}"
+    return f"up to {counted(calls, 'call')}{asked}{more if unseen else ''}"
 
 
 def _most_calls(source: Run) -> dict[str, int]:

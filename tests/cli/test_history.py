@@ -53,9 +53,10 @@ def test_changes_to_a_commit_do_not_stand_for_it(
     later = {"id": "20261121T084159-1a2b3c", "created": "2026-11-21T08:41:59+00:00"}
     RunStore(tmp_path / ".llmeval").save(replace(judgement.run, dirty=True, **later))
 
-    lines = invoke("history", "label").stdout.splitlines()[3:6]
+    lines = invoke("history", "label").stdout.splitlines()
 
-    assert [line.split()[0] for line in lines] == ["5050505", "5151515", "5151515*"]
+    assert [line.split()[0] for line in lines[3:6]] == ["5050505", "5151515", "5151515*"]
+    assert "*: recorded with changes that were not committed" in lines
 
 
 def test_runs_that_are_not_shown_leave_room_for_those_that_are(

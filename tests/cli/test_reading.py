@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.cli.reading_commands import _echo
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import Outcome, Run
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.runs.store import RunStore
 from tests.docs.pages import blocks
@@ -397,8 +397,25 @@ def test_a_case_that_was_renamed_is_held_against_its_old_name(
 
     assert text.startswith("evals/test_shop.py::test_label[a]\n")
     assert "[-If money" in text
-    assert "the same words changed in the one other case of test_label that were checked" in text
+    assert "the same words changed in the one other case of test_label that was checked" in text
     assert "reply A  2 of 2 baseline, 0 of 2 here" in text
+
+
+@pytest.mark.parametrize("name", ["old-id", "new-id", "test_label"])
+def test_a_case_whose_id_was_edited_is_held_against_itself_whichever_id_is_typed(
+    recorder: Recorder, record: Recorded, name: str
+) -> None:
+    case, trials = recorder.case("old-id", "mm", asking(OLD, said("x")))
+    new = replace(case, id=case.id.replace("old", "new"), parameters="2" * 32)
+    now = [replace(one, case=new.id, outcome=Outcome.PASSED, scores={"pass": 1}) for one in trials]
+    record([(replace(case, parameters="1" * 32), trials)], [(new, tuple(now))])
+
+    lines = output_of("diff", name, width=150).splitlines()
+
+    assert lines[0] == new.id
+    assert lines[1].endswith(f"0/2 passed, as {case.id}")
+    assert lines[2].endswith("2/2 passed")
+    assert lines[4] == "request, the same on both sides"
 
 
 @pytest.mark.parametrize("arguments", [["diff", "a"], ["show", "last", "a"]])

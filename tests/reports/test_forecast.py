@@ -157,7 +157,8 @@ def test_a_run_that_saw_no_call_forecasts_none() -> None:
 
     lines = told(without_calls(run, *(case.id for case in run.cases)))
 
-    assert lines == ["calls to openai/foo: not known: the last run saw no call"]
+    (line,) = lines
+    assert line == f"calls to openai/foo: not known: run {run.id} saw no call of these cases"
 
 
 def test_cases_of_which_no_call_was_seen_are_no_part_of_the_forecast() -> None:
@@ -165,8 +166,18 @@ def test_cases_of_which_no_call_was_seen_are_no_part_of_the_forecast() -> None:
 
     lines = told(without_calls(run, run.cases[0].id))
 
-    assert lines[0] == "up to 2 calls to openai/foo, and not known for 1 case of which it saw none"
+    more = f"and more for 1 case that made none in run {run.id}"
+    assert lines[0] == f"up to 2 calls to openai/foo, {more}"
     assert lines[1].endswith(", and not known for 1 case of which it saw no call")
+
+
+def test_new_cases_may_make_more_calls_than_the_forecast_says() -> None:
+    run = run_of(*[1] * 4)
+
+    line = told(run, begins=opening(new=3))[0]
+
+    more = f"and more for 3 cases that made none in run {run.id}"
+    assert line == f"up to 4 calls to openai/foo, {more}"
 
 
 def test_the_models_that_a_suite_asks_are_named() -> None:

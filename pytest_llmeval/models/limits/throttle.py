@@ -269,7 +269,13 @@ class ProviderThrottle:
             times, seconds = self._times, self._seconds
             self._times, self._seconds = 0, 0.0
             lowest = self._lowest * self._throttle.processes
-        return Slowdown(provider=self.provider, times=times, lowest=lowest, seconds=seconds)
+        return Slowdown(
+            provider=self.provider,
+            times=times,
+            lowest=lowest,
+            seconds=seconds,
+            status=self.refused_with,
+        )
 
     def close(self) -> None:
         """Have the calls that wait fail: the session ends."""

@@ -123,12 +123,15 @@ def _plain(lines: Sequence[str]) -> Iterator[StyledLine]:
 
 def _headings(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
     rows, are_hits = [], all(HITS.issuperset(side.scores) for side in sides)
+    here = sides[-1].case
     for side in sides:
         run, scored = side.run, side.scores
         of = f"{run.ref or ''}{f'@{run.commit[:7]}' if run.commit else ''}"
         score = hits(scored, side.metric, are_hits=are_hits) if scored else "not scored"
         metric = "passed" if side.metric == PASS_METRIC else side.metric
         told = f"{score} {metric}" if side.trials else "has no such case"
+        if here and side.case and side.case.id != here.id:
+            told += f", as {side.case.id}"
         rows.append([side.name, f"run {run.id}", f"{of}{' (dirty)' * run.dirty}", told])
     yield from _plain(aligned(rows, left=range(4)))
 
@@ -272,7 +275,8 @@ def alike_in_others(count: int, *, of: int, others: int, function: str) -> str:
         return ""
     some = f"{count} of {counted(of, 'other case')}"
     cases = some if count < of else f"all {of} other cases" if of > 1 else "the one other case"
-    told = f"the same words changed in {cases} of {bare(function)} that were checked"
+    were = "was" if of == 1 else "were"
+    told = f"the same words changed in {cases} of {bare(function)} that {were} checked"
     return f"{told}, out of {others}" if of < others else told
 
 

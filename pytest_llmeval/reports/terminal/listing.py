@@ -57,6 +57,8 @@ def history_lines(history: History, page: Page, *, level: str) -> Iterator[Line]
         rows = [_OF_MEANS, *(_row_of_mean(point, metric, scale) for point in points)]
         texts, left_out = page.table(rows, _ORDER_OF_MEANS, left=3, cut=(1,))
         yield from map(Line, texts)
+        if any(point.run.dirty for point in points):
+            legend["*: recorded with changes that were not committed"] = None
         if _INTERVAL not in left_out and any(point.described.interval for point in points):
             legend[f"interval: {level}, a range for the mean of other cases like these"] = None
     yield from (Line(), *map(Line, filter(None, [*legend, mixed_branches(history)])))

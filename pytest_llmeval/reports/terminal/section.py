@@ -180,8 +180,8 @@ def _facts(judgement: Judgement, page: Page) -> Iterator[Line]:
         yield Line(f"{cases} ran serially: {reasons}")
     for one in judgement.slowdowns:
         seconds = f"{one.seconds:.{0 if one.seconds >= 10 else 1}f}"  # noqa: PLR2004
-        told = f"{one.provider} slowed us down {counted(one.times, 'time')}: down to"
-        yield Line(f"{told} {counted(one.lowest, 'call')} at once, {seconds} s waited")
+        told = f"{one.provider} slowed us down {counted(one.times, 'time')}, by HTTP {one.status}:"
+        yield Line(f"{told} down to {counted(one.lowest, 'call')} at once, {seconds} s waited")
     notes = [*unseen(judgement), *map(worded, judgement.notes), *unseen_connections(judgement)]
     yield from (Line(f"note: {note}", YELLOW) for note in notes)
     if judgement.path is not None and run is not None:

@@ -109,7 +109,7 @@ def test_refusals_halve_what_may_be_in_flight(sender: Sender) -> None:
     sender.send(attempts(failing(503), failing(529), ANSWER))
 
     (slowdown,) = sender.throttle.take_slowdowns()
-    assert (slowdown.times, slowdown.lowest) == (2, 2)
+    assert (slowdown.times, slowdown.lowest, slowdown.status) == (2, 2, 529)
 
 
 def test_other_failures_do_not(sender: Sender) -> None:
