@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -107,7 +108,11 @@ def show_command(
     below = {f"{reference} is {one}" for one in odd}  # the run's own notes say it
     pages.warn(*(note for note in found.notes if note not in below))
     asked = settings.Settings(directory=home.path, session="", **arguments.ini_settings(*SHOWN))
-    planned = Judgement(settings=asked, not_gated="to compare it, type  llmeval compare A B")
+    other, shown = found.run.compared_with or "OTHER", shlex.quote(reference)
+    why = (
+        f"llmeval show compares nothing. To compare the run, type  llmeval compare {other} {shown}"
+    )
+    planned = Judgement(settings=asked, not_gated=why)
     judgement, page = judged(planned, found.run), pages.page_of_output(verbose=verbose)
     report = make_report(judgement)
     pages.echo_lines(shown_lines(report, judgement, found, page))

@@ -13,6 +13,7 @@ from pytest_llmeval.gate.results import (
     FunctionDescription,
     Method,
     Verdict,
+    Why,
     ratio_of,
 )
 from pytest_llmeval.gate.scoring import Counted
@@ -299,9 +300,8 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
         lost = function.trials[outcome], function.baseline_trials[outcome]
         if any(lost):
             named = what.format(" above 0" * (function.scale == "log"), function.metric)
-            # for functions that are not comparable the sentence has the remedy
-            is_told = outcome != "errored" or function.verdict is Verdict.NOT_COMPARABLE
-            again = "" if is_told or not lost[0] else run_again(judgement)
+            is_told = function.why and function.why.why in (Why.ERRORED, Why.ERRORED_ANEW)
+            again = "" if is_told or outcome != "errored" or not lost[0] else run_again(judgement)
             yield f"{named}: {lost[0]} here, {lost[1]} in the baseline{again}"
     if function.trials["errored"] or function.baseline_trials["errored"]:
         yield from first_errored(judgement, function)

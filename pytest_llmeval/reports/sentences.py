@@ -87,7 +87,7 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
 def _asked_again(found: Confirmation) -> str:
     means = (found.baseline_mean, found.mean)
     before, here = (notation.decimals(mean) for mean in means if mean is not None)
-    return f"{found.reference}, asked again, scored {before}; this branch {here}"
+    return f"{found.reference}, asked again, scored {before}; all trials of this branch {here}"
 
 
 def _why_not_confirmed(comparison: FunctionComparison) -> str:

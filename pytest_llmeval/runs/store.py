@@ -292,7 +292,7 @@ class RunStore:
 
 def is_try(header: RunHeader) -> bool:
     """Tell whether a run was compared with another one, outside CI, and paid for a reply."""
-    run, is_answered = header.run, header.errored < header.trials
+    run, is_answered = header.run, header.errored < header.trials and not header.only_replayed
     return run.compared_with is not None and run.ci is None and run.attempts != 0 and is_answered
 
 

@@ -36,7 +36,10 @@ def test_runs_are_listed_and_shown(project: Project, monkeypatch: pytest.MonkeyP
     assert shown.exit_code == 0
     assert shown.stdout.startswith(f"run {run_id}, 20 cases, 100 trials\ncommit {file.parent.name}")
     assert "test_says_yes     20  0." in shown.stdout
-    assert "not gated: to compare it, type  llmeval compare A B" in shown.stdout
+    told = (
+        "not gated: llmeval show compares nothing. To compare the run, type  llmeval compare OTHER"
+    )
+    assert f"{told} last" in shown.stdout
 
 
 def test_an_incomplete_run_and_a_damaged_one_are_told(

@@ -9,7 +9,13 @@ import pytest
 from pytest_llmeval.cache import locks
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.limits.journal import Journal
-from pytest_llmeval.models.limits.throttle import PATIENCE, PaceClock, ProviderThrottle, Throttle
+from pytest_llmeval.models.limits.throttle import (
+    LONGEST_RETRY_AFTER,
+    PATIENCE,
+    PaceClock,
+    ProviderThrottle,
+    Throttle,
+)
 from pytest_llmeval.records import Slowdown
 from tests.models.conftest import Time
 
@@ -156,6 +162,13 @@ def test_slowdowns_are_summed_up_once(clock: Time) -> None:
         Slowdown(provider="openai", times=2, lowest=2, seconds=31),
     ]
     assert throttle.take_slowdowns() == []
+
+
+def test_a_pause_that_is_too_long_for_anybody_to_wait_for_is_not_counted(clock: Time) -> None:
+    throttle = throttle_of(clock)
+    provider_of(throttle).throttled(0, retry_after=LONGEST_RETRY_AFTER + 1)
+
+    assert [one.seconds for one in throttle.take_slowdowns()] == [0]
 
 
 def test_the_providers_that_hold_calls_back_are_named_once(clock: Time) -> None:

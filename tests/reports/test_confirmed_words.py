@@ -20,7 +20,7 @@ ONE = replace(
     evidence=Evidence(p=0.06, p_adjusted=0.08, family_size=2),
 )
 FOUND: dict[str, Any] = {"repeats": 3, "baseline_mean": 0.85, "mean": 0.65, "reference": "main"}
-ASKED = "main, asked again, scored 0.850; this branch 0.650"
+ASKED = "main, asked again, scored 0.850; all trials of this branch 0.650"
 
 
 @pytest.mark.parametrize(

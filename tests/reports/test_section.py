@@ -27,8 +27,10 @@ from tests.reports.judgements import (
     TICKETS,
     function_of,
     judgement_of,
+    relabelled,
     section_of,
     suite,
+    untouched,
 )
 
 PAGES = {
@@ -140,6 +142,14 @@ def test_both_runs_are_named_where_a_session_of_its_own_did_not_compare_them() -
 
     *_, last = texts(merged, Page(200))
     assert last.endswith(f"llmeval diff 'test_label[late-refund]' main {judgement.run.id}")
+
+
+def test_where_no_case_was_answered_the_section_says_what_to_do() -> None:
+    run = suite(BRANCH, *untouched(), label=relabelled(("eeeee",) * len(TICKETS)))
+
+    page = "\n".join(texts(judgement_of(run, baseline=suite()), Page(200)))
+
+    assert "errored trials, not scored: 60 here, 0 in the baseline: run again; only calls" in page
 
 
 def test_a_run_that_an_outage_makes_no_baseline_says_so() -> None:

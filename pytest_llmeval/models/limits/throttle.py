@@ -242,7 +242,8 @@ class ProviderThrottle:
             pause = self._pace.delay(now)
             self._times += halved
             self._lowest = min(self._lowest, self._pace.limit)
-            self._seconds += pause - before
+            if pause <= LONGEST_RETRY_AFTER:  # else nobody waits
+                self._seconds += pause - before
         shared = self._throttle.shared
         if shared is not None and (halved or pause > before):
             with suppress(OSError):  # of a disk that cannot be written: the others find out

@@ -257,10 +257,10 @@ def _described(
         name = notation.case_name(case.case, function.of)
         yield from gated.in_a_line(f"worst  {name}  {scores}".rstrip(), short_of.failure, page)
     lost = [one for one in judgement.descriptions if one.trials["errored"]]
+    if lost:
+        yield Line(f"errored trials have no score{remarks.run_again(judgement)}")
     for one in lost:
         yield from map(Line, remarks.first_errored(judgement, one))
-    if lost and not is_table and (again := remarks.run_again(judgement)):
-        yield Line(f"errored trials have no score{again}")
 
 
 def _account(run: Run, seconds: float, *, cost: str, unseen: int) -> Iterator[str]:

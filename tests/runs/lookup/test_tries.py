@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.records import CiJob
+from pytest_llmeval.errors import Lost
+from pytest_llmeval.records import CiJob, Outcome
 from pytest_llmeval.runs.store import tries_against
+from tests.runs.builders import make_call, make_run
 
 if TYPE_CHECKING:
     from tests.runs.conftest import Project
@@ -16,6 +19,14 @@ def test_tries_are_paid_runs_compared_with_it_outside_ci(project: Project) -> No
     first = project.record(compared_with=baseline, attempts=4, dirty=True)
     project.record(compared_with=baseline, attempts=0)  # all came from the cache
     project.record(compared_with=baseline, attempts=4, ci=CiJob(provider="github"))
+    refused = make_call(
+        draw=None, reply_sha256=None, lost=Lost.TIMEOUT, lost_for=("600",)
+    )  # the rest came from the cache
+    of_cache = make_call(replayed=True)
+    bare, *others = (replace(one, calls=(of_cache,)) for one in make_run().trials)
+    errored = replace(bare, outcome=Outcome.ERRORED, scores={}, calls=(refused,))
+    trials = (errored, *others)
+    project.record(compared_with=baseline, attempts=1, trials=trials)
     project.record(compared_with=first, attempts=4)
     project.record()
     second = project.record("f" * 40, compared_with=baseline, complete=False)  # nobody counted
