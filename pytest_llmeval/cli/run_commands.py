@@ -12,7 +12,7 @@ import click
 
 from pytest_llmeval import settings
 from pytest_llmeval.cli import arguments, pages
-from pytest_llmeval.cli.case_names import is_named
+from pytest_llmeval.cli.case_names import functions_named, is_named
 from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.gate.describe import History, history_of
@@ -155,7 +155,7 @@ def history_command(
 
     The oldest commit comes first. Of each commit, the newest run that has all cases of a
     function counts, and the newest one with uncommitted changes, which has a star. FUNCTION is
-    a part of the name of a function or case, after llm_renamed of the ini file. Cases are not
+    a name, or a part of one of functions or cases, after llm_renamed of the ini file. Cases are not
     paired here: to learn whether a change made them worse, type llmeval compare.
     """
     history = _history(function, home, branch=branch, limit=limit, alpha=alpha)
@@ -189,8 +189,7 @@ def _history(
     found = (Baseline(run=run, path=home.path, reference=run.id, how="run id") for run in runs)
     renames = arguments.ini_value("renamed")
     runs = [under_new_names(each, renames).run for each in found]
-    cases = (case for run in runs for case in run.cases)
-    like = {case.function for case in cases if function is None or function in case.id}
+    like = functions_named(function or "", (case.id for run in runs for case in run.cases))
     history = {
         name: points
         for name, points in history_of(runs, alpha=alpha, cost_of=pricing({})).items()

@@ -14,6 +14,7 @@ from pytest_llmeval.cli import main
 from pytest_llmeval.runs.lookup import standing
 from pytest_llmeval.runs.store import RunStore
 from tests.reports.planted import recorded
+from tests.runs.builders import make_run
 
 
 def invoke(*arguments: str) -> Result:
@@ -42,6 +43,23 @@ def test_a_damaged_run_is_passed_over_with_a_note(
     notes = result.stderr.splitlines()
     assert len(notes) == 2
     assert all(note.startswith("warning: passed over: ") for note in notes)
+
+
+def test_a_whole_name_means_that_function_though_a_file_has_the_name_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = make_run()
+    file, _, name = run.cases[0].function.partition("::")
+    assert name in file
+    other = {old.id: old.id.replace(f"::{name}", "::test_other") for old in run.cases}
+    cases = [replace(old, id=other[old.id], function=f"{file}::test_other") for old in run.cases]
+    trials = [replace(old, case=other[old.case]) for old in run.trials]
+    both = replace(run, cases=(*run.cases, *cases), trials=(*run.trials, *trials))
+    RunStore(tmp_path / ".llmeval").save(both)
+
+    assert "test_other" in invoke("history").stdout
+    assert "test_other" not in invoke("history", name).stdout
 
 
 def test_changes_to_a_commit_do_not_stand_for_it(
