@@ -133,7 +133,7 @@ def test_a_worse_branch_is_red_and_says_what_main_scored_now(
     result.stdout.fnmatch_lines(
         [
             "llm evals: something seems to have fallen: 20 cases run 3 times more, on main*",
-            "*; confirmed: main, asked again, scored 0.*; all trials of this branch 0.*; chance alone *",
+            "*; confirmed: main, asked again, scored 0.*; all trials of this branch 0.*; chance *",
             "note: further calls, to see whether the fall comes again: 120",
         ]
     )
