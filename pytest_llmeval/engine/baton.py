@@ -32,7 +32,8 @@ class Holder(Protocol):
         pooled: the thread in which it runs; None before its first turn.
         handing_over: held while it is decided who has the baton.
         done: it has ended.
-        is_beside: it lost the baton or let go of it, and has not got it again.
+        is_beside: it lost the baton or let go of it, and has not got it again. One that came by to
+            get it is among ``Baton.beside`` no more.
         ready_since: when it could go on, by the clock of seconds; 0 while it has a turn.
         is_plain: when its last turn ended it had left the state of the process as others have it.
         cancelled: it is not wanted any more.

@@ -14,6 +14,7 @@ from pytest_llmeval.engine.case_reports import grouped
 from pytest_llmeval.engine.case_trials import CaseTrials
 from pytest_llmeval.engine.compat import xfailed_key
 from pytest_llmeval.engine.ended import Ended
+from pytest_llmeval.engine.schedule.rounds import SAW_OTHERS
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial import outcome
 from pytest_llmeval.engine.trial.setups import refused_if_made_once
@@ -22,7 +23,6 @@ from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
 from pytest_llmeval.records import PASS_METRIC, CaseOutcome, CaseResult, Outcome, Trial
 
 MODELS = "_llm_models"
-UNPATCHED = "a trial blocked without what it patched"
 RUN_AGAIN = (
     "cases were run again by another plugin (--reruns, a flaky mark): recorded and judged is how "
     "each trial ended first, or once it got its replies; dots and reports show the last attempt"
@@ -77,7 +77,7 @@ class CaseRunner:
         """Run the other trials and fold them all."""
         ended = self._run_all()
         if any(trial.saw_others for trial in ended):
-            self._scheduler.hold_serial(self.spec.case.function, UNPATCHED)
+            self._scheduler.hold_serial(self.spec.case.function, SAW_OTHERS)
             # Whatever they ended with: none of them may count, or all. With other draws it would be
             # a second chance; where none were seen, chance may come from elsewhere.
             were_seen = all(trial.record.calls and not trial.reached_out for trial in ended)
@@ -86,7 +86,7 @@ class CaseRunner:
                 self._run_all()
         self.trials.take(refused_if_made_once(self.trials.ended))
         result = self._fold()
-        self._hand_over()
+        self._give_item()
         self._raise_if_keyless(result)
         if result.outcome is CaseOutcome.SKIPPED:
             raise parts_of(next(t.exception for t in self.trials.ended if t.exception))[0]
@@ -235,7 +235,7 @@ class CaseRunner:
         is_raised = getattr(self.item.stash.get(xfailed_key, None), "raises", None) is not None
         return failures[0] if is_raised and len(set(map(type, failures))) == 1 else None
 
-    def _hand_over(self) -> None:
+    def _give_item(self) -> None:
         """Give the item what its trials left: properties, warnings and output.
 
         The output is that of trials that did not pass, or of all if all passed.

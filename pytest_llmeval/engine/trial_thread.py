@@ -185,6 +185,7 @@ class TrialThread:
 
     @property
     def _is_bound(self) -> bool:
+        """Whether the baton stays here: what others share is set up, or the trial runs the loop."""
         return bool(self.holding or (self.baton.pump and self.baton.pump.loop.is_running()))
 
     @property

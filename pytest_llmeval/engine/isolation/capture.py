@@ -51,7 +51,7 @@ class Capture(Part[Captured]):
         """Begin with nothing."""
         return saved[0], {}
 
-    def hand_over(self, state: Mapping[Part[Any], Any], *, to: Mapping[Part[Any], Any]) -> None:
+    def give(self, state: Mapping[Part[Any], Any], *, to: Mapping[Part[Any], Any]) -> None:
         """Add what was read for one state to what was read for another."""
         (_, texts), (_, others) = state[self], to[self]
         for name, text in texts.items():

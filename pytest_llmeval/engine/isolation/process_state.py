@@ -152,7 +152,7 @@ class ProcessState:
             yield
         finally:
             own = {part: part.take_off() for part in parts}
-            self.capture.hand_over(own, to=session)
+            self.capture.give(own, to=session)
             for part in parts:
                 part.put_on(session[part])
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_NAMED = 3  # functions in a note
 _STUCK = "a case could not run beside the others"
 _PASSED_OVER = "a plugin passed a case over"
-_SAW_OTHERS = "a trial blocked without what it patched"
+SAW_OTHERS = "a trial blocked without what it patched"
 _ENDS_EARLY = "-x may end the session at its first failure"
 
 
@@ -77,7 +77,7 @@ class Rounds:
     def look(self) -> None:
         """Look at the function after a round: it stops, or the next round begins."""
         if any(one.saw_others for case in self._cases for one in case.ended):
-            self.give_up(_SAW_OTHERS)  # such trials are run again, or count for nothing
+            self.give_up(SAW_OTHERS)  # such trials are run again, or count for nothing
             return
         records = (one.record for case in self._cases for one in case.recorded)
         run = replace(only_functions(self._opening, {self.function}), trials=tuple(records))

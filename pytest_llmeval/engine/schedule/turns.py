@@ -39,8 +39,8 @@ class Turns:
             handlers=() if logs is None else (logs.caplog_handler, logs.report_handler),
         )
         self._in_flight = in_flight
-        self._in_turn: TrialThread | None = None
-        self._on: TrialThread | None = None  # whose state stands on the process
+        self._in_turn: TrialThread | None = None  # also at a step, while the session has the baton
+        self._on: TrialThread | None = None  # whose state is on the process, also between its steps
         self._session: State | None = None  # its own state, while that does not stand there
 
     def prepare(self, thread: TrialThread, item: pytest.Function) -> None:
@@ -105,8 +105,8 @@ class Turns:
         """
         thread, self._in_turn = self._in_turn, None
         try:
-            if thread is not None and self._session is not None:
-                thread.is_plain = self.process.is_as(self._session)
+            if thread is not None:
+                thread.is_plain = self.is_plain()
         finally:  # Ctrl-C may come at any line
             if thread is not None and not thread.is_plain:
                 self.put_back()
@@ -181,4 +181,4 @@ class Turns:
             thread.failure = thread.failure or exc
         if thread.done and self._session is not None:
             # hooks printed it after the last phase: it is the case's
-            self.process.capture.hand_over(thread.context, to=self._session)
+            self.process.capture.give(thread.context, to=self._session)

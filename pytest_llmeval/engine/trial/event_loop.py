@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Coroutine, Generator, Iterator
+from collections.abc import Callable, Collection, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
@@ -242,20 +242,22 @@ class TrialRunner:
             if swaps is not (self._baton.only is trial):
                 self._baton.keep_to(trial if swaps else None)
 
-    @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
-        """Swap the state of the process for the trial's, while there is a trial.
+    def take(self, step: Callable[[], T]) -> T:
+        """Take a step of a task, as a turn of the trial while there is a trial.
 
         Whoever ran beside a step that patched something may have seen that.
         """
-        if self._has_ended:
-            yield
-            return
         try:
-            with self._baton.turn(self._trial):
-                yield
+            with contextlib.nullcontext() if self._has_ended else self._baton.turn(self._trial):
+                try:
+                    return step()
+                except SystemExit as exc:
+                    self.leave(exc)
+                    raise asyncio.CancelledError from exc
+                finally:
+                    self.watch()
         finally:
-            if not self._trial.is_plain:
+            if not (self._has_ended or self._trial.is_plain):
                 for thread in tuple(self._baton.beside):
                     thread.saw_others = True
 
@@ -349,14 +351,7 @@ class _InTurns(Coroutine[Any, Any, T]):
             self._put_off = step
             return next(iter(gate.__await__()))
         self._put_off = None
-        with self._runner.turn():
-            try:
-                return step()
-            except SystemExit as exc:
-                self._runner.leave(exc)
-                raise asyncio.CancelledError from exc
-            finally:
-                self._runner.watch()
+        return self._runner.take(step)
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self._coroutine.__await__()

@@ -124,7 +124,7 @@ def test_what_was_captured_for_one_is_added_to_what_was_captured_for_another(
     part = Capture(SimpleNamespace(_global_capturing=running))
     states: list[State] = [{part: (True, {"stdout": "a", "stderr": "b"})}, {part: (True, {})}]
     states[1][part][1]["stdout"] = "before "
-    part.hand_over(states[0], to=states[1])
+    part.give(states[0], to=states[1])
     assert states[1][part][1] == {"stdout": "before a", "stderr": "b"}
 
     monkeypatch.setattr(sys, "stdout", own)
