@@ -519,9 +519,11 @@ def raising(exc: BaseException) -> Body:
 
 def test_an_exit_of_a_trial_ends_the_session_when_its_case_is_in_turn() -> None:
     left = pytest.exit.Exception("enough")
-    first = Case("first", lambda thread: thread.wait(lambda: None))
+    first = Case("first", lambda thread: thread.wait(lambda: has_left.wait(PATIENCE)))
     second = Case("second", raising(left))
     scheduler: Any = bench(first, second)
+    has_left = threading.Event()
+    scheduler.show = lambda: 1.0 if not scheduler._escaped else has_left.set() or 1.0
     run(scheduler, first)
     with pytest.raises(pytest.exit.Exception, match="enough"):
         run(scheduler, second)
