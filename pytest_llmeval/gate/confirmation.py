@@ -64,12 +64,14 @@ class SecondLook:
         p_base: for a fall of the fresh base below the stored baseline, without the fresh trials of
             other times; None where that cannot be tested.
         is_beyond_margin: the difference is more than the drop that is allowed.
+        highest: the most that the level of this look may be.
         baseline_mean: of the fresh base, over all common cases; ``mean`` of this run.
     """
 
     p: float
     p_base: float | None
     is_beyond_margin: bool = True
+    highest: float = _LEVEL
     baseline_mean: float | None = None
     mean: float | None = None
 
@@ -81,7 +83,7 @@ class SecondLook:
     @property
     def level(self) -> float:
         """The level of this look."""
-        return _LEVEL_IF_BASE_FELL if self.base_fell else _LEVEL
+        return min(self.highest, _LEVEL_IF_BASE_FELL if self.base_fell else _LEVEL)
 
     def early(self, family: int) -> bool | None:
         """Tell after the first fresh repeats whether it is confirmed; None if that is open.
@@ -91,7 +93,9 @@ class SecondLook:
         """
         if self.p > _EARLY_NOT:
             return False
-        is_sure = self.p < _EARLY_RED / family and (self.p_base or 0.0) > _EARLY_BASE
+        is_sure = (
+            self.p < min(_EARLY_RED, self.level) / family and (self.p_base or 0.0) > _EARLY_BASE
+        )
         return True if is_sure and self.is_beyond_margin else None
 
 
@@ -168,7 +172,11 @@ def confirm(
     chosen = suspects(comparison, rules, baseline=baseline)
     if not chosen:
         return comparison
-    found = _Looking(baseline, run, rules, cost_of).outcomes(chosen, draw)
+    # cases that truly rose or fell do so in both looks, so one of the two must reach alpha
+    fell = (one for one in comparison.functions if one.verdict is Verdict.REGRESSED)
+    highest = dict.fromkeys(chosen, rules.alpha)
+    highest |= dict.fromkeys(((one.function, one.metric) for one in fell), _LEVEL)
+    found = _Looking(baseline, run, rules, cost_of, highest).outcomes(chosen, draw)
     functions = [
         _concluded(one, replace(found[one.function, one.metric], reference=reference), rules)
         if (one.function, one.metric) in found
@@ -195,8 +203,16 @@ class _Looking:
         impossible: why others could not be looked at.
     """
 
-    def __init__(self, baseline: Run, run: Run, rules: GateRules, cost_of: CostOf | None) -> None:
+    def __init__(
+        self,
+        baseline: Run,
+        run: Run,
+        rules: GateRules,
+        cost_of: CostOf | None,
+        highest: Mapping[Name, float],
+    ) -> None:
         self._baseline, self._run, self._rules, self._cost_of = baseline, run, rules, cost_of
+        self._highest = highest  # level of each suspect
         # whoever judges the same once more has these very fresh trials in the baseline, too
         stored = (one for one in baseline.trials if one.index < CONFIRMED)
         self._stored = replace(baseline, trials=tuple(stored))
@@ -266,6 +282,7 @@ class _Looking:
             p=found.tails.worse,
             p_base=None if of_base is None else of_base.found.tails.worse,
             is_beyond_margin=pairing.difference + margin < -pairing.zero,
+            highest=self._highest[name],
             baseline_mean=effect.baseline_mean,
             mean=effect.mean,
         )

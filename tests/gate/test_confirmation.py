@@ -315,6 +315,21 @@ def test_early_decisions() -> None:
     assert SecondLook(p=0.019, p_base=0.20).early(1) is None
     assert SecondLook(p=0.019, p_base=None).early(1) is None
     assert SecondLook(p=0.019, p_base=0.9, is_beyond_margin=False).early(1) is None
+    assert SecondLook(p=0.019, p_base=0.9, highest=0.01).early(1) is None
+
+
+@pytest.mark.parametrize(("alpha", "level"), [(0.05, 0.10), (0.006, 0.006)])
+def test_what_the_first_look_leaves_below_red_needs_the_level_itself(
+    alpha: float, level: float
+) -> None:
+    baseline, run = mixed("v1", "mppppppppp", 8), mixed("v2", "mpppp", 12)
+    rules, asked = GateRules(alpha=alpha), Asked(test_f=("p" * 11 + "m", "p" * 12 + "m"))
+    comparison = compare(baseline, run, rules)
+    p = comparison.functions[0].evidence.p_adjusted
+    assert p is not None
+    assert level == (0.10 if p < alpha else alpha)
+    found = confirm(baseline, run, comparison, rules, asked)
+    assert only(found)[1].level == level
 
 
 def test_the_last_decision_is_by_holm_each_at_its_own_level() -> None:
