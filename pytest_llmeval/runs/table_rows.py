@@ -134,10 +134,12 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
 
 def _header_and_cells(file: IO[str]) -> tuple[list[str], Any]:
     """Open a CSV file, whose header shows what separates its cells: commas, semicolons or tabs."""
-    first = file.readline()
-    separator = max(",;\t", key=first.count)
-    reader = csv.reader(chain([first], file), delimiter=separator, skipinitialspace=True)
-    return [name.strip() for name in next(reader, [])], reader
+    first = [file.readline()]
+    while first[-1].isspace():
+        first.append(file.readline())
+    separator = max(",;\t", key=first[-1].count)
+    reader = csv.reader(chain(first, file), delimiter=separator, skipinitialspace=True)
+    return [name.strip() for name in next(filter(any, reader), [])], reader
 
 
 def _csv_objects(path: Path, file: IO[str]) -> Iterator[tuple[int, dict[str, object]]]:
@@ -233,6 +235,10 @@ def read_score(value: object, *, metric: str | None) -> float | None:
         raise ValueError(f"score is {_shown(value)}, not a finite number; {remedy}")
     if abs(number) > LARGEST_SCORE:
         raise ValueError(f"score is {_shown(value)}, beyond {LARGEST_SCORE:g}")
+    digits = str(value).strip().lstrip("+-")
+    if digits.isdecimal() and int(digits) != abs(number):
+        remedy = "subtract the same number from every score"
+        raise ValueError(f"score is {_shown(value)}: its last digits would be lost; {remedy}")
     if metric == PASS_METRIC and number not in PASSES:
         raise ValueError(f"score is {_shown(value)}, but the metric 'pass' is 0 or 1")
     return number

@@ -55,8 +55,11 @@ def test_every_ending_reads_the_same(tmp_path: Path, name: str) -> None:
 
 
 def test_a_mark_of_byte_order_blanks_and_blank_lines_do_not_matter(tmp_path: Path) -> None:
-    text = "\ufeffcase_id, repeat, score\r\n\r\nPeru, 0, 1\r\n"
+    text = "\ufeff\r\n \r\ncase_id, repeat, score\r\n\r\nPeru, 0, 1\r\n"
     assert read(write(tmp_path, text)).scores == {None: {"Peru": {0: 1.0}}}
+    with pytest.raises(TableError, match="line 4: repeat is 'x'"):
+        read(write(tmp_path, "\n\ncase_id,repeat,score\nPeru,x,1\n"))
+    assert read(write(tmp_path, ROWS + "Lima,0,9007199254740992\n"))
     padded = '"case_id" , "repeat" ,score \nPeru, 0 ,1\n'
     assert read(write(tmp_path, padded)).scores == {None: {"Peru": {0: 1.0}}}
     packed = "\n" + lines(trial()) + "\n"
@@ -166,6 +169,7 @@ def test_a_wide_table_is_told_how_to_name_the_column_of_scores(tmp_path: Path) -
         ("Peru,0,-inf", "score is '-inf'"),
         ("Peru,0,1e999", "score is '1e999'"),
         ("Peru,0,1e200", "score is '1e200', beyond 1e+100"),
+        ("Peru,0,-9007199254740993", "score is '-9007199254740993': its last digits would be lost"),
         ("Peru,0,C", "score is 'C', not a finite number; write a number for it, such as 1 for"),
         ("Peru,0,pass", "not a finite number; write a number for it, such as 1 for right and 0"),
         ("Peru,0,85%", "write a number for it, such as 0.85 for 85% or 0,85"),
