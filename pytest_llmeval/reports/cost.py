@@ -167,9 +167,7 @@ def _note_on_confirming(opening: Run, baseline: Run | None, settings: Settings) 
 
 def _asked(opening: Run, source: Run, settings: Settings) -> str:
     """Name the models that these cases asked, with the one that is asked now in its place."""
-    cases = {case.id for case in opening.cases}
-    calls = [call for trial in source.trials if trial.case in cases for call in trial.calls]
-    models, earlier = {call.model for call in calls if call.model}, ""
+    models, earlier = {call.model for call in _calls_of(opening, source) if call.model}, ""
     if settings.model and settings.model not in models:
         replaced = models if len(models) == 1 else models & {source.typed_model}
         if models and not replaced:  # nobody can tell which of them it replaces
@@ -179,6 +177,12 @@ def _asked(opening: Run, source: Run, settings: Settings) -> str:
         # the application decides whom it asks
         earlier = ", as in an earlier run"
     return f" to {listed_names(sorted(models), _LISTED_MODELS)}{earlier}" if models else ""
+
+
+def _calls_of(opening: Run, source: Run) -> list[Call]:
+    """List the calls of an earlier run that are those of cases which begin."""
+    cases = {case.id for case in opening.cases}
+    return [call for trial in source.trials if trial.case in cases for call in trial.calls]
 
 
 def _note_on_few_trials(opening: Run, baseline: Run | None, *, alpha: float) -> str:
@@ -203,7 +207,7 @@ def _note_on_few_trials(opening: Run, baseline: Run | None, *, alpha: float) -> 
 def _cost_line(opening: Run, source: Run | None, settings: Settings) -> str:
     """Say the most that a session should cost; "" where all is local or no call was seen."""
     prices = Prices(settings.prices)
-    calls = [] if source is None else [call for trial in source.trials for call in trial.calls]
+    calls = [] if source is None else _calls_of(opening, source)
     asked = {call.model for call in calls}
     is_another = settings.model not in {None, *asked}
     to_ask = {settings.model} if is_another else asked

@@ -108,8 +108,8 @@ _SENTENCES: Mapping[Why, str] = {
     "alike: {} ({}). They fail as ordinary tests do: take their mark off, or see docs/clients.md "
     "for calls that are not seen",
     Why.POOLED: "{}: {} trials a case from {} runs",
-    Why.DRIFTED: "{}: older runs are left out of the baseline, as they differ from the newest one "
-    "by more than chance (p {:.1g})",
+    Why.DRIFTED: "{}: trials of other runs are left out of the baseline, as they differ from those "
+    "of its own run by more than chance (p {:.1g})",
     Why.NOT_ANCHORED: "no anchor: {}",
     Why.NOT_SAVED: "this run could not be recorded: {}",
     Why.NOTHING_RAN: "no eval ran here, so nothing was compared with {}: name a test that has "

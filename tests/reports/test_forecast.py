@@ -171,6 +171,19 @@ def test_cases_of_which_no_call_was_seen_are_no_part_of_the_forecast() -> None:
     assert lines[1].endswith(", and not known for 1 case of which it saw no call")
 
 
+def test_what_other_cases_asked_is_no_part_of_the_cost() -> None:
+    both = run_of(*[1000] * 4)
+    dear = run_of(*[1000] * 4, model="openai/without-a-price").trials
+    first = both.cases[0]
+    pairs = zip(both.trials, dear, strict=True)
+    trials = [one if one.case == first.id else other for one, other in pairs]
+
+    lines = told(replace(both, trials=tuple(trials)), begins=replace(both, cases=(first,)))
+
+    assert lines[0] == "up to 2 calls to openai/foo"
+    assert lines[1].startswith("at most about $")
+
+
 def test_new_cases_may_make_more_calls_than_the_forecast_says() -> None:
     run = run_of(*[1] * 4)
 

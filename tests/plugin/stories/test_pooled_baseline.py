@@ -104,7 +104,7 @@ def test_older_runs_of_another_time_are_left_out_with_a_note(project: Project) -
     side(project)
     result, report = project.gate("--llm-baseline=main")
 
-    assert "test_says_yes: older runs are left out of the baseline" in str(result.stdout)
+    assert "test_says_yes: trials of other runs are left out of the baseline" in str(result.stdout)
     assert report["functions"][0]["baseline_trials"]["scored"] == 18
 
 
