@@ -118,7 +118,8 @@ def _shared_level(judgement: Judgement, one: FunctionComparison) -> Iterator[str
             yield f"by itself this would be {word} ({notation.p_value(p, after='p')}), but {shared}"
         elif one.verdict is verdict and unrun and p * (evidence.family_size + unrun) >= alpha:
             others = notation.counted(unrun, "test function")
-            yield f"{others} did not run, which share the level: with them this may not be {word}"
+            shared = f"the level is shared with {others} that did not run"
+            yield f"{shared}: with them this may not be {word}"
 
 
 def claims(functions: Sequence[FunctionComparison], *, these_alone: bool = False) -> list[str]:

@@ -283,10 +283,11 @@ def test_of_a_part_of_a_function_no_drop_is_offered_to_accept() -> None:
 def test_a_verdict_that_the_whole_suite_may_not_give_is_said_to_be_of_a_part() -> None:
     one = altered(SECONDS, p=0.02, p_adjusted=0.02, family_size=1)
     assert (
-        "2 test functions did not run, which share the level: with them this may not be REGRESSED"
+        "the level is shared with 2 test functions that did not run: with them this may not be "
+        "REGRESSED"
     ) in said_of(one, unrun=2)
-    assert "share the level" not in said_of(one)
-    assert "share the level" not in said_of(altered(one, p=0.001, p_adjusted=0.001), unrun=2)
+    assert "the level is shared" not in said_of(one)
+    assert "the level is shared" not in said_of(altered(one, p=0.001, p_adjusted=0.001), unrun=2)
 
 
 def asked_again(count: int, *, changed: int) -> FunctionComparison:
