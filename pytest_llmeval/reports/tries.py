@@ -98,7 +98,8 @@ def tried_lines(
     yield from (Line(titles, BOLD), *map(Line, texts))
     count = len({one.run.id for one in tries})
     if count > 1:
-        yield Line(f"{count} tries against {place(baseline)}: {_luck(count, alpha=rules.alpha)}")
+        against = f"{count} tries against {place(baseline)}, by the trials of that run alone"
+        yield Line(f"{against}: {_luck(count, alpha=rules.alpha)}")
 
 
 def _first_words(changes: Sequence[RequestChange]) -> str:
