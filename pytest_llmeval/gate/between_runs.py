@@ -14,12 +14,13 @@ def without_drift(run: Run, further: Sequence[Run]) -> tuple[list[Run], dict[str
     """Leave out what was recorded before the scores of a function drifted.
 
     Args:
-        run: the newest one.
-        further: trials of the same cases in older runs, newest first.
+        run: the newest one that has all cases.
+        further: trials of the same cases in other runs, newest first.
 
     Returns:
-        The older runs, each without the functions that had drifted since, and these functions with
-        the p-value, adjusted (Holm) for all functions and runs.
+        The other runs, each without the functions that had drifted since, and these functions with
+        the p-value, adjusted (Holm) for all functions and runs. Where a function drifted in a run
+        that is newer, nothing of it stays.
     """
     newest = {(one.function, one.metric): one for one in scores_of(run)}
     names, p_values = [], []
@@ -36,7 +37,9 @@ def without_drift(run: Run, further: Sequence[Run]) -> tuple[list[Run], dict[str
     drifted: dict[str, tuple[int, float]] = {}
     for (position, function), p in zip(names, holm(p_values), strict=True):
         if p < DRIFT_LEVEL:
-            drifted.setdefault(function, (position, p))
+            # those of a check of a fall are newer than the run, and all made soon after each other
+            first = 0 if further[position].id > run.id else position
+            drifted.setdefault(function, (first, p))
     kept = []
     for position, earlier in enumerate(further):
         functions = {case.function for case in earlier.cases}

@@ -39,6 +39,20 @@ def test_the_run_before_which_it_drifted_goes_and_all_older_ones_with_it() -> No
     assert drifted["test_suite.py::test_f"] < 0.001
 
 
+def test_where_a_newer_run_drifted_the_others_made_with_it_go_too() -> None:
+    own = recorded(0.9, 1)
+    newer = [recorded(0.85, 2), recorded(0.5, 3)]
+    later = [
+        dataclasses.replace(one, id=f"20991121T0841{at}0-1a2b3c") for at, one in enumerate(newer)
+    ]
+
+    kept, drifted = without_drift(own, [*reversed(later), recorded(0.9, 4)])
+    assert [len(run.trials) for run in kept] == [0, 0, 0]
+    kept, drifted = without_drift(own, [later[0], later[1], recorded(0.9, 4)])
+    assert [len(run.trials) for run in kept] == [0, 0, 0]
+    assert [*drifted] == ["test_suite.py::test_f"]
+
+
 def test_other_functions_stay() -> None:
     newest = joined(recorded(0.6, 1), recorded(0.6, 5, function="test_g"))
     older = joined(recorded(0.9, 2), recorded(0.6, 6, function="test_g"))
