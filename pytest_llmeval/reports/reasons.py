@@ -112,8 +112,8 @@ _SENTENCES: Mapping[Why, str] = {
     "of its own run by more than chance (p {:.1g})",
     Why.NOT_ANCHORED: "no anchor: {}",
     Why.NOT_SAVED: "this run could not be recorded: {}",
-    Why.NOTHING_RAN: "no eval ran here, so nothing was compared with {}: unless you stopped the "
-    "session, name a test that has evals, or leave out --llm-baseline",
+    Why.NOTHING_RAN: "no eval ran here, so nothing was compared with {}: if no error and no Ctrl-C "
+    "stopped the session, name a test that has evals, or leave out --llm-baseline",
     Why.RAISED: "{}: {}",
     Why.REFUSED: "{}",
     Why.PART_IN_CI: "only {} of {} cases are judged here: parts that are judged alone raise false "
