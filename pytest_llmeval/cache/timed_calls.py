@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple, NotRequired, TypedDict
 
 import msgspec
 
@@ -35,6 +35,7 @@ class _Course(TypedDict):
 
     schema: Literal[1]
     steps: list[tuple[str, str, Finite, Finite, int, str]]
+    workers: NotRequired[dict[str, str]]  # the first version has none, and ignores them
 
 
 _COURSE = msgspec.json.Decoder(_Course)
@@ -48,6 +49,7 @@ class TimedCall(NamedTuple):
         begun: seconds on a clock of the trial; ``ended`` likewise.
         expired: how many waits with a deadline ran out meanwhile, in other threads and timers.
         given_up: how the application gave the call up, None if it did not.
+        worker: which task, thread or work in a pool asked; "" for the code of the trial itself.
     """
 
     draw: str
@@ -55,6 +57,7 @@ class TimedCall(NamedTuple):
     ended: float
     expired: int = 0
     given_up: Lost | None = None
+    worker: str = ""
 
 
 # By place: key and slot, with a ``~`` for each time that the slot was given back before.
@@ -68,8 +71,10 @@ def course_name(trial: str) -> str:
 
 def encode_course(steps: Steps) -> bytes | None:
     """Write the value of a row; None if it is too long to be read back."""
-    rows = [[place, *step[:-1], _WORDS[step.given_up]] for place, step in steps.items()]
-    return pack_object({"schema": SCHEMA, "steps": rows})
+    rows = [[place, *step[:4], _WORDS[step.given_up]] for place, step in steps.items()]
+    workers = {place: step.worker for place, step in steps.items() if step.worker}
+    more = {"workers": workers} if workers else {}
+    return pack_object({"schema": SCHEMA, "steps": rows, **more})
 
 
 def decode_course(value: bytes | RowRefused) -> dict[str, TimedCall]:
@@ -79,7 +84,10 @@ def decode_course(value: bytes | RowRefused) -> dict[str, TimedCall]:
         RowRefused: it did not write this.
     """
     line: _Course = unpack_object(value, _COURSE)
+    worker = line.get("workers", {}).get
     return {
-        place: TimedCall(draw, begun, ended, expired, _GIVEN_UP.get(how, Lost.CANCELLED))
+        place: TimedCall(
+            draw, begun, ended, expired, _GIVEN_UP.get(how, Lost.CANCELLED), worker(place, "")
+        )
         for place, draw, begun, ended, expired, how in line["steps"]
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -18,7 +18,7 @@ from time import monotonic  # by name: a test may mock those of the module
 from typing import Any, Protocol, TypeVar
 
 from pytest_llmeval.errors import LLMEvalError
-from pytest_llmeval.models.course import ASKED, Course, running_loop, setting
+from pytest_llmeval.models.course import ASKED, WORKER, Course, running_loop, setting
 from pytest_llmeval.models.strands import Asker, Branch
 from pytest_llmeval.records import Call, Slot
 
@@ -40,8 +40,8 @@ class CurrentTrial(Protocol):
     intercepts: bool
     reached_out: bool
 
-    def slot(self, key: str, /) -> Slot:
-        """Take the next free occurrence of this key in this trial."""
+    def slot(self, key: str, /, wanted: Iterable[int] = ()) -> Slot:
+        """Take the next free occurrence of this key in this trial, one that is wanted first."""
 
     def record(self, call: Call, /) -> None:
         """Note how the call for a slot ended.
@@ -159,16 +159,18 @@ def _noting_tasks() -> Iterator[None]:
 
 def _noted(create: Callable[..., Any]) -> Callable[..., Any]:
     def create_noted(loop: Any, coroutine: Any, **more: Any) -> Any:
-        if trial_to_charge() is None:
+        trial = trial_to_charge()
+        if trial is None:
             return create(loop, coroutine, **more)
-        with setting(ASKED, Branch(ASKED.get(), monotonic())):
+        begun = trial.course.branch(monotonic())
+        with setting(ASKED, begun), setting(WORKER, begun.worker):
             return create(loop, coroutine, **more)  # the task has a copy of the context
 
     return create_noted
 
 
 def _run(
-    thread: threading.Thread, run: Callable[[], None], trial: CurrentTrial, asked: Asker
+    thread: threading.Thread, run: Callable[[], None], trial: CurrentTrial, asked: Branch
 ) -> None:
     del thread.run  # a circle, once it runs
     try:
@@ -178,7 +180,7 @@ def _run(
 
 
 def _charged(
-    trial: CurrentTrial, asked: Asker, function: Callable[..., T], /, *args: Any, **kwargs: Any
+    trial: CurrentTrial, asked: Branch, function: Callable[..., T], /, *args: Any, **kwargs: Any
 ) -> T:
-    with charging(trial, asked=asked):
+    with charging(trial, asked=asked), setting(WORKER, asked.worker):
         return function(*args, **kwargs)

@@ -142,12 +142,13 @@ class CachedCalls:
 
     def _begin(self, request: Request) -> tuple[OpenCall, StoredReply | None]:
         """Give a request its slot, and look for the reply that is stored there."""
-        slot = self.trial.slot(request.key)
+        course = self.trial.course
+        slot = self.trial.slot(request.key, course.occurrences(request.key, self.replies))
 
         def leave(draw: str, lost: errors.Lost) -> None:
             self.trial.record(_lost_call(request, slot, lost, draw=draw))
 
-        opened = self.trial.course.begin(request.key, slot, self.replies, leave)
+        opened = course.begin(request.key, slot, self.replies, leave)
         if opened.given_up and opened.is_late_again(request.patience):
             late = errors.ClientLate()
             self._note_loss(request, opened, late)
@@ -161,7 +162,7 @@ class CachedCalls:
             self._note_loss(request, opened, exc)
             raise
         if reply and not opened.given_up:
-            opened.is_stored = self.trial.course.has_replayed = True
+            opened.is_stored = course.has_replayed = True
             if opened.recorded:  # the trial may end before it is handed over
                 self.trial.record(_answered_call(request, slot, reply))
                 opened.draw = reply.draw

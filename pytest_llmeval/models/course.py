@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -20,6 +21,7 @@ from secrets import token_hex
 from threading import get_ident
 from time import monotonic  # by name: a test may mock those of the module
 from typing import TYPE_CHECKING, TypeVar
+from zlib import crc32
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.cache.replies import Replies
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Leave = Callable[[str, Lost], None]
-# Where this code stands.
+# Where this code stands, and in which worker.
 ASKED: ContextVar[Asker] = ContextVar("llmeval_asked_before", default="")
+WORKER: ContextVar[str] = ContextVar("llmeval_worker", default="")
 GRACE = 1.0  # seconds by which a trial may be slower than when it was recorded
 # Between two replies, threads that wait for the first must have had their turn. In a replay they
 # get as long as they had, at most so many seconds; replies that come together come so far apart.
@@ -174,6 +177,8 @@ class Course:
     _open: dict[str, OpenCall] = field(default_factory=dict)
     _ended: dict[str, TimedCall] = field(default_factory=dict)
     _before: dict[str, Asker] = field(default_factory=dict)  # by place, where the code stood
+    _workers: dict[str, str] = field(default_factory=dict)  # by place, which worker asked
+    _counts: Counter[str] = field(default_factory=Counter)  # by worker, how many it has begun
 
     def begin_other(self) -> Branch:
         """Note that the trial begins a thread, or work in a pool; say where that stands.
@@ -191,7 +196,13 @@ class Course:
             self.loop = running_loop() or self.loop
             if not running_loop():
                 self._busy[get_ident()] = self._now()
-        return Branch(ASKED.get(), begun)
+        return self.branch(begun)
+
+    def branch(self, begun: float) -> Branch:
+        """Say where code stands that is begun here."""
+        self._counts[WORKER.get()] += 1
+        name = f"{WORKER.get()}/{self._counts[WORKER.get()]}"
+        return Branch(ASKED.get(), begun, f"{crc32(name.encode()):08x}")
 
     def end_waits(self) -> None:
         """Note that this thread has waited, or learned that it need not."""
@@ -225,10 +236,14 @@ class Course:
                 self._last = self._busy[get_ident()] = self._now()
                 self._tell()
 
+    def occurrences(self, key: str, replies: Replies) -> Sequence[int]:
+        """Return which draws of a request this worker was given before: they ask in any order."""
+        known = self._known(replies)
+        return replies.occurrences(known, key, WORKER.get()) if known else ()
+
     def begin(self, key: str, slot: Slot, replies: Replies, leave: Leave) -> OpenCall:
         """Begin a call; one that was given up before in its slot is another call."""
-        if self._recorded is None:
-            self._recorded, self._most = replies.courses(self.trial), replies.patience
+        self._known(replies)
         with self._lock:
             self._go_on(self._last)
             place = draw = f"{key}/{slot}"
@@ -245,10 +260,15 @@ class Course:
                 self._is_new, self._is_plain = True, False
             self._keep = replies.keep_course
             self._begun.add(place)
-            self._before[place] = ASKED.get()
+            self._before[place], self._workers[place] = ASKED.get(), WORKER.get()
             self._open[place] = call
             self._tell()
         return call
+
+    def _known(self, replies: Replies) -> Sequence[Steps]:
+        if self._recorded is None:
+            self._recorded, self._most = replies.courses(self.trial), replies.patience
+        return self._recorded
 
     def _courses_of(self, place: str, draw: str, replies: Replies) -> Sequence[Steps]:
         recorded = [steps for steps in self._recorded or () if place in steps]
@@ -446,7 +466,8 @@ class Course:
         expired = sum(when <= came or bool(given_up) for when in self._rang[call.expired :])
         self._is_plain = self._is_plain and not expired
         self._happen()
-        self._ended[call.place] = TimedCall(draw, call.begun, self._last, expired, given_up)
+        worker = self._workers[call.place]
+        self._ended[call.place] = TimedCall(draw, call.begun, self._last, expired, given_up, worker)
 
     def _happen(self) -> None:
         self._last = monotonic() - self._started

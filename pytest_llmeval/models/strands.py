@@ -25,10 +25,12 @@ class Branch:
     Attributes:
         after: where the code stood that began it.
         begun: when, on the clock of the process.
+        worker: names it, by how many its code had begun before.
     """
 
     after: Asker
     begun: float
+    worker: str = ""
 
 
 # Where code stands: the place of the call that it asked last, "" for none, or how it was begun.

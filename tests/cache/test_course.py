@@ -43,6 +43,16 @@ def test_a_row_has_the_words_that_the_first_version_reads(given_up: Lost | None,
     assert decode_course(value)["place"].given_up is given_up
 
 
+def test_who_asked_is_kept_beside_what_the_first_version_reads() -> None:
+    steps = {"one": TimedCall("d", 0.0, 1.0, worker="/2/1"), "two": TimedCall("e", 0.0, 1.0)}
+
+    value = encode_course(steps)
+
+    assert value is not None
+    assert decode_course(value) == steps
+    assert json.loads(inflate(value, limit=MAX_HEADER))["workers"] == {"one": "/2/1"}
+
+
 def test_a_course_that_is_too_long_is_not_kept() -> None:
     assert encode_course({"p" * MAX_HEADER: TimedCall("d", 0.0, 1.0)}) is None
 

@@ -8,10 +8,10 @@ import ssl
 import subprocess
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,8 +59,8 @@ class CountingTrial:
         self.uncached: dict[str, str] = {}
         self._taken: defaultdict[str, set[int]] = defaultdict(set)
 
-    def slot(self, key: str) -> Slot:
-        occurrence = next(n for n in count() if n not in self._taken[key])
+    def slot(self, key: str, wanted: Iterable[int] = ()) -> Slot:
+        occurrence = next(n for n in chain(wanted, count()) if n not in self._taken[key])
         self._taken[key].add(occurrence)
         return Slot(self.index, occurrence)
 

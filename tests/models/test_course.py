@@ -123,6 +123,73 @@ class TellingCourse(Course):
         return opened
 
 
+def test_a_thread_gets_the_reply_that_it_got_in_whatever_order_threads_ask(
+    begin: Callable[..., Session], pool: ThreadPoolExecutor
+) -> None:
+    def run(*order: int, perform: Callable[[Slot], StoredReply] = unwanted) -> list[bytes]:
+        session, trial, course = begin(), CountingTrial(0), TellingCourse()
+        trial.course, turns = course, [threading.Event(), threading.Event()]
+
+        def ask(number: int) -> bytes:
+            assert turns[number].wait(300)
+            return session.calls(trial).call(asking(SLOW, perform)).body
+
+        with charging(trial):
+            works = [pool.submit(ask, number) for number in range(2)]
+        for number in order:
+            course.has_begun.clear()
+            turns[number].set()
+            assert course.has_begun.wait(300)
+        replies = [work.result() for work in works]
+        course.close()
+        session.replies.close()
+        return replies
+
+    both_ask = threading.Barrier(2)
+
+    def paid(slot: Slot) -> StoredReply:
+        both_ask.wait(300)
+        return paid_reply(str(slot).encode())
+
+    assert run(1, 0, perform=paid) == [b"0/1", b"0/0"]
+    for order in ((0, 1), (1, 0)):
+        assert run(*order) == [b"0/1", b"0/0"]
+
+
+def test_a_task_gets_the_reply_that_it_got_in_whatever_order_tasks_ask(
+    begin: Callable[..., Session], pool: ThreadPoolExecutor
+) -> None:
+    async def run(*order: int, perform: Callable[[Slot], StoredReply] = unwanted) -> list[bytes]:
+        session, trial, course = begin(), CountingTrial(0), TellingCourse()
+        trial.course, turns = course, [asyncio.Event(), asyncio.Event()]
+
+        async def ask(number: int) -> bytes:
+            await turns[number].wait()
+            return (await session.calls(trial).call_async(asking(SLOW, perform))).body
+
+        with charging(trial):
+            tasks = [asyncio.create_task(ask(number)) for number in range(2)]
+        for number in order:
+            course.has_begun.clear()
+            turns[number].set()
+            while not course.has_begun.is_set():
+                await asyncio.sleep(0)
+        replies = await asyncio.gather(*tasks)
+        course.close()
+        session.replies.close()
+        return replies
+
+    both_ask = threading.Barrier(2)
+
+    def paid(slot: Slot) -> StoredReply:
+        both_ask.wait(300)
+        return paid_reply(str(slot).encode())
+
+    assert asyncio.run(run(1, 0, perform=paid)) == [b"0/1", b"0/0"]
+    for order in ((0, 1), (1, 0)):
+        assert asyncio.run(run(*order)) == [b"0/1", b"0/0"]
+
+
 @pytest.fixture
 def late(begin: Callable[..., Session], pool: ThreadPoolExecutor) -> Iterator[Callable[[], bool]]:
     """Return what runs a trial that waits for a reply with a deadline: whether it ran out."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
+from itertools import chain, count, filterfalse
 from numbers import Real
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
@@ -86,8 +87,7 @@ class Ledger:
         self._late = ""  # why a reply that was there came too late
         self._uncached: dict[str, str] = {}  # requests that got no reply, and why
         self._setbacks: dict[tuple[str, Slot], str] = {}
-        self._taken: defaultdict[str, int] = defaultdict(int)
-        self._given_back: defaultdict[str, list[int]] = defaultdict(list)
+        self._taken: defaultdict[str, set[int]] = defaultdict(set)
         self._lock = fork_safe_lock()  # an application may ask from threads of its own
 
     @property
@@ -132,15 +132,12 @@ class Ledger:
         """Whether some call of the trial got a reply, or a refusal of what it asked."""
         return any(map(_is_answered, self.calls))
 
-    def slot(self, key: str) -> Slot:
-        """Take the next occurrence of a request in this trial."""
+    def slot(self, key: str, wanted: Iterable[int] = ()) -> Slot:
+        """Take the next free occurrence of a request in this trial, one that is wanted first."""
         with self._lock:
-            given_back = self._given_back[key]
-            if given_back:
-                given_back.sort()
-                return _slot(self.index, given_back.pop(0))
-            occurrence = self._taken[key]
-            self._taken[key] += 1
+            taken = self._taken[key]
+            occurrence = next(filterfalse(taken.__contains__, chain(wanted, count())))
+            taken.add(occurrence)
             return _slot(self.index, occurrence)
 
     def record(self, call: Call) -> None:
@@ -153,7 +150,7 @@ class Ledger:
             self._calls[call.key, call.slot] = call
             if call.lost is not None:
                 self.had_trouble = True
-                self._given_back[call.key].append(call.slot.occurrence)
+                self._taken[call.key].discard(call.slot.occurrence)
 
     def refuse(self, refusal: LLMEvalError) -> None:
         """Note that we refused a call: the test may swallow the error."""

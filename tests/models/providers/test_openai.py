@@ -626,7 +626,7 @@ from pytest_llmeval.settings import Settings
 
 class Trial:
     course = Course()
-    def slot(self, key): return Slot(0, 0)
+    def slot(self, key, wanted): return Slot(0, 0)
     def record(self, call): assert call.replayed
 
 settings = Settings(directory=Path({str(directory)!r}), cache="replay", session="x")
