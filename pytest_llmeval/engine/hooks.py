@@ -206,7 +206,9 @@ class EngineHooks:
             trial.note(call.when, call.excinfo)
             if call.when == "teardown" and trial.ledger.intercepts:
                 self._shared.hand_out(trial.ledger, trial.clone)
-            return (yield)
+            report = yield
+            trial.note_report(report, call.excinfo)
+            return report
         report = yield
         runner = self._runners.get(item)
         if runner is None or call.when == "teardown":

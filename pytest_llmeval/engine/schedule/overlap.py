@@ -29,12 +29,14 @@ EXCLUSIVE_FIXTURES = frozenset(
 _GREENLETS = ("gevent", "eventlet")
 # Plugins that keep a "current test" for each thread, and by which packages a test tells them of it.
 _TELLS_OF_TEST = {"allure_listener": ("allure", "allure_commons")}
-# They swap clocks, clients, sockets or files of the whole process. Who uses one that is not named
-# here is found out in its first trial (``isolation/guard.py``).
+# They swap clocks, clients, sockets or files of the whole process, or gather there what a test has
+# found. Who swaps by one that is not named here is found out in its first trial
+# (``isolation/guard.py``).
 _SWAPPING = frozenset(
     (
-        "aioresponses", "betamax", "fake_filesystem", "freezegun", "httpretty", "mocket", "moto",
-        "pook", "pyfakefs", "pytest_subprocess", "requests_mock", "respx", "responses",
+        "aioresponses", "assertpy", "betamax", "delayed_assert", "fake_filesystem", "freezegun",
+        "httpretty", "mocket", "moto", "pook", "pyfakefs", "pytest_assume", "pytest_check",
+        "pytest_subprocess", "requests_mock", "respx", "responses", "smart_assertions",
         "time_machine", "vcr",
     )
 )  # fmt: skip

@@ -91,6 +91,19 @@ class RunningTrial:
                 self._failed_fixture = failed_fixture(self.clone, failure.value)
             self._keys = keys_of_environment()  # which may be the trial's own
 
+    def note_report(self, report: pytest.TestReport, failure: Failure | None) -> None:
+        """Keep what a plugin found as it reported: a check of pytest-check that did not hold."""
+        if report.passed or report.when in self._raised:
+            return
+        if report.longreprtext.startswith("[XPASS(strict)]"):  # it passed; the case will fail
+            return
+        try:
+            pytest.fail(report.longreprtext, pytrace=False)
+        except pytest.fail.Exception:
+            failure = failure or pytest.ExceptionInfo.from_current()
+        self.note(report.when, failure)
+        report.longrepr = self.clone.repr_failure(failure)
+
     def note_subtest(self, failure: Failure) -> None:
         """Keep the first failure of a subtest, after which the body goes on."""
         if self._failed_subtest is None:

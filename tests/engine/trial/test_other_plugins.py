@@ -352,3 +352,54 @@ def test_an_item_that_a_plugin_keeps_stays_whole(
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*4 answered, 0 of 3 are left*"])
+
+
+SOFT_CHECKS = """
+import pytest
+
+FAILED = []
+
+
+@pytest.fixture
+def check():
+    return lambda holds: None if holds else FAILED.append("it does not hold")
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if FAILED:
+        report.outcome, report.longrepr = "failed", FAILED.pop()
+        if TELLS_MORE:  # as pytest-check does
+            try:
+                raise AssertionError(report.longrepr)
+            except AssertionError:
+                call.excinfo = pytest.ExceptionInfo.from_current()
+    return report
+"""
+
+
+@pytest.mark.parametrize("tells_more", [False, True])
+def test_a_trial_of_which_a_plugin_reports_a_failure_has_missed(
+    pytester: pytest.Pytester, tells_more: bool
+) -> None:
+    pytester.makeconftest(SOFT_CHECKS.replace("TELLS_MORE", str(tells_more)))
+    pytester.makepyfile("""
+        from pytest_llmeval import llm_eval
+
+        def answer(prompt, draw):
+            return "yes" if draw.trial else "no"
+
+        @llm_eval(repeats=4)
+        def test_it(llm, check):
+            check(llm.ask("it").text == "yes")
+    """)
+    pytester.makeini(
+        "[pytest]\nllm_model = function/test_a_trial_of_which_a_plugin_reports_a_failure_has_missed"
+        ":answer\npythonpath = .\nllm_serial_fixtures = check"
+    )
+
+    result = run_forked(pytester, "-rm")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*test_it *1  0.750*", "*: it does not hold*"])
