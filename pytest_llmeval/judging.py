@@ -19,6 +19,7 @@ from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.confirmation import without_asking
 from pytest_llmeval.gate.describe import describe, missed_throughout, oddities
 from pytest_llmeval.gate.early_stopping import family_size, is_settled
+from pytest_llmeval.gate.marks import held_to_marks
 from pytest_llmeval.gate.results import MOST_NAMED, Comparison, Fact, FunctionComparison, Row, Why
 from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import measured_if_gated
@@ -46,6 +47,7 @@ def judged(
     planned: Judgement,
     run: Run,
     *,
+    is_green: bool | None = None,
     not_run: Mapping[str, int] | None = None,
     confirm: Confirm | None = None,
 ) -> Judgement:
@@ -54,12 +56,14 @@ def judged(
     Args:
         planned: the facts from before the run: the settings, the baseline, the anchor.
         run: that ended.
+        is_green: nothing failed so far in the session, or its shards; None where two runs are
+            compared by hand, and the marks of the baseline do not hold.
         not_run: how many cases of a function have no trial, where all should; such a run fails.
         confirm: has a fall looked at again; None where the first look is the last one.
     """
     judging = _Judging(planned, run, confirm)
     try:
-        why = judging.judge()
+        why = judging.judge(is_green=is_green)
     except Exception as exc:  # the run is recorded, and the results so far are worth having
         why = Fact(Why.RAISED, (type(exc).__name__, str(exc)))
     comparison, anchored = judging.found.comparison, judging.found.anchored
@@ -184,7 +188,7 @@ class _Judging:
         except SettingsError as exc:
             self._take(str(exc))
 
-    def judge(self) -> Fact | None:
+    def judge(self, *, is_green: bool | None) -> Fact | None:
         """Compare the run, or describe it; return why nothing can be judged, if that is so."""
         main, keyless = self._main, self.found.keyless
         if keyless and main and (gone := gone_unjudged(main, self._run, keyless)):
@@ -200,7 +204,10 @@ class _Judging:
             self._take(*missed_throughout(self._run), descriptions=found)
             return next((one.why for one in found if one.why), None)
         self._take(*self._note_on_pooled())
-        self._take(comparison=self._compared(main))
+        comparison = self._compared(main)
+        if comparison and is_green is not None:
+            comparison = held_to_marks(comparison, main, self._run, is_green=is_green)
+        self._take(comparison=comparison)
         self._look_up_texts(main)
         return None
 

@@ -308,8 +308,10 @@ class Case:
         id: the node id.
         function: the node id without the brackets of its parameters.
         repeats: how many trials were asked for.
+        marked: how many the mark or the ini file asks for, whatever was typed; 0 if not recorded.
         parameters: sha256 of the parameters, None where they cannot be put as JSON.
         positional: (a part of) the id counts positions: made by pytest, or by ``sample_cases``.
+        min_score: the least mean of a gated metric that records a score; None for any.
         gate: metrics to gate on; empty for the default.
         better: which direction is good of the metrics that the test records.
         lower: metrics of which lower is better, whatever ``better`` says.
@@ -322,6 +324,8 @@ class Case:
     id: str
     function: str
     repeats: int
+    marked: int = 0
+    min_score: float | None = None
     parameters: str | None = None
     positional: bool = False
     gate: tuple[str, ...] = ()

@@ -145,7 +145,7 @@ class EvalSession:
             nothing = Fact(Why.NOTHING_RAN, (found.reference,)) if found else None
             return replace(planned, could_not_judge=nothing)
         not_run = cases_not_run(run) if ended else None
-        return judged(planned, run, not_run=not_run, confirm=confirm)
+        return judged(planned, run, is_green=ended, not_run=not_run, confirm=confirm)
 
     def _tries(self, run: records.Run | None) -> int:
         """Count the tries against this baseline, if this run is one."""

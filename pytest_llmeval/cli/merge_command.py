@@ -123,7 +123,7 @@ def _judged(
     path = home.store.save(merged.run)
     planned = _planned(settings, home, merged.run, shards=runs, has_all=missing is None)
     every_note = (*notes, *merged.notes, *planned.notes)
-    judgement = judged(replace(planned, path=path, notes=every_note), merged.run)
+    judgement = judged(replace(planned, path=path, notes=every_note), merged.run, is_green=True)
     return judgement if missing is None else replace(judgement, could_not_judge=missing)
 
 

@@ -19,6 +19,7 @@ from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial import outcome
 from pytest_llmeval.engine.trial.setups import refused_if_made_once
 from pytest_llmeval.errors import parts_of
+from pytest_llmeval.gate.marks import gated_means
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
 from pytest_llmeval.records import PASS_METRIC, CaseOutcome, CaseResult, Outcome, Trial
 
@@ -124,7 +125,7 @@ class CaseRunner:
         """Sum up the case with the trials that have ended, for its report."""
         case, ended = self.spec.case, self.trials.recorded
         records = [trial.record for trial in ended]
-        means = outcome.gated_means(records, case)
+        means = gated_means(records, case)
         told = sorted(ended, key=lambda trial: not trial.record.outcome.is_scored)
         headline = next((trial.headline for trial in told if trial.headline), "")
         if len(headline) > _HEADLINE:

@@ -90,7 +90,6 @@ class Eval:
     item: pytest.Function
     case: Case
     settings: Settings
-    min_score: float | None = None
     is_serial: bool = False
     intercept: bool = False
 
@@ -203,6 +202,8 @@ def _eval_of(item: pytest.Function, arguments: Mapping[str, object], settings: S
         id=case_id(item),
         function=function_of(case_id(item)),
         repeats=settings.repeats or repeats,
+        marked=repeats if "repeats" in settings.typed else settings.repeats or repeats,
+        min_score=mark_arguments.min_score(arguments.get("min_score"), gate=gate),
         parameters=None if callspec is None else parameters_digest(parameters),
         positional=has_positional_id(item),
         gate=gate,
@@ -217,7 +218,6 @@ def _eval_of(item: pytest.Function, arguments: Mapping[str, object], settings: S
         item=item,
         case=case,
         settings=settings,
-        min_score=mark_arguments.min_score(arguments.get("min_score"), gate=gate),
         is_serial=mark_arguments.is_serial(arguments.get("concurrency")),
         intercept=mark_arguments.intercept(intercept),
     )

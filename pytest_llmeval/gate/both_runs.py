@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_llmeval.gate.changes import CallsOfBoth
@@ -10,7 +10,7 @@ from pytest_llmeval.gate.conclusion import conclude_new, describe_ungated, exami
 from pytest_llmeval.gate.edited import find_edits
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, FunctionComparison, Name, Why
-from pytest_llmeval.gate.scoring import gated_metrics, records, sides_of, ungated_metrics
+from pytest_llmeval.gate.scoring import Side, gated_metrics, records, sides_of, ungated_metrics
 from pytest_llmeval.gate.significance import Examined
 from pytest_llmeval.records import Better, Case, Run
 from pytest_llmeval.settings import GateRules
@@ -66,17 +66,36 @@ class BothRuns:
             if not side.every_trial():
                 continue  # the session was stopped before it came to this function
             baseline, in_full = self.sides.get(function), function not in in_part
-            main_gates = () if baseline is None else gated_metrics(baseline)
-            for metric in dict.fromkeys((*gated_metrics(side), *main_gates)):
-                if (function, metric) in given_up:
-                    continue
-                kept = metric in main_gates
-                if baseline is None or not (kept or records(baseline.every_trial(), metric)):
+            compared = {} if baseline is None else self._compared(baseline, side, given_up)
+            for metric in dict.fromkeys((*gated_metrics(side), *compared)):
+                if metric in compared:
+                    better = compared[metric]
+                    pairing = self._pairing(function, metric, better, self.rules, in_full=in_full)
+                    yield examine(pairing)
+                else:
                     partial = not (in_full and side.ran_in_full)
-                    yield conclude_new(side, metric, partial=partial, rules=self.rules)
-                    continue
-                better = (baseline if kept else side).better(metric)
-                yield examine(self._pairing(function, metric, better, self.rules, in_full=in_full))
+                    yield conclude_new(side, metric, baseline, partial=partial, rules=self.rules)
+
+    def _compared(
+        self, baseline: Side, side: Side, given_up: Collection[Name]
+    ) -> Mapping[str, Better]:
+        """Return the metrics of a function that are compared, with the better direction of each.
+
+        One more that this run gates would make a fall on those of main harder to find. So it is
+        compared only in the place of one that is given up; or if main gates it since the anchor.
+        """
+        gates, of_main = gated_metrics(baseline), (self.of_main or {}).get(side.function)
+        kept = [metric for metric in gates if (side.function, metric) not in given_up]
+        others = [
+            metric
+            for metric in gated_metrics(side)
+            if metric not in gates and records(baseline.every_trial(), metric)
+        ]
+        since = [one for one in others if of_main and one in gated_metrics(of_main)]
+        instead = [one for one in others if one not in since][: len(gates) - len(kept)]
+        return {one: baseline.better(one) for one in kept} | {
+            one: side.better(one) for one in (*since, *instead)
+        }
 
     def _pairing(
         self, function: str, metric: str, better: Better, rules: GateRules, *, in_full: bool = True

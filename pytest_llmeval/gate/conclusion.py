@@ -37,8 +37,18 @@ T_TESTS: tuple[Method, ...] = ("paired-t", "log-ratio", "crossed")
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
 
 
-def conclude_new(side: Side, metric: str, *, partial: bool, rules: GateRules) -> FunctionComparison:
-    """Make the record of a function, or of a gated metric, that the baseline does not have."""
+def conclude_new(
+    side: Side, metric: str, baseline: Side | None, *, partial: bool, rules: GateRules
+) -> FunctionComparison:
+    """Make the record of a function that the baseline does not have, or of a metric here alone.
+
+    Args:
+        side: the function.
+        metric: that is gated here.
+        baseline: the function there, which does not gate the metric; None if it is new.
+        partial: the run did not come to every case.
+        rules: of the gate.
+    """
     scores = FunctionScores(side, metric)
     found = mean_of_cases(scores, side.cases, alpha=rules.alpha)
     unrecorded = never_recorded([side], metric)
@@ -52,7 +62,9 @@ def conclude_new(side: Side, metric: str, *, partial: bool, rules: GateRules) ->
         fails=bool(unrecorded),
         partial=partial,
         effect=Effect(
-            mean=found.mean if found else None, mean_interval=found.interval if found else None
+            baseline_cases=len(baseline.cases) if baseline else 0,
+            mean=found.mean if found else None,
+            mean_interval=found.interval if found else None,
         ),
         trials=scores.counts(),
         only_here=tuple(side.cases),

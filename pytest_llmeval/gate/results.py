@@ -113,6 +113,9 @@ class Why(StrEnum):
     GONE_UNJUDGED = "gone, and not judged"
     FIXTURE_REPLACED = "fixture replaced"
     LOOSENED = "a rule that is laxer than the baseline's"
+    LOWER_MIN_SCORE = "a min_score that is lower than the baseline's"
+    FEWER_REPEATS = "fewer repeats than in the baseline"
+    BELOW_MIN_SCORE = "below the min_score of the baseline"
     # of a function: left out by what the user typed, or not reached before the session ended
     DESELECTED = "deselected"
     NOT_RUN = "not run"
@@ -436,6 +439,7 @@ class Comparison:
             how many cases the baseline has of it.
         notes: what is odd about the rules.
         not_run: how many collected cases of a function have no trial, where all should.
+        below: the cases that do not reach the ``min_score`` of the baseline, if that fails.
     """
 
     verdict: Verdict
@@ -445,6 +449,7 @@ class Comparison:
     not_judged: tuple[Fact, ...] = ()
     notes: tuple[Fact, ...] = ()
     not_run: Mapping[str, int] = field(default_factory=dict)
+    below: Fact | None = None
 
     @property
     def names(self) -> dict[str, str]:

@@ -103,6 +103,12 @@ _SENTENCES: Mapping[Why, str] = {
     "is gated, and of pass higher is always better",
     Why.LOOSENED: "{} = {} was not followed: the baseline was recorded with {}, and only what is "
     "typed makes a rule laxer",
+    Why.LOWER_MIN_SCORE: "{}: min_score={} was not followed: the baseline was recorded with {}, "
+    "and a lower one counts from the first run of main that has it",
+    Why.FEWER_REPEATS: "{0}: repeats={1} here, and {2} in the baseline: inconclusive fails the "
+    "build, until main has a run with as few; to have as many now, type --llm-repeats={2}",
+    Why.BELOW_MIN_SCORE: "below the min_score of the baseline: {}. To lower it, merge the new "
+    "mark first, without what made them fall: it counts from the first run of main that has it",
     Why.MISSED_THROUGHOUT: "cases that missed in every trial: {} ({})",
     Why.ORDINARY_TESTS: "cases that made no call, opened no connection and missed in every trial "
     "alike: {} ({}). They fail as ordinary tests do: take their mark off, or see docs/clients.md "
@@ -229,7 +235,7 @@ def why_failed(comparison: Comparison, settings: Settings) -> str:
     if missing and settings.gate.strict:
         return f"{'; '.join(missing)} ({settings.prefix}strict)"
     if not comparison.not_run:
-        return ""
+        return worded(comparison.below)
     names, not_run = comparison.names, comparison.not_run.items()
     unrun = ", ".join(f"{counted(cases, 'case')} of {names[name]}" for name, cases in not_run)
     return f"not run: {unrun}: a conftest or a plugin passed over them, or ended the session"

@@ -78,7 +78,8 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
             text = f"not comparable: {reasons.worded(comparison.why)}"
         case Verdict.NEW:
             mean = _mean(comparison, comparison.effect.mean, comparison.effect.mean_interval)
-            text = f"new: the baseline does not have it{mean}"
+            lacks = "gate" if comparison.effect.baseline_cases else "have"
+            text = f"new: the baseline does not {lacks} it{mean}"
         case _:
             text = "gone: the baseline has it, and llm_accept_gone says that it was removed"
     return text

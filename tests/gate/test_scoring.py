@@ -16,10 +16,10 @@ from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.describe import describe, missed_throughout, oddities
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.gate.scoring import FunctionScores, pass_hat, sides_of
-from pytest_llmeval.records import Better
+from pytest_llmeval.records import Better, Call
 from pytest_llmeval.reports.reasons import unjudgeable, worded
 from pytest_llmeval.settings import GateRules
-from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, notes
+from tests.gate.builders import CaseAndTrials, a_call, a_case, a_run, compared, notes
 
 
 def values(
@@ -84,7 +84,7 @@ def test_a_run_that_crashed_throughout_is_not_compared_where_values_are_below_ze
 
     found = compare(baseline, run, GateRules())
 
-    assert [(one.metric, one.row) for one in found.functions] == [("pass", 8), ("score", 3)]
+    assert [(one.metric, one.row) for one in found.functions] == [("pass", 1), ("score", 3)]
     assert found.fails
 
 
@@ -243,17 +243,30 @@ def test_an_entry_drops_no_metric_that_is_still_gated_here() -> None:
     assert [one.metric for one in compare(a_run(both), a_run(both), rules).functions] == ["tone"]
 
 
-def test_a_metric_that_is_gated_here_alone_is_compared_where_the_baseline_recorded_it() -> None:
+def test_a_metric_that_is_gated_here_alone_is_new() -> None:
     tone: dict[str, Any] = {"scores": [0.5], "metric": "tone"}
-    own = a_case("a", **tone, gate=("tone", "pass"), better="lower")
-    found = compare(a_run(a_case("a", **tone)), a_run(own), GateRules())
-    assert [(one.metric, one.verdict) for one in found.functions] == [
-        ("tone", "unchanged"),
-        ("pass", "unchanged"),
-    ]
-    # and in the direction of this run: the baseline's was of no account
-    assert found.functions[0].better == "lower"
+    plain, own = a_case("a", **tone), a_case("a", **tone, gate=("tone", "pass"))
+    found = compare(a_run(plain), a_run(own), GateRules())
+    verdicts = [(one.metric, one.verdict) for one in found.functions]
+    assert verdicts == [("tone", "new"), ("pass", "unchanged")]
     assert notes(found) == ()
+
+    # main gates it since the anchor, so that it is in no way this branch's own
+    anchored = compare(a_run(plain), a_run(own), GateRules(), main=a_run(own))
+    assert {one.verdict for one in anchored.functions} == {"unchanged"}
+
+
+def test_a_metric_takes_the_place_of_one_that_is_given_up() -> None:
+    def calls(index: int) -> list[Call]:
+        return [dataclasses.replace(a_call("A", f"d{index}", trial=index), seconds=0.5)]
+
+    tone: dict[str, Any] = {"scores": [0.5], "metric": "tone", "calls": calls}
+    own = a_case("a", **tone, gate=("tone", "seconds"), better="lower")
+    found = compare(a_run(a_case("a", **tone)), a_run(own), GateRules(accept_gone=("test_f:pass",)))
+    verdicts = [(one.metric, one.verdict) for one in found.functions]
+    assert verdicts == [("tone", "unchanged"), ("seconds", "new")]
+    # in the direction of this run: the baseline's was of no account
+    assert found.functions[0].better == "lower"
 
 
 def test_a_score_that_only_this_run_records_is_new_beside_the_passes() -> None:
@@ -322,7 +335,7 @@ def test_function_has_one_direction_that_of_its_first_id() -> None:
 def test_a_score_that_is_recorded_no_longer_leaves_nothing_in_common() -> None:
     baseline, run = a_run(a_case("a", scores=[0.5, 0.6])), a_run(a_case("a", "pp"))
     passes, found = compare(baseline, run, GateRules()).functions
-    assert (passes.metric, passes.verdict) == ("pass", "unchanged")
+    assert (passes.metric, passes.verdict) == ("pass", "new")
     assert (found.metric, found.row) == ("score", 3)
     assert worded(found.why) == (
         "score is gated in the baseline and no trial recorded it here: record it, or take it out "

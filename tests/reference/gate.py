@@ -154,15 +154,27 @@ def direction(one: Side, metric: str) -> int:
 
 
 def gated(function, before, after, baseline, rules, of_main):
-    """Each gated metric, its direction, and whether the baseline gates or recorded it."""
+    """Each gated metric, its direction, and whether it is compared.
+
+    What this run alone gates is compared in the place of a metric that is given up.
+    """
     theirs, ours = gates_of(before), gates_of(after)
+
+    def is_dropped(metric):
+        if metric in ours or not after.cases:
+            return False
+        dropped = given_up(f"{function}:{metric}", rules.accept_gone, baseline)
+        return dropped or (of_main is not None and metric not in gates_of(of_main))
+
+    room = sum(is_dropped(metric) for metric in theirs)
     for metric in dict.fromkeys((*ours, *theirs)):
-        dropped = metric not in ours and after.cases
-        if dropped and given_up(f"{function}:{metric}", rules.accept_gone, baseline):
+        if is_dropped(metric):
             continue
-        if dropped and of_main is not None and metric not in gates_of(of_main):
-            continue
-        known = metric in theirs or metric in recorded(before)
+        known = metric in theirs
+        if not known and metric in recorded(before):
+            since = of_main is not None and metric in gates_of(of_main)
+            known = since or room > 0
+            room -= known and not since
         yield metric, direction(before if metric in theirs else after, metric), known
 
 

@@ -47,6 +47,8 @@ cases = st.builds(
     id=texts,
     function=texts,
     repeats=counts,
+    marked=counts,
+    min_score=maybe(finite),
     parameters=maybe(texts),
     positional=st.booleans(),
     gate=st.lists(texts, max_size=2).map(tuple),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import os
 import re
 import subprocess
@@ -330,6 +331,8 @@ WRONG_IN_CASE = {
     "id": None,
     "function": 1,
     "repeats": 5.0,
+    "marked": -1,
+    "min_score": "0.8",
     "parameters": 1,
     "positional": None,
     "gate": "pass",
@@ -404,6 +407,13 @@ def test_a_wrong_value_in_a_case_is_named(name, value, stored):
     lines = lines_of(stored)
     lines[0]["cases"][0][name] = value
     assert_named(stored, lines, place=f"$.cases[0].{name}")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 10**400, True, [0.8]])
+def test_a_min_score_is_a_finite_number(value, stored):
+    lines = lines_of(stored)
+    lines[0]["cases"][0]["min_score"] = value
+    assert refusal(write_lines(stored, lines))
 
 
 @wrong(WRONG_IN_TRIAL)

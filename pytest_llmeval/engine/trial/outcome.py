@@ -18,9 +18,9 @@ import pytest
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.errors import ReplayMiss, SettingsError, comes_of, parts_of
-from pytest_llmeval.gate.scoring import FunctionScores, Side, gated_metrics
+from pytest_llmeval.gate.marks import below_min_score
 from pytest_llmeval.models.http.masking import masked_text
-from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, CaseOutcome, Outcome, Trial
+from pytest_llmeval.records import PASS_METRIC, CaseOutcome, Outcome, Trial
 from pytest_llmeval.runs.keyless import lacks_only_a_key
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import is_to_be_gated
@@ -31,7 +31,6 @@ WITHOUT_KEY = "asks something new, and there is no key"
 _MISSES = (AssertionError, pytest.fail.Exception)
 _SKIPS = (pytest.skip.Exception, unittest.SkipTest)
 _ORDINARY = "no call, no connection, and every trial missed alike, as an ordinary test does"
-_TOLERANCE = 1e-9  # on min_score: 0.7 + 0.1 is not quite 0.8
 # "object Reply can't be used in 'await' expression", "'Reply' object can't be awaited"
 _AWAITED_REPLY = re.compile(r"(object Reply|'Reply' object) can't be .*await")
 
@@ -180,7 +179,7 @@ def fold(
 
     Args:
         trials: every trial of the case.
-        spec: the case and its ``min_score``.
+        spec: the case.
         xfail: an xfail mark applies, so that anything but a clean pass is expected.
         is_ordinary: it asked nothing and missed throughout, so that no rate is measured.
     """
@@ -204,13 +203,8 @@ def fold(
 
 def _below_min_score(trials: Sequence[Trial], spec: Eval) -> str:
     """Name the first mean that is below what the mark asks for; "" if none is."""
-    if spec.min_score is None:
-        return ""
-    for metric, mean in gated_means(trials, spec.case).items():
-        if mean is None or mean < spec.min_score - _TOLERANCE:
-            shown_mean = "none" if mean is None else f"{round(mean, 12):.3f}"
-            return f"mean {metric} {shown_mean} is below min_score={spec.min_score:g}"
-    return ""
+    below = below_min_score(trials, spec.case)
+    return f"mean {' '.join(below)} is below min_score={spec.case.min_score:g}" if below else ""
 
 
 def tally(trials: Sequence[Trial]) -> str:
@@ -230,11 +224,3 @@ def shown_score(trials: Sequence[Trial], means: Mapping[str, float | None]) -> s
         if metric != PASS_METRIC and mean is not None
     ]
     return ", ".join([f"{passed}/{len(scored)} passed", *own])
-
-
-def gated_means(trials: Sequence[Trial], case: Case) -> dict[str, float | None]:
-    """Compute the mean of a case on each metric that is gated; None without a score."""
-    side = Side(function=case.function, cases={case.id: case}, trials={case.id: tuple(trials)})
-    of_test = [metric for metric in gated_metrics(side) if metric not in MEASURED_METRICS]
-    scored = {metric: FunctionScores(side, metric).of_case[case.id] for metric in of_test}
-    return {metric: scores.mean if scores else None for metric, scores in scored.items()}

@@ -95,8 +95,8 @@ def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterat
         count = f"{len(having)} of {count}"
     outcome = ""
     if verdict in (Verdict.NOT_CONFIRMED, Verdict.INCONCLUSIVE):
-        strict = f" (fails the build: {settings.prefix}strict)"
-        outcome = strict if settings.gate.strict else " (does not fail the build)"
+        why = f"{settings.prefix}strict" if settings.gate.strict else "fewer repeats than on main"
+        outcome = f" (fails the build: {why})" if first.fails else " (does not fail the build)"
     elif verdict is Verdict.IMPROVED:
         # fewer trials of a case fall by chance, also where nothing changed
         lost = sum(case.difference == -1 for one in having if one.are_hits for case in one.compared)

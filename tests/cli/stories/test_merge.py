@@ -283,6 +283,20 @@ def test_the_gate_has_the_rules_that_the_shards_had_where_they_are_stricter(
     assert_refused(llmeval("merge", "shards"), "alpha=0.7 of run ", ": must lie above 0")
 
 
+def test_marks_of_shards_lower_nothing(project: Project) -> None:
+    (file,) = (project.path / ".llmeval" / "runs").rglob("*.jsonl.gz")
+    main = read_run(file)
+    cases = tuple(replace(case, min_score=0.2, marked=9) for case in main.cases)
+    write_run(replace(main, cases=cases), file)
+
+    result = llmeval("merge", "shards", "--baseline=main")
+
+    assert result.exit_code == 1
+    assert "below the min_score of the baseline: test_says_yes[case-" in result.output
+    assert "note: test_says_yes: min_score=None was not followed" in result.output
+    assert "note: test_more: repeats=2 here, and 9 in the baseline" in result.output
+
+
 def test_in_ci_a_part_that_gates_alone_is_warned_of(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

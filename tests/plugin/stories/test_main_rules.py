@@ -188,3 +188,118 @@ def test_a_conftest_cannot_let_a_gate_go_on_ungated(
     monkeypatch.setenv("CI", "true")
 
     assert worse.run(GATE, "--llm-on-missing=error").ret == pytest.ExitCode.USAGE_ERROR
+
+
+APART = """
+RATES = {}
+
+def ask_for(case):
+    return f"Say yes to {case}. rate={RATES.get(case, 1)}"
+"""
+MARKED = """
+import pytest
+from pytest_llmeval import llm_eval
+from app import ask_for
+
+@llm_eval(repeats=4, min_score=0.75)
+@pytest.mark.parametrize("case", [f"case-{i}" for i in range(8)])
+def test_says_yes(llm, llm_score, case):
+    llm_score(len(case), "length")
+    llm_score(case.count("-"), "dashes")
+    llm_score(ord(case[-1]), "last")
+    assert llm.ask(ask_for(case)).text == "yes"
+"""
+
+
+def record_marked(project: Project) -> None:
+    project.write(app=APART, test_evals=MARKED)
+    project.commit("marked")
+    assert project.run().ret == 0
+    project.git("switch", "-qc", "branch")
+
+
+@pytest.fixture
+def marked(pytester: pytest.Pytester, originals: Path) -> Project:
+    """A branch whose main has a mark with repeats and a least mean; main is recorded."""
+    return made_once(originals / "marked", pytester, record_marked)
+
+
+def branch_off(project: Project, rates: dict[str, float], old: str, new: str) -> None:
+    """Commit a worse prompt of these rates, with another mark."""
+    assert old in MARKED
+    project.write(app=APART.replace("{}", str(rates), 1), test_evals=MARKED.replace(old, new))
+    project.commit("worse, and another mark")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (", min_score=0.75", ", min_score=0"),
+        (", min_score=0.75", ""),
+        (", min_score=0.75", ", min_score=0.75, gate='length'"),
+        ("@pytest.mark.param", "@pytest.mark.xfail\n@pytest.mark.param"),
+    ],
+)
+def test_a_branch_cannot_lower_min_score_for_itself(marked: Project, old: str, new: str) -> None:
+    branch_off(marked, {"case-3": 0}, old, new)
+
+    result, report = marked.gate(GATE, *(("-n", "1") if new else ()))
+
+    assert (result.ret, report["fails"]) == (pytest.ExitCode.TESTS_FAILED, True)
+    assert report["verdict"] != "regressed"  # one case of eight
+    result.stdout.fnmatch_lines(
+        ["*below the min_score of the baseline: test_says_yes[[]case-3[]] (pass 0.000, 0.75). *"]
+    )
+
+
+def test_a_min_score_that_is_lowered_alone_is_said_and_passes(marked: Project) -> None:
+    branch_off(marked, {}, ", min_score=0.75", ", min_score=0.5")
+
+    result, report = marked.gate(GATE)
+
+    assert (result.ret, report["verdict"]) == (pytest.ExitCode.OK, "unchanged")
+    said = "test_says_yes: min_score=0.5 was not followed: the baseline was recorded with 0.75, "
+    assert any(line.startswith(said) for line in report["notes"])
+
+    marked.git("switch", "-q", "main")
+    marked.git("merge", "-q", "branch")
+    assert marked.run(GATE).ret == pytest.ExitCode.OK
+    marked.git("switch", "-q", "branch")
+    marked.write(app=APART.replace("{}", "{'case-3': 0}", 1))
+    marked.write(test_evals=MARKED.replace("0.75", "0"))
+    marked.commit("worse, by the rules of main")
+    result, report = marked.gate(GATE)
+    assert "(pass 0.000, 0.5)" in str(result.stdout)
+
+
+def test_more_metrics_in_gate_hide_no_fall(marked: Project) -> None:
+    rates = {f"case-{at}": 0 for at in range(5)}
+    branch_off(marked, rates, "min_score=0.75", "gate=('pass', 'length', 'dashes', 'last')")
+
+    result, report = marked.gate(GATE)
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    verdicts = {one["metric"]: one["verdict"] for one in report["functions"]}
+    assert verdicts == {"pass": "regressed", "length": "new", "dashes": "new", "last": "new"}
+
+
+@pytest.mark.parametrize("how", ["mark", "ini", "addopts"])
+def test_fewer_repeats_of_a_branch_hide_no_fall(marked: Project, how: str) -> None:
+    rates = {f"case-{at}": 0.7 for at in range(3)}
+    mark, lines = {
+        "mark": ("repeats=1", "# no other line\n"),
+        "ini": ("", "llm_repeats = 1\n"),
+        "addopts": ("repeats=4", "addopts = --llm-repeats=1\n"),
+    }[how]
+    branch_off(marked, rates, "repeats=4, min_score=0.75", mark)
+    configured(marked, lines)
+
+    result, report = marked.gate(GATE)
+
+    assert (result.ret, report["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "inconclusive")
+    said = "test_says_yes: repeats=1 here, and 4 in the baseline: inconclusive fails the build"
+    assert any(line.startswith(said) for line in report["notes"])
+    result.stdout.fnmatch_lines(["*inconclusive*fails the build: fewer repeats than *"])
+
+    for typed in ("--llm-repeats=2", "--llm-repeats=4"):
+        marked.run(GATE, typed).stdout.no_fnmatch_line("*fewer repeats*")
