@@ -53,6 +53,7 @@ def _captured(phase: str) -> Callable[..., Wrapper]:
 
     @pytest.hookimpl(specname=f"pytest_runtest_{phase}", wrapper=True, trylast=True)
     def capture(self: EngineHooks, item: pytest.Item) -> Wrapper:
+        __tracebackhide__ = True
         if TRIAL not in item.stash:
             return (yield)
         of_trial = self._scheduler.turns.process.capture
