@@ -381,7 +381,7 @@ import time
 @llm_eval(repeats=4)
 def test_slow(): time.sleep(0.05)
 """
-    result = evals(body).runpytest("--durations=1", "--durations-min=0.19")
+    result = evals(body).runpytest("--durations=0", "--durations-min=0.19")
 
     result.stdout.fnmatch_lines(["*s call*test_slow"])
 

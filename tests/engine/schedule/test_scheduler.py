@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -215,9 +216,14 @@ def test_a_trial_that_was_detached_to_its_end_counts() -> None:
 def test_a_trial_that_has_patched_keeps_the_baton_while_it_blocks() -> None:
     opened, order = threading.Event(), []
 
+    def opens_once_it_is_held(thread: TrialThread) -> None:
+        while not thread.held_for:
+            time.sleep(0.001)
+        opened.set()
+
     def blocks(thread: TrialThread) -> None:
         os.environ["PATCHED"] = "yes"
-        threading.Timer(0.2, opened.set).start()
+        threading.Thread(target=opens_once_it_is_held, args=(thread,), daemon=True).start()
         opened.wait(PATIENCE)
         order.append("blocks")
         assert not thread.was_detached
