@@ -93,7 +93,8 @@ class RunningTrial:
 
     def note_report(self, report: pytest.TestReport, failure: Failure | None) -> None:
         """Keep what a plugin found as it reported: a check of pytest-check that did not hold."""
-        if report.passed or report.when in self._raised:
+        is_skip = report.skipped and not hasattr(report, "wasxfail")
+        if report.passed or is_skip or report.when in self._raised:
             return
         if report.longreprtext.startswith("[XPASS(strict)]"):  # it passed; the case will fail
             return

@@ -403,3 +403,33 @@ def test_a_trial_of_which_a_plugin_reports_a_failure_has_missed(
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*test_it *1  0.750*", "*: it does not hold*"])
+
+
+def test_a_skip_that_a_plugin_reports_is_no_miss(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("""
+        import pytest
+
+        @pytest.hookimpl(wrapper=True, trylast=True)
+        def pytest_runtest_makereport(item, call):
+            report = yield
+            if call.when == "call":
+                report.outcome, report.longrepr = "skipped", ("test_it.py", 1, "of no interest")
+            return report
+    """)
+    pytester.makepyfile("""
+        from pytest_llmeval import llm_eval
+
+        def answer(prompt, draw):
+            return "yes"
+
+        @llm_eval(repeats=2)
+        def test_it(llm): assert llm.ask("it").text == "yes"
+    """)
+    pytester.makeini(
+        "[pytest]\nllm_model = function/test_a_skip_that_a_plugin_reports_is_no_miss:answer\n"
+        "pythonpath = ."
+    )
+
+    result = run_forked(pytester)
+
+    result.stdout.fnmatch_lines(["*test_it *1  1.000*"])
