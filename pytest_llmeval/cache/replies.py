@@ -194,14 +194,18 @@ class Replies:
 
     def occurrences(self, courses: Sequence[timed_calls.Steps], key: str, worker: str) -> list[int]:
         """Find which draws of a request a worker was given, in a course that is to be replayed."""
-        asked = (
-            [(place, step.draw) for place, step in steps.items() if step.worker == worker]
+        own = [
+            {
+                place: step.draw
+                for place, step in steps.items()
+                if step.worker == worker and place.startswith(f"{key}/")
+            }
             for steps in reversed(courses)
-        )
-        own = [[one for one in steps if one[0].startswith(key)] for steps in asked]
-        named = self.named(own, lambda steps: steps[0][1] if steps else "")
-        places = next(filter(None, named or own), ())
-        return sorted(int(place.rpartition("/")[2].rstrip("~")) for place, _ in places)
+        ]
+        known = list(filter(None, own))
+        named = self.named(known, lambda draws: next(iter(draws.values())))
+        places = next(iter(named or known), {})
+        return sorted(int(place.rpartition("/")[2].rstrip("~")) for place in places)
 
     def keep_course(self, trial: str, steps: timed_calls.Steps) -> None:
         """Keep the course of a trial that has ended: beside the next reply, or at the end.

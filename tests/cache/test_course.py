@@ -133,6 +133,26 @@ def test_no_course_is_kept_where_nothing_is_stored(
     assert make_replies().courses(trial) == []
 
 
+def test_a_worker_finds_the_occurrences_that_it_had(make_replies: Make) -> None:
+    def steps(draws: str, *, first: str, second: str) -> Steps:
+        workers = zip(draws, (first, second, first), strict=True)
+        own = {
+            f"{KEY}/0/{at}": TimedCall(draw, 0.0, 1.0, worker=worker)
+            for at, (draw, worker) in enumerate(workers)
+        }
+        return own | {"another/0/7": TimedCall("x", 0.0, 1.0, worker=first)}
+
+    older = steps("abc", first="one", second="two")
+    newer = steps("def", first="two", second="one")
+    replies = make_replies()
+
+    assert replies.occurrences([older], KEY, "one") == [0, 2]
+    assert replies.occurrences([older, newer], KEY, "one") == [1]
+    assert replies.occurrences([older, newer], KEY, "three") == []
+    replies.prefer({"a", "b", "c"})
+    assert replies.occurrences([older, newer], KEY, "one") == [0, 2]
+
+
 def test_a_course_that_is_too_long_leaves_no_row(make_replies: Make) -> None:
     replies = make_replies()
     replies.keep_course("trial 0", {"p" * MAX_HEADER: TimedCall("d", 0.0, 1.0)})
