@@ -274,6 +274,11 @@ def listed_names(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
+def counted(count: int, noun: str, nouns: str | None = None) -> str:
+    """Write ``1 case``, ``3 cases``, ``2 replies``."""
+    return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
 def did_you_mean(typed: str, names: Sequence[str], *, most: int, others: Sequence[str] = ()) -> str:
     """Write the names like an unknown one; if there are none, all known names.
 

@@ -14,14 +14,14 @@ import click
 
 from pytest_llmeval.cli import arguments
 from pytest_llmeval.cli.pages import echo, verbose_option, warn
-from pytest_llmeval.errors import BaselineUnreadable
+from pytest_llmeval.errors import BaselineUnreadable, counted
 from pytest_llmeval.gate.advice import Trouble, advise
 from pytest_llmeval.gate.compare import compare_halves
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run, only_cases
 from pytest_llmeval.reports.doctor import Patient, advice_entries, advice_lines
-from pytest_llmeval.reports.notation import case_count, counted
+from pytest_llmeval.reports.notation import case_count
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.pooled import draws_again, unchanged_cases

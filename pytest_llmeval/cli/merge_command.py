@@ -12,7 +12,13 @@ import click
 
 from pytest_llmeval.cli import arguments
 from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option, write_files
-from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError, SettingsError
+from pytest_llmeval.errors import (
+    BaselineError,
+    BaselineNotFound,
+    LLMEvalError,
+    SettingsError,
+    counted,
+)
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import judged
@@ -157,7 +163,7 @@ def _read(shards: Sequence[Path]) -> tuple[list[Run], list[str]]:
     chosen = [path for path, run in every if run.commit in commits]
     others = len(every) - len(chosen)
     wanted = short_hash(newest[0].commit)
-    notes = [f"passed over: {others} run(s) that are not of {wanted}"] if others else []
+    notes = [f"passed over, as not of {wanted}: {counted(others, 'run')}"] if others else []
     return [read_run(path) for path in chosen], notes
 
 

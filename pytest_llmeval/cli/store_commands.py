@@ -10,7 +10,13 @@ import click
 
 from pytest_llmeval.cli.arguments import Home, existing_path, home_option, run_files, store_option
 from pytest_llmeval.cli.pages import echo, warn
-from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError, without_user
+from pytest_llmeval.errors import (
+    BaselineUnreadable,
+    GitFailed,
+    SettingsError,
+    counted,
+    without_user,
+)
 from pytest_llmeval.records import CONFIRM
 from pytest_llmeval.runs.ci import CiFacts, read_ci
 from pytest_llmeval.runs.git import GitState, short_hash
@@ -104,7 +110,7 @@ def fetch_command(references: tuple[str, ...], home: Home, *, store: str | None)
     fetched = sum(map(both.adopt, missing))
     warn(*both.complaints)
     here = len(wanted) - len(missing)
-    echo([f"fetched {fetched} run(s) into {home.store.folder}, {here} were there already"])
+    echo([f"fetched {counted(fetched, 'run')} into {home.store.folder}, {here} there already"])
 
 
 def _wanted(names: Sequence[RunName], references: Sequence[str], refs: Refs) -> tuple[RunName, ...]:

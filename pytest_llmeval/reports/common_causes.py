@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pytest_llmeval.errors import listed_names
+from pytest_llmeval.errors import counted, listed_names
 from pytest_llmeval.gate.compare import compare_together
 from pytest_llmeval.gate.results import FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement, pricing
 from pytest_llmeval.models.message import ROLES
 from pytest_llmeval.records import COST_METRIC, PASS_METRIC, SECONDS_METRIC
 from pytest_llmeval.reports.entries import ungated_function
-from pytest_llmeval.reports.notation import counted, decimals, factor, label, number
+from pytest_llmeval.reports.notation import decimals, factor, label, number
 from pytest_llmeval.reports.provenance import PARAMETERS, Difference
 from pytest_llmeval.reports.report import Change, CommonCause, Fall, Report
 from pytest_llmeval.reports.sentences import between, difference_interval, verb

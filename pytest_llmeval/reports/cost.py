@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from pytest_llmeval.errors import Lost, listed_names
+from pytest_llmeval.errors import Lost, counted, listed_names
 from pytest_llmeval.gate.confirmation import FIRST, MORE
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Call, Case, Outcome, Run, Usage, bare
-from pytest_llmeval.reports.notation import counted, dollars
+from pytest_llmeval.reports.notation import dollars
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import Settings
 from pytest_llmeval.stats.exact import fewest_repeats, least_p_of_repeats

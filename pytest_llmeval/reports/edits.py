@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from pytest_llmeval.cache.case_parameters import Parameters
 from pytest_llmeval.cache.why import shown_apart
+from pytest_llmeval.errors import counted
 from pytest_llmeval.gate.results import EditedCase, FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.http.masking import masked_keys
-from pytest_llmeval.reports.notation import case_name, counted, figure, short
+from pytest_llmeval.reports.notation import case_name, figure, short
 from pytest_llmeval.reports.report import Change
 from pytest_llmeval.safe_text import printable
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
+from pytest_llmeval.errors import counted
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.reports import notation, telling
 from pytest_llmeval.reports.common_causes import changed_words, other_differences, told_changes
@@ -68,7 +69,7 @@ def render(report: Report) -> str:
         else:
             left_out += 1
     if left_out:
-        blocks = notation.counted(left_out, "block of details", "blocks of details")
+        blocks = counted(left_out, "block of details", "blocks of details")
         parts.append(f"Left out, as there is no more room: {blocks}. The JSON report has all.\n")
     return "\n".join(parts)
 
@@ -126,9 +127,9 @@ def _extent(report: Report, side: Side) -> str:
     is_table, functions = notation.kind_of(names) == "metric", len(notation.functions_of(names))
     keyless = report.keyless.cases if report.keyless else ()
     cases = report.run.cases - len(keyless) if report.run else 0
-    text = notation.counted(cases, "case")
+    text = counted(cases, "case")
     if not is_table:
-        text = f"{notation.counted(functions, 'function')} with {text}"
+        text = f"{counted(functions, 'function')} with {text}"
     if is_table or functions < len(names):
         text += f" in {notation.counted_comparisons(names)}"
     if side.baseline is None:
@@ -217,7 +218,7 @@ def _where(one: telling.AnyFunction) -> list[str]:
 def _described(one: DescribedFunction) -> tuple[str, list[str]]:
     """Return the title and the lines of the block of a function that is compared with nothing."""
     cases = _cases_table("", [(one, case) for case in one.moved])
-    title = f"{html_code(one.label[:_LONGEST_NAME])}: {notation.counted(len(one.of.worst), 'case')}"
+    title = f"{html_code(one.label[:_LONGEST_NAME])}: {counted(len(one.of.worst), 'case')}"
     return f"{title} fell short", [*_where(one), "", *_means_table([one]), "", *cases]
 
 
@@ -258,11 +259,11 @@ def _facts(report: Report) -> Iterator[str]:
     if baseline is not None:
         yield from map(_told, baseline.notes[:_MOST_LINES])
     for one in other_differences(report)[:_MOST_LINES]:
-        of = f" (of {notation.counted(len(one.functions), 'function')})" if one.functions else ""
+        of = f" (of {counted(len(one.functions), 'function')})" if one.functions else ""
         before, now = (_name(", ".join(values)) for values in (one.baseline, one.here))
         yield f"Differs from the baseline: {_name(one.fact)} {before}, now {now}{of}"
     for missing in report.not_judged[:_MOST_LINES]:
-        cases = notation.counted(missing.cases, "case")
+        cases = counted(missing.cases, "case")
         yield f"Not judged: {_name(missing.function)} ({cases}, {missing.why})"
     yield from map(_told, report.scope[:_MOST_LINES])
     yield from map(_told, report.notes[:_MOST_LINES])
@@ -285,9 +286,7 @@ def _run(run: RunEntry) -> str:
 def _table_file(run: RunEntry) -> str:
     """Name a score table, which has no calls."""
     written = _name(run.created[:16].replace("T", " "))
-    return (
-        f"score table {_name(run.id)}, written {written}, {notation.counted(run.trials, 'trial')}"
-    )
+    return f"score table {_name(run.id)}, written {written}, {counted(run.trials, 'trial')}"
 
 
 def _cut(text: str, most: int = _LONGEST_NAME) -> str:

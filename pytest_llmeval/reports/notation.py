@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_llmeval import records
+from pytest_llmeval.errors import counted
 
 if TYPE_CHECKING:
     from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval
@@ -75,11 +76,6 @@ def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> l
             cells.append(cell + blanks if index in left or index == last else blanks + cell)
         lines.append("  ".join(cells).rstrip())
     return lines
-
-
-def counted(count: int, noun: str, nouns: str | None = None) -> str:
-    """Write ``1 case``, ``3 cases``, ``2 replies``."""
-    return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
 def counted_comparisons(

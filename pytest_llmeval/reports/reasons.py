@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pytest_llmeval.errors import counted
 from pytest_llmeval.gate.results import Comparison, Fact, Verdict, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import COST_METRIC, MEASURED_METRICS, SECONDS_METRIC, TOKENS_METRIC
-from pytest_llmeval.reports.notation import counted, pasted
+from pytest_llmeval.reports.notation import pasted
 from pytest_llmeval.runs.keyless import ElsewhereAsked
 from pytest_llmeval.settings import Settings
 

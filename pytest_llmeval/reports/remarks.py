@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_llmeval.errors import Lost, listed_names
+from pytest_llmeval.errors import Lost, counted, listed_names
 from pytest_llmeval.gate.accepted import accepting
 from pytest_llmeval.gate.results import (
     Comparison,
@@ -117,7 +117,7 @@ def _shared_level(judgement: Judgement, one: FunctionComparison) -> Iterator[str
             shared = f"{evidence.family_size} comparisons share the level{cut}"
             yield f"by itself this would be {word} ({notation.p_value(p, after='p')}), but {shared}"
         elif one.verdict is verdict and unrun and p * (evidence.family_size + unrun) >= alpha:
-            others = notation.counted(unrun, "test function")
+            others = counted(unrun, "test function")
             shared = f"the level is shared with {others} that did not run"
             yield f"{shared}: with them this may not be {word}"
 
@@ -208,7 +208,7 @@ def trials_saved(run: Run) -> Iterator[str]:
     """Say how many trials ran where functions stopped early."""
     if stopped := stops_of(run):
         planned = sum(case.repeats for case in run.cases)
-        functions = notation.counted(len(stopped), "function")
+        functions = counted(len(stopped), "function")
         yield f"{len(run.trials)} of {planned} trials run, as {functions} stopped early"
 
 
@@ -257,17 +257,17 @@ def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iter
         calls = (call for case in function.compared for call in case.replaced_calls)
         gone = (call.draw in judgement.absent for call in calls)
         why = _WHY_REDRAWN.get(judgement.settings.cache, _NOT_HERE if any(gone) else _HERE)
-        cases = notation.counted(kinds["redrawn"], "case")
+        cases = counted(kinds["redrawn"], "case")
         yield f"{cases} sent the same requests but got new replies ({why})"
     if "unseen" in kinds and not judgement.is_of_tables:
         unseen = [case.every_current for case in function.compared if case.kind == "unseen"]
         trials = [bool(trial.calls) for current in unseen for trial in current.trials]
         if any(trials):  # where no trial made a call, ``unseen`` says so
-            cases = notation.counted(len(unseen), "case")
+            cases = counted(len(unseen), "case")
             lost = f"{trials.count(False)} of {len(trials)} trials of {cases}"
             yield f"{lost} made no call that the cache saw"
     if 0 < kinds.get("score", 0) < effect.changed:
-        cases = notation.counted(kinds["score"], "case")
+        cases = counted(kinds["score"], "case")
         yield f"{cases} with the same replies and other scores: there {sentences.NOT_THE_MODEL}"
 
 
@@ -287,7 +287,7 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
         parts = [(added, f"new here{sentences.mean_of_new(function)}")]
         parts.append((len(function.only_in_baseline), "only in the baseline"))
         parts.append((unscored, "without a score here or in the baseline"))
-        told = [f"{notation.counted(count, 'case')} {what}" for count, what in parts if count > 0]
+        told = [f"{counted(count, 'case')} {what}" for count, what in parts if count > 0]
         yield from [f"not compared: {', '.join(told)}"] if told else []
     if judgement.baseline is not None and judgement.baseline.how == "rerun":
         known = {case.id for case in judgement.baseline.run.cases}  # if not by this metric

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from pytest_llmeval.errors import counted
 from pytest_llmeval.gate.results import (
     CaseComparison,
     Confirmation,
@@ -126,7 +127,7 @@ def _of_same_replies(comparison: FunctionComparison, rules: GateRules) -> str:
     text = f"{verdict_words(verdict)}: {change}"
     if verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
         text = f"{notation.label(comparison)} {change}{_beyond(comparison, rules)}"
-    cases = notation.counted(comparison.effect.changed, "case")
+    cases = counted(comparison.effect.changed, "case")
     return f"{text}; the same replies got other scores ({cases}): {NOT_THE_MODEL}"
 
 
@@ -175,7 +176,7 @@ def count_moved(differences: Sequence[float], better: Better, *, scale: Scale = 
     fell = sorted(each for each in differences if each < 0)
     rose = sum(each > 0 for each in differences)
     down, up = (verb(better, improved=way) for way in (False, True))
-    text = f"of {notation.counted(len(differences), 'case')} {len(fell)} {down}, {rose} {up}"
+    text = f"of {counted(len(differences), 'case')} {len(fell)} {down}, {rose} {up}"
     far = [each for each in fell if 2 * each <= fell[0]]
     if not 1 < len(far) <= len(fell) / 2:
         return text
@@ -218,9 +219,9 @@ def these_cases(cases: int) -> str:
 def _uncompared(comparison: FunctionComparison) -> str:
     parts = []
     if added := len(comparison.only_here):
-        parts.append(f"{notation.counted(added, 'case')} only here{mean_of_new(comparison)}")
+        parts.append(f"{counted(added, 'case')} only here{mean_of_new(comparison)}")
     if gone := len(comparison.only_in_baseline):
-        parts.append(f"{notation.counted(gone, 'case')} only in the baseline")
+        parts.append(f"{counted(gone, 'case')} only in the baseline")
     return f", with {' and '.join(parts)}: not compared" if parts else ""
 
 
@@ -292,7 +293,7 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
         if comparison.scale == "log":
             text = f"it may be worse by a factor of up to {notation.digits(ratio_of(worst))}"
     further = (evidence.settle_cases, "more case"), (evidence.settle_repeats, "repeat")
-    needed = [notation.counted(count, noun) for count, noun in further if count]
+    needed = [counted(count, noun) for count, noun in further if count]
     if needed:
         text += f"; about {' or '.join(needed)} would settle it"
         # few labels may be equal by chance
@@ -311,7 +312,7 @@ def _few_that_fell(comparison: FunctionComparison, rules: GateRules) -> str:
     if p is None or not rules.alpha <= p < _AS_LIKELY_AS_NOT or not is_few or fell <= rose:
         return ""
     down, up = (verb(comparison.better, improved=way) for way in (False, True))
-    moved = f"{notation.counted(fell, 'case')} {down}, {rose or 'none'} {up}"
+    moved = f"{counted(fell, 'case')} {down}, {rose or 'none'} {up}"
     return f"{moved}: chance alone does this in {one_of(p)}; "
 
 

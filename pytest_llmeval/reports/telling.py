@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import log1p
 from typing import NamedTuple
 
-from pytest_llmeval.errors import listed_names
+from pytest_llmeval.errors import counted, listed_names
 from pytest_llmeval.gate.results import CaseDescription, FunctionComparison, Verdict
 from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import notation, provenance, sentences
 from pytest_llmeval.reports.common_causes import other_differences
-from pytest_llmeval.reports.notation import counted, decimals, factor, number
+from pytest_llmeval.reports.notation import decimals, factor, number
 from pytest_llmeval.reports.report import (
     CaseEntry,
     ComparedFunction,

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from pytest_llmeval.errors import listed_names
+from pytest_llmeval.errors import counted, listed_names
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run, ended_unasked, trials_by_case
-from pytest_llmeval.reports.notation import counted
 
 _LISTED_FUNCTIONS = 5
 _LISTED_HOSTS = 5

@@ -27,7 +27,7 @@ def laptop_with_a_stale_main(folder: Path) -> Situation:
     run_git(job.path, "fetch", "--quiet")
     run_git(job.path, "switch", "--quiet", "feature")
     why = "the branch began at origin/main, two commits after the local main"
-    note = "the local branch main is stale: origin/main has 2 commit(s) more"
+    note = "the local branch main is stale: origin/main has 2 commits more"
     return complete(job, origin, wanted=newest, why=why, note=note)
 
 

@@ -382,7 +382,7 @@ def laptop_in_the_midst_of_a_rebase(folder: Path) -> Situation:
     stops = {"GIT_SEQUENCE_EDITOR": "sed -i 1s/^pick/edit/"}
     run_git(clone, "rebase", "--quiet", "--interactive", "origin/main", environ=stops)
     why = "HEAD is the first of the commits on their new base"
-    note = "the local branch main is stale: origin/main has 1 commit(s) more"
+    note = "the local branch main is stale: origin/main has 1 commit more"
     return complete(Job(path=clone), origin, ref="auto", wanted=newest, why=why, note=note)
 
 

@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
+from pytest_llmeval.errors import counted
 from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports import common_causes, json_report, sentences, telling
-from pytest_llmeval.reports.notation import counted, dollars, ends, figure, is_own_hash
+from pytest_llmeval.reports.notation import dollars, ends, figure, is_own_hash
 from pytest_llmeval.reports.report import BaselineEntry, ComparedFunction, Report, RunEntry, Side
 
 _DAY = 86_400

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_llmeval.errors import listed_names
+from pytest_llmeval.errors import counted, listed_names
 from pytest_llmeval.models.message import Message
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, bare
 from pytest_llmeval.reports.common_causes import marked
-from pytest_llmeval.reports.notation import aligned, columns, counted, hits, outcome_and_score
+from pytest_llmeval.reports.notation import aligned, columns, hits, outcome_and_score
 from pytest_llmeval.reports.terminal.fitting import Page, StyledLine
 from pytest_llmeval.stats.sample import HITS
 from pytest_llmeval.transcripts.messages import Asked

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from pytest_llmeval.errors import listed_names
+from pytest_llmeval.errors import counted, listed_names
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports import common_causes, reasons, sentences, telling
@@ -17,7 +17,6 @@ from pytest_llmeval.reports.notation import (
     Line,
     case_name,
     columns,
-    counted,
     decimals,
     percent,
 )

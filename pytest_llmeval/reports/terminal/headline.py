@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_llmeval.errors import counted
 from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports import notation, sentences, telling
@@ -100,7 +101,7 @@ def _verdict(comparison: Comparison, against: str, settings: Settings) -> Iterat
     elif verdict is Verdict.IMPROVED:
         # fewer trials of a case fall by chance, also where nothing changed
         lost = sum(case.difference == -1 for one in having if one.are_hits for case in one.compared)
-        outcome = f", but {notation.counted(lost, 'case')} fell from 1 to 0" if lost else ""
+        outcome = f", but {counted(lost, 'case')} fell from 1 to 0" if lost else ""
     yield Line(f"{word}: {count} vs {against}{outcome}", style(first) or BOLD)
 
 

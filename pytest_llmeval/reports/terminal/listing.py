@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pytest_llmeval.cache.contents import Contents, Pruning
 from pytest_llmeval.cache.transfer import Exported, Merging
-from pytest_llmeval.errors import listed_names
+from pytest_llmeval.errors import counted, listed_names
 from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.gate.results import MOST_NAMED, Interval
 from pytest_llmeval.records import Call, Run, distinct_names
-from pytest_llmeval.reports.notation import BOLD, Line, aligned, counted, ends_of, figure, name_of
+from pytest_llmeval.reports.notation import BOLD, Line, aligned, ends_of, figure, name_of
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import Scale
 from pytest_llmeval.runs.lookup.best_run import remarks_on

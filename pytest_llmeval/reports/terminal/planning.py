@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pytest_llmeval.errors import counted
 from pytest_llmeval.gate.results import FunctionComparison, Verdict, ratio_of
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
@@ -68,7 +69,7 @@ class PlannedFunction:
             ratio, share = ratio_of(plan.drop), "rises by one factor"
             worse = f"a rise by a factor of {notation.digits(ratio)}"
             means = [notation.digits(mean) for mean in (self.mean, self.mean * ratio)]
-        here = f"{notation.counted(int(design.cases), 'case')} x {_repeats(design.current)}"
+        here = f"{counted(int(design.cases), 'case')} x {_repeats(design.current)}"
         yield f"{self.name}: {here}, baseline {_repeats(design.baseline)}, mean {means[0]}"
         if self.alike:
             yield f"  if every case changes, and each {share}:"
@@ -94,7 +95,7 @@ class PlannedFunction:
 
     def _needed(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design
-        repeats, cases = _repeats(design.current), notation.counted(int(design.cases), "case")
+        repeats, cases = _repeats(design.current), counted(int(design.cases), "case")
         yield f"  to find it in {_percent(plan.wanted)} of builds:"
         if plan.power >= plan.wanted:
             yield "    this is enough"
@@ -141,11 +142,11 @@ class PlannedFunction:
     def _paid(self, trials: float) -> str:
         """Say the cost of a run: in calls, or in trials if the calls of a trial are not known."""
         unit = "call" if self.calls else "trial"
-        return f"{notation.counted(round(trials * (self.calls or 1)), unit)} a run"
+        return f"{counted(round(trials * (self.calls or 1)), unit)} a run"
 
 
 def _repeats(number: float) -> str:
-    return notation.counted(int(number), "repeat")
+    return counted(int(number), "repeat")
 
 
 def _percent(chance: float) -> str:
@@ -249,7 +250,7 @@ class Checked:
         if odd := odd_trials(function.counts()):
             yield f"of its trials {odd}"
         if check.left_out:
-            yield f"{notation.counted(check.left_out, 'case')} with a single scored trial left out"
+            yield f"{counted(check.left_out, 'case')} with a single scored trial left out"
         if function.independent < len(function.samples):
             yield f"{len(function.samples)} cases, {function.independent} independent"
         if halves is not None and halves.effect.method == "crossed":

@@ -10,12 +10,13 @@ from dataclasses import replace
 from http import HTTPStatus
 from itertools import chain
 
+from pytest_llmeval.errors import counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Progress, Run, stops_of
 from pytest_llmeval.reports import notation, remarks, sentences, telling, tries
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
-from pytest_llmeval.reports.notation import BOLD, RED, YELLOW, Line, counted, in_form, keys_in
+from pytest_llmeval.reports.notation import BOLD, RED, YELLOW, Line, in_form, keys_in
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.report import Report
 from pytest_llmeval.reports.terminal import gated, headline, tables

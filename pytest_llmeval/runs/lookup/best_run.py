@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from pytest_llmeval import records
-from pytest_llmeval.errors import BaselineUnreadable
+from pytest_llmeval.errors import BaselineUnreadable, counted
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.run_lines import RunHeader
 from pytest_llmeval.runs.store import (
@@ -116,7 +116,7 @@ class Search:
             self.unseen += [name for stored in runs for name in stored.run.unseen]
             # There may be a hundred dirty runs of one commit: they are counted, not listed.
             self.passed_over += [
-                f"passed over: {number} run(s) of {short_hash(commit)}, {reason}"
+                f"passed over: {counted(number, 'run')} of {short_hash(commit)}, {reason}"
                 for reason, number in reasons.items()
             ]
         return eligible

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnreadable
+from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnreadable, counted
 from pytest_llmeval.records import CONFIRM, Run, bare_run, too_many_errored
 from pytest_llmeval.runs.git import first_parents, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, lost_trials, peculiarities, unfitness
@@ -99,7 +99,9 @@ class _Lookup(Refusals):
             raise self.unlike(f"run {run.id}: {unlikeness}")
         notes = [*named.notes, *peculiarities(run, trials=len(run.trials))]
         if run.partial and not run.complete:
-            notes.append(f"partial: {len(run.partial)} test function(s) were not collected in full")
+            notes.append(
+                f"partial: not collected in full: {counted(len(run.partial), 'test function')}"
+            )
         if lost := lost_trials(run):
             notes.append(f"{lost} of the baseline are errored: the gate may not be able to judge")
         if run.commit != head:
@@ -166,8 +168,9 @@ class _Lookup(Refusals):
         notes = [*self.said, *self.search.mentioned(), *best.notes]
         nearer = [commit for each in looked_at for commit in each.commits]
         if nearer and not (step.is_substitute or step.how == "equal tree"):
-            which = f"{len(nearer)} {'nearer' if step.is_older else 'earlier'} commit(s)"
-            notes.append(f"{which} have no run that will do, {short_hash(nearer[0])} first of all")
+            which = counted(len(nearer), f"{'nearer' if step.is_older else 'earlier'} commit")
+            first = short_hash(nearer[0])
+            notes.append(f"passed over: {which} without a run that will do, {first} first of all")
         if not is_certain(self.wanted, at=self.refs.history.git):
             lies = "the true merge-base may lie where history was cut off"
             notes.append(f"this clone is shallow: {lies}")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pytest_llmeval.errors import counted
 from pytest_llmeval.runs.ci import DIFF_BASE, CiFacts
 from pytest_llmeval.runs.git import GitState, ask, is_name, parents, refs_of, resolve, short_hash
 from pytest_llmeval.runs.run_lines import FULL_HASH
@@ -238,8 +239,10 @@ def _notes_on_branch(
     if nearest == local:
         return _note_of_lost_branch(branch, top=top) if len(tips) == 1 else ()
     if local in tips:
-        missing = ask(top, "rev-list", "--count", f"{tips[local]}..{tips[nearest]}")
-        return (f"the local branch {branch} is stale: {shown} has {missing} commit(s) more",)
+        missing = int(ask(top, "rev-list", "--count", f"{tips[local]}..{tips[nearest]}") or 0)
+        return (
+            f"the local branch {branch} is stale: {shown} has {counted(missing, 'commit')} more",
+        )
     is_one_of_several = len(tips) > 1 and not nearest.startswith(ORIGIN)
     return (f"of several remotes the nearest counts: {shown}",) if is_one_of_several else ()
 

@@ -242,7 +242,7 @@ def test_runs_of_other_commits_beside_them_are_passed_over(project: Project) -> 
     result = llmeval("merge", "shards")
     assert result.exit_code == 0
     head = project.git("rev-parse", "HEAD")[:7]
-    assert f"note: passed over: 1 run(s) that are not of {head}" in result.stdout
+    assert f"note: passed over, as not of {head}: 1 run" in result.stdout
 
 
 def test_shards_by_path_are_complete_if_they_reach_every_file(project: Project) -> None:

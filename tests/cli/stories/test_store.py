@@ -248,9 +248,9 @@ def test_runs_are_brought_home(project: Project, pushed: str) -> None:
     result = llmeval("fetch")
     assert result.exit_code == 0
     folder = project.path / ".llmeval" / "runs"
-    assert result.stdout == f"fetched 1 run(s) into {folder}, 0 were there already\n"
+    assert result.stdout == f"fetched 1 run into {folder}, 0 there already\n"
     assert [file.name for file in project.runs()] == [f"{pushed}.jsonl.gz"]
-    assert llmeval("fetch").stdout.startswith("fetched 0 run(s)")
+    assert llmeval("fetch").stdout.startswith("fetched 0 runs ")
     assert pushed in llmeval("list").stdout
     assert llmeval("show", "last").exit_code == 0
 
@@ -259,7 +259,7 @@ def test_runs_are_brought_home(project: Project, pushed: str) -> None:
 def test_runs_of_one_name_are_brought_home(project: Project, pushed: str, name: str) -> None:
     assert_refused(llmeval("fetch", "nowhere"), f"{STORE} has no run of nowhere")
     result = llmeval("fetch", pushed if name == "ID" else name)
-    assert result.stdout.startswith("fetched 1 run(s)")
+    assert result.stdout.startswith("fetched 1 run ")
 
 
 def test_a_forged_name_is_passed_over(project: Project, pushed: str) -> None:

@@ -72,7 +72,7 @@ def test_what_was_passed_over_is_said_of_a_run_that_is_made_too(branch: Project)
     found = find(branch, "main", Maker(branch))
 
     assert found.notes == (
-        f"passed over: 1 run(s) of {main[:7]}, dirty: tracked files differed from the commit",
+        f"passed over: 1 run of {main[:7]}, dirty: tracked files differed from the commit",
         "made with other packages",
         "git+refs://origin cannot be read",
     )

@@ -249,7 +249,7 @@ def test_a_stale_local_branch_is_named(project):
     project.git("branch", "--quiet", "--force", "main", older)
     baseline = find(project, "main")
     assert baseline.run.id == run_id
-    assert baseline.notes == ("the local branch main is stale: origin/main has 1 commit(s) more",)
+    assert baseline.notes == ("the local branch main is stale: origin/main has 1 commit more",)
 
 
 # --- on the branch itself ----------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_a_clean_main_without_an_earlier_run_is_held_against_its_own(project):
     baseline = find(project, "main")
     assert (baseline.run.id, baseline.how, baseline.distance) == (own, "this very commit", 0)
     assert baseline.notes == (
-        f"1 earlier commit(s) have no run that will do, {parent[:7]} first of all",
+        f"passed over: 1 earlier commit without a run that will do, {parent[:7]} first of all",
     )
 
 
@@ -290,7 +290,7 @@ def test_a_dirty_main_without_a_run_of_its_own_is_held_against_an_earlier_one(pr
     (project.top / "prompt.txt").write_text("Name it.\n")
     baseline = find(project, "main")
     assert (baseline.run.id, baseline.how, baseline.distance) == (earlier, "earlier commit", 1)
-    assert "1 nearer commit(s)" in baseline.notes[0]
+    assert "1 nearer commit" in baseline.notes[0]
 
 
 def test_another_branch_at_the_same_commit_is_the_same_case(project):
@@ -560,9 +560,9 @@ def test_the_message_tells_of_dirty_and_incomplete_runs(project):
     project.record(complete=False, trials=make_run().trials[:3])
     base = branch_off(project)
     _, incomplete, dirty, *_ = refusal(BaselineNotFound, project, "main")
-    those = f"run(s) of {base[:7]}"
-    assert incomplete == f"       passed over: 1 {those}, incomplete: 3 of 4 trials"
-    assert dirty == f"       passed over: 2 {those}, dirty: tracked files differed from the commit"
+    assert incomplete == f"       passed over: 1 run of {base[:7]}, incomplete: 3 of 4 trials"
+    unlike = f"2 runs of {base[:7]}, dirty: tracked files differed from the commit"
+    assert dirty == f"       passed over: {unlike}"
 
 
 def test_the_notes_tell_of_them_where_an_ancestor_stands_in(project):
@@ -571,7 +571,7 @@ def test_the_notes_tell_of_them_where_an_ancestor_stands_in(project):
     project.record(complete=False)
     base = branch_off(project)
     assert find(project, "main").notes[0] == (
-        f"passed over: 1 run(s) of {base[:7]}, incomplete: not everything was collected"
+        f"passed over: 1 run of {base[:7]}, incomplete: not everything was collected"
     )
 
 
@@ -663,7 +663,7 @@ def test_an_unlike_run_gives_way_to_one_of_an_ancestor_and_is_mentioned(project)
     baseline = find(project, "main")
     assert baseline.run.id == alike
     assert baseline.notes[0] == (
-        f"passed over: 1 run(s) of {unlike[:7]}, it covers 'tests/a', this session everything"
+        f"passed over: 1 run of {unlike[:7]}, it covers 'tests/a', this session everything"
     )
 
 
@@ -706,7 +706,7 @@ def test_what_a_named_run_is_is_said(project):
     assert find(project, run_id).notes == (
         "dirty: tracked files differed from the commit",
         "incomplete: not everything was collected",
-        "partial: 1 test function(s) were not collected in full",
+        "partial: not collected in full: 1 test function",
         f"recorded for commit ccccccc, HEAD is commit {project.head[:7]}",
     )
 

@@ -150,7 +150,7 @@ def test_a_topic_from_upstream_is_compared_with_upstream(tmp_path: Path, ref: st
     found = wanted(fork_of(origin, tmp_path), ref=ref)
     assert found.commit == origin.tip
     said = " ".join(found.notes)
-    assert ("upstream/main has 1 commit(s) more" in said) is (ref != "upstream/main")
+    assert ("upstream/main has 1 commit more" in said) is (ref != "upstream/main")
 
 
 def test_of_several_remotes_the_nearest_is_named(tmp_path: Path) -> None:

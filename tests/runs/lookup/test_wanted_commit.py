@@ -77,7 +77,7 @@ def test_origin_stands_in_for_a_local_branch_of_another_history(
     project.git("switch", "--quiet", "feature")
     found = find(project)
     assert found.commit == begun
-    assert found.notes == ("the local branch main is stale: origin/main has 1 commit(s) more",)
+    assert found.notes == ("the local branch main is stale: origin/main has 1 commit more",)
 
 
 def test_without_a_default_branch_auto_says_what_to_type(project: Project) -> None:
