@@ -94,6 +94,16 @@ def test_a_run_without_its_baseline_is_compared_with_a_named_one(bench: Bench) -
     assert bench.exit == 0
 
 
+def test_a_run_that_was_gated_is_compared_as_show_says(bench: Bench) -> None:
+    bench.session()
+    bench.topic(app='PROMPT = "Say yes to {case}. rate=0.3"\n')
+    bench.session("--llm-baseline=main")
+    printed = bench.llmeval("show", "last")
+
+    printed = bench.type(taken(printed, r"To compare the run, type  (llmeval compare \S+ last)"))
+    assert (bench.exit, "fell most" in printed) == (0, True), printed
+
+
 def test_a_name_that_no_run_has(bench: Bench) -> None:
     bench.session()
     printed = bench.llmeval("show", "nothing")

@@ -130,8 +130,12 @@ TYPES = {
         "cures/test_lookup.py::test_a_request_into_another_branch"
     ),
     "--llm-baseline=auto compares": "cures/test_lookup.py::test_a_request_into_another_branch",
-    "llmeval compare A B": "cures/test_commands.py::test_a_run_without_its_baseline_is_compared"
-    "_with_a_named_one",
+    "llmeval compare {other} {shown}": (
+        "cures/test_commands.py::test_a_run_that_was_gated_is_compared_as_show_says"
+    ),
+    "to have as many now, type": (
+        "plugin/stories/test_main_rules.py::test_fewer_repeats_of_a_branch_hide_no_fall"
+    ),
     "add --llm-fetch": SHORT_OF_ITS_BASE,
     "write the same in both, or type": SEVERAL,
     "name each metric": SEVERAL,
