@@ -100,7 +100,7 @@ def test_a_run_that_was_gated_is_compared_as_show_says(bench: Bench) -> None:
     bench.session("--llm-baseline=main")
     printed = bench.llmeval("show", "last")
 
-    printed = bench.type(taken(printed, r"To compare the run, type  (llmeval compare \S+ last)"))
+    printed = bench.type(taken(printed, r"To compare the run, type (llmeval compare \S+ last)"))
     assert (bench.exit, "fell most" in printed) == (0, True), printed
 
 
