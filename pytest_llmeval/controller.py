@@ -231,7 +231,7 @@ class Controller(EvalProcess):
         look_again = partial(self._confirmed, has_ended=has_ended)
         confirm = look_again if settings.confirm and self._brief is None else None
         self._judgement = self.session.judge(
-            seconds=seconds, ended=is_green, notes=notes, confirm=confirm
+            seconds=seconds, is_green=is_green, notes=notes, confirm=confirm
         )
         if (again := self._asking_again) is not None:
             told = (*self._judgement.notes, *section.confirmed_by(again.asked, settings))

@@ -110,13 +110,18 @@ class EvalSession:
             self._store.save(run)
 
     def judge(
-        self, *, seconds: float, ended: bool, notes: Iterable[str], confirm: Confirm | None = None
+        self,
+        *,
+        seconds: float,
+        is_green: bool,
+        notes: Iterable[str],
+        confirm: Confirm | None = None,
     ) -> Judgement:
         """Record the run, then compare it, so that no later failure can lose it.
 
         Args:
             seconds: wall time of the session so far.
-            ended: pytest came to the end without a failure, so every case must have run.
+            is_green: pytest came to the end without a failure, so every case must have run.
             notes: further sentences for the section.
             confirm: has a fall looked at again, see ``judging.judged``.
         """
@@ -144,8 +149,8 @@ class EvalSession:
             found = planned.baseline
             nothing = Fact(Why.NOTHING_RAN, (found.reference,)) if found else None
             return replace(planned, could_not_judge=nothing)
-        not_run = cases_not_run(run) if ended else None
-        return judged(planned, run, is_green=ended, not_run=not_run, confirm=confirm)
+        not_run = cases_not_run(run) if is_green else None
+        return judged(planned, run, is_green=is_green, not_run=not_run, confirm=confirm)
 
     def _tries(self, run: records.Run | None) -> int:
         """Count the tries against this baseline, if this run is one."""

@@ -30,7 +30,7 @@ def test_slowdowns_of_all_reports_add_up_by_provider(tmp_path: Path) -> None:
             )
         )
 
-    assert session.judge(seconds=1, ended=False, notes=()).slowdowns == (
+    assert session.judge(seconds=1, is_green=False, notes=()).slowdowns == (
         slowdown(4, 8, 5.0),
         slowdown(1, 4, 0.5, "anthropic"),
     )

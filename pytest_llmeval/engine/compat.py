@@ -112,16 +112,17 @@ def find_abilities(session: pytest.Session) -> Abilities:
     """Look at, and try, everything that is swapped when the turn goes to another trial."""
     manager = session.config.pluginmanager
     capture = manager.getplugin("capturemanager")
+    swaps_capture = _can_swap_capture(capture)
     checks = {
         "FixtureManager._arg2fixturedefs": any(all_fixtures(session)),
-        "CaptureManager._global_capturing": _can_swap_capture(capture),
+        "CaptureManager._global_capturing": swaps_capture,
         "os.environ._data": isinstance(getattr(os.environ, "_data", None), dict),
         "warnings._showwarnmsg_impl": _records_warnings(),
     }
     return Abilities(
         missing=tuple(name for name, found in checks.items() if not found),
         swaps_logs=_has_handlers(manager.getplugin("logging-plugin")),
-        capture=capture if _can_swap_capture(capture) else None,
+        capture=capture if swaps_capture else None,
     )
 
 

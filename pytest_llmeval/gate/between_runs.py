@@ -19,8 +19,8 @@ def without_drift(run: Run, further: Sequence[Run]) -> tuple[list[Run], dict[str
 
     Returns:
         The other runs, each without the functions that had drifted since, and these functions with
-        the p-value, adjusted (Holm) for all functions and runs. Where a function drifted in a run
-        that is newer, nothing of it stays.
+        the p-value, adjusted (Holm) for all functions and runs. Where a function drifted in a newer
+        run, none of the other runs keeps it.
     """
     newest = {(one.function, one.metric): one for one in scores_of(run)}
     names, p_values = [], []

@@ -174,8 +174,8 @@ def confirm(
         return comparison
     # cases that truly rose or fell do so in both looks, so one of the two must reach alpha
     fell = (one for one in comparison.functions if one.verdict is Verdict.REGRESSED)
-    highest = dict.fromkeys(chosen, rules.alpha)
-    highest |= dict.fromkeys(((one.function, one.metric) for one in fell), _LEVEL)
+    red = {(one.function, one.metric) for one in fell}
+    highest = {name: _LEVEL if name in red else rules.alpha for name in chosen}
     found = _Looking(baseline, run, rules, cost_of, highest).outcomes(chosen, draw)
     functions = [
         _concluded(one, replace(found[one.function, one.metric], reference=reference), rules)

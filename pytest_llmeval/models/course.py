@@ -91,6 +91,7 @@ class OpenCall:
         recorded: the courses of the trial in which there was this call.
         thread: that waits for it beside others, 0 for a coroutine.
         leave: is given its draw, and how, where the application gives it up.
+        worker: which asked, as of a ``TimedCall``.
         given_up: how the call was given up, if it was.
         draw: of the reply that is stored, "" for none.
         is_paid: it is under way, and takes what time it takes.
@@ -108,6 +109,7 @@ class OpenCall:
     recorded: Sequence[Steps]
     thread: int
     leave: Leave
+    worker: str
     given_up: TimedCall | None = None
     draw: str = ""
     is_paid: bool = False
@@ -177,7 +179,6 @@ class Course:
     _open: dict[str, OpenCall] = field(default_factory=dict)
     _ended: dict[str, TimedCall] = field(default_factory=dict)
     _before: dict[str, Asker] = field(default_factory=dict)  # by place, where the code stood
-    _workers: dict[str, str] = field(default_factory=dict)  # by place, which worker asked
     _counts: Counter[str] = field(default_factory=Counter)  # by worker, how many it has begun
 
     def begin_other(self) -> Branch:
@@ -200,8 +201,9 @@ class Course:
 
     def branch(self, begun: float) -> Branch:
         """Say where code stands that is begun here."""
-        self._counts[WORKER.get()] += 1
-        name = f"{WORKER.get()}/{self._counts[WORKER.get()]}"
+        worker = WORKER.get()
+        self._counts[worker] += 1
+        name = f"{worker}/{self._counts[worker]}"
         return Branch(ASKED.get(), begun, f"{crc32(name.encode()):08x}")
 
     def end_waits(self) -> None:
@@ -252,7 +254,9 @@ class Course:
             recorded = self._courses_of(place, draw, replies) if self._recorded else ()
             begun = monotonic() - self._started
             thread = get_ident() if self.others and not running_loop() else 0
-            call = OpenCall(place, slot, draw, begun, self.expired, recorded, thread, leave)
+            call = OpenCall(
+                place, slot, draw, begun, self.expired, recorded, thread, leave, WORKER.get()
+            )
             for steps in recorded:
                 if call.given_up is None and steps[place].given_up:
                     call.given_up = steps[place]
@@ -260,7 +264,7 @@ class Course:
                 self._is_new, self._is_plain = True, False
             self._keep = replies.keep_course
             self._begun.add(place)
-            self._before[place], self._workers[place] = ASKED.get(), WORKER.get()
+            self._before[place] = ASKED.get()
             self._open[place] = call
             self._tell()
         return call
@@ -466,8 +470,9 @@ class Course:
         expired = sum(when <= came or bool(given_up) for when in self._rang[call.expired :])
         self._is_plain = self._is_plain and not expired
         self._happen()
-        worker = self._workers[call.place]
-        self._ended[call.place] = TimedCall(draw, call.begun, self._last, expired, given_up, worker)
+        self._ended[call.place] = TimedCall(
+            draw, call.begun, self._last, expired, given_up, call.worker
+        )
 
     def _happen(self) -> None:
         self._last = monotonic() - self._started

@@ -123,6 +123,17 @@ class TellingCourse(Course):
         return opened
 
 
+def paid_when_both_ask() -> Callable[[Slot], StoredReply]:
+    """Make a model whose reply names its slot, and comes once two have asked."""
+    both_ask = threading.Barrier(2)
+
+    def paid(slot: Slot) -> StoredReply:
+        both_ask.wait(300)
+        return paid_reply(str(slot).encode())
+
+    return paid
+
+
 def test_a_thread_gets_the_reply_that_it_got_in_whatever_order_threads_ask(
     begin: Callable[..., Session], pool: ThreadPoolExecutor
 ) -> None:
@@ -145,13 +156,7 @@ def test_a_thread_gets_the_reply_that_it_got_in_whatever_order_threads_ask(
         session.replies.close()
         return replies
 
-    both_ask = threading.Barrier(2)
-
-    def paid(slot: Slot) -> StoredReply:
-        both_ask.wait(300)
-        return paid_reply(str(slot).encode())
-
-    assert run(1, 0, perform=paid) == [b"0/1", b"0/0"]
+    assert run(1, 0, perform=paid_when_both_ask()) == [b"0/1", b"0/0"]
     for order in ((0, 1), (1, 0)):
         assert run(*order) == [b"0/1", b"0/0"]
 
@@ -179,13 +184,7 @@ def test_a_task_gets_the_reply_that_it_got_in_whatever_order_tasks_ask(
         session.replies.close()
         return replies
 
-    both_ask = threading.Barrier(2)
-
-    def paid(slot: Slot) -> StoredReply:
-        both_ask.wait(300)
-        return paid_reply(str(slot).encode())
-
-    assert asyncio.run(run(1, 0, perform=paid)) == [b"0/1", b"0/0"]
+    assert asyncio.run(run(1, 0, perform=paid_when_both_ask())) == [b"0/1", b"0/0"]
     for order in ((0, 1), (1, 0)):
         assert asyncio.run(run(*order)) == [b"0/1", b"0/0"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -213,17 +212,22 @@ def test_a_trial_that_was_detached_to_its_end_counts() -> None:
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_trial_that_has_patched_keeps_the_baton_while_it_blocks() -> None:
+def test_a_trial_that_has_patched_keeps_the_baton_while_it_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     opened, order = threading.Event(), []
+    lose = TrialThread.lose_baton
 
-    def opens_once_it_is_held(thread: TrialThread) -> None:
-        while not thread.held_for:
-            time.sleep(0.001)
-        opened.set()
+    def noticed(thread: TrialThread, stalled: float | None) -> bool:
+        is_lost = lose(thread, stalled)
+        if thread.held_for:
+            opened.set()
+        return is_lost
+
+    monkeypatch.setattr(TrialThread, "lose_baton", noticed)
 
     def blocks(thread: TrialThread) -> None:
         os.environ["PATCHED"] = "yes"
-        threading.Thread(target=opens_once_it_is_held, args=(thread,), daemon=True).start()
         opened.wait(PATIENCE)
         order.append("blocks")
         assert not thread.was_detached
