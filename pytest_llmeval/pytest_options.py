@@ -201,11 +201,11 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
         "repeats": _typed(config, repeats),
         "default_repeats": _stored(config, repeats) or REPEATS,
         "reports": _report_files(config, given.get("reports", ())),
-        "directory_is_typed": "--llm-dir" in typed,
         "typed_model": given.get("model") if "--llm-model" in typed else None,
         "directory": _directory(config, given.get("directory")),
         "gate": rules,
     }
+    given["typed_directory"] = given["directory"] if "--llm-dir" in typed else None
     return Settings(**given)
 
 

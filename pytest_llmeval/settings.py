@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal, InvalidOperation
@@ -488,8 +489,8 @@ class Settings:
         default_repeats: for cases whose marker names no number.
         directory: where cache and runs live, absolute.
         toml: the ini file is one of TOML, such as pyproject.toml.
-        directory_is_typed: it was typed; else it was found, or a file names it, which a branch may
-            change.
+        typed_directory: that folder if it was typed, else None: it was found, or a file names it,
+            which a branch may change.
         typed_model: the model, if it was typed on the command line.
         prices: the user's own, by ``provider/model``.
         renamed: beginnings of node ids in the baseline, each with the beginning here.
@@ -602,7 +603,7 @@ class Settings:
     directory: Path = Option("--llm-dir=PATH", not_blank, ini="string").says(
         f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)"
     )
-    directory_is_typed: bool = False
+    typed_directory: Path | None = None
     typed_model: str | None = None
     renamed: tuple[tuple[str, str], ...] = Option(
         "llm_renamed", new_names, (), ini="linelist"
@@ -742,6 +743,16 @@ def default_directory(rootpath: Path, *, has_ini: bool) -> Path:
     home = rootpath if has_ini else top
     shared = main_worktree(top) / home.relative_to(top)
     return (shared if shared.is_dir() else home) / DIRECTORY
+
+
+def pytest_into(typed: Path | None) -> str:
+    """Write how to start a session that keeps its runs in the folder that was typed, if any was."""
+    return "pytest" if typed is None else shlex.join(("pytest", f"--llm-dir={typed}"))
+
+
+def dir_option(typed: Path | None) -> str:
+    """Write the option by which ``llmeval`` reads the folder that was typed, after a blank."""
+    return "" if typed is None else f" {shlex.quote(f'--dir={typed}')}"
 
 
 def main_worktree(top: Path) -> Path:

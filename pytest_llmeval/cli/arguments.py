@@ -74,6 +74,16 @@ class Home:
         refuse_foreign(home, rootpath=rootpath)
         return home
 
+    @property
+    def typed(self) -> Path | None:
+        """The folder if it was typed, absolute, else None."""
+        return self.named and self.path
+
+    @property
+    def pytest(self) -> str:
+        """How to type a session that records its run there."""
+        return settings.pytest_into(self.typed)
+
     @cached_property
     def store(self) -> RunStore:
         """The runs recorded there."""
@@ -86,7 +96,8 @@ class Home:
 
     def refs_of(self, store: RunStore) -> Refs:
         """Return the resolver of names for a store that reads the runs there in another way."""
-        return Refs(store, read_state(Path.cwd()), reach=ini_value("baseline_reach"))
+        reach = ini_value("baseline_reach")
+        return Refs(store, read_state(Path.cwd()), reach=reach, pytest=self.pytest)
 
     def find_run(
         self, reference: str, *, metric: str | None = None, better: Directions = NONE_TYPED

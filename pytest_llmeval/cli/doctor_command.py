@@ -26,14 +26,14 @@ from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.pooled import draws_again, unchanged_cases
 from pytest_llmeval.runs.store import RunStore
-from pytest_llmeval.settings import JSON, GateRules, positive
+from pytest_llmeval.settings import JSON, GateRules, dir_option, positive
 from pytest_llmeval.stats.selfcheck import self_check
 
 _MOST_ADVICE = 5
 _MOST_EARLIER = 5  # runs
 # such a run is no baseline
 _AGAIN = (Trouble.DRIFTS, Trouble.FALSE_ALARMS)
-RECORD_SOME = "Record some: pytest --llm-repeats=5"
+RECORD_SOME = "Record some: {} --llm-repeats=5"
 
 
 @click.command("doctor")
@@ -75,8 +75,14 @@ def doctor_command(
     counts = (counted(case_count(found.run), "case"), counted(len(found.run.trials), "trial"))
     named = f"{found.named} ({', '.join(counts)})"
     words = (one.split(" ", 1) if one.startswith("-") else [one] for one in found.run.selection)
-    again = shlex.join(["pytest", *chain.from_iterable(words)])  # records such a run again
-    patient = Patient(reference, named, found.is_table, again)
+    patient = Patient(
+        reference,
+        named,
+        found.is_table,
+        pytest=home.pytest,
+        selection=shlex.join(chain.from_iterable(words)),
+        home=dir_option(home.typed),
+    )
     text = json.dumps(advice_entries(told, patient), indent=2)
     if as_json:
         click.echo(text)
@@ -110,7 +116,7 @@ def selfcheck_command(
     if not any(checked.check for checked in checks):
         raise click.UsageError(
             "no case has two scored trials to deal. "
-            + ("Add repeats to it" if found.is_table else RECORD_SOME)
+            + ("Add repeats to it" if found.is_table else RECORD_SOME.format(home.pytest))
         )
     if any(checked.cries_wolf(alpha) or checked.drifts for checked in checks):
         raise SystemExit(1)

@@ -37,7 +37,7 @@ from pytest_llmeval.transcripts.scan import HeaderStore
 ChangedCases = Mapping[tuple[str, str], tuple[CaseScores, ...]]
 
 CASES, REPEATS = 100, 5
-RECORD_MORE, ADD_ROWS = "Record with more: pytest --llm-repeats=5", "Add rows of more repeats"
+RECORD_MORE, ADD_ROWS = "Record with more: {} --llm-repeats=5", "Add rows of more repeats"
 
 whole = click.IntRange(min=1)
 
@@ -123,7 +123,7 @@ def plan_command(
         _show([_assumed(_rates(rates), wanted)], reports, as_html=as_html)
         return
     found, changed = _runs(reference, like=like, home=home, metric=metric, better=better)
-    run, record = found.run, ADD_ROWS if found.is_table else RECORD_MORE
+    run, record = found.run, ADD_ROWS if found.is_table else RECORD_MORE.format(home.pytest)
     functions = arguments.chosen(run, name)
     if len(functions) == 1 and functions[0].are_hits and functions[0].samples:
         _check_drop(wanted.drop, _mean(functions[0].gains))
@@ -165,8 +165,8 @@ def _runs(
     """Find the run to plan with, and the one that shows the effect of a change."""
     if reference is None and not home.store.files():
         raise click.UsageError(
-            f"last: no run in {home.store.folder}. Record one: pytest. Or plan before there is "
-            "one, from assumed pass rates: llmeval plan --rates 0.5,0.9"
+            f"last: no run in {home.store.folder}. Record one: {home.pytest}. Or plan before "
+            "there is one, from assumed pass rates: llmeval plan --rates 0.5,0.9"
         )
     if like is None:
         if reference is None:  # a plan is made for a change to what the last run was compared with

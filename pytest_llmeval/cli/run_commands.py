@@ -53,7 +53,8 @@ def list_command(
     listing = home.store.every()
     pages.warn(*listing.notes)
     if not listing.runs and not as_json:
-        raise click.UsageError(f"no run is recorded in {home.store.folder}. Record one: pytest")
+        where = home.store.folder
+        raise click.UsageError(f"no run is recorded in {where}. Record one: {home.pytest}")
     headers = [stored.header for stored in listing.runs]
     headers = [one for one in headers if branch is None or one.run.ref == without_prefix(branch)]
     headers = [one for one in headers if one.run.complete or not complete][:limit]
@@ -107,8 +108,9 @@ def show_command(
     odd = peculiarities(found.run, trials=len(found.run.trials))
     below = {f"{reference} is {one}" for one in odd}  # the run's own notes say it
     pages.warn(*(note for note in found.notes if note not in below))
-    asked = settings.Settings(directory=home.path, session="", **arguments.ini_settings(*SHOWN))
+    asked = _asked(home)
     other, shown = found.run.compared_with or "OTHER", shlex.quote(reference)
+    shown += settings.dir_option(home.typed)
     why = (
         f"llmeval show compares nothing. To compare the run, type  llmeval compare {other} {shown}"
     )
@@ -175,6 +177,13 @@ def history_command(
         path.write_text(forms[path.suffix](), encoding="utf-8")
 
 
+def _asked(home: arguments.Home, **more: Any) -> settings.Settings:
+    """Return what the user wants to be judged and shown."""
+    shown = arguments.ini_settings(*SHOWN)
+    where = {"directory": home.path, "typed_directory": home.typed}
+    return settings.Settings(session="", **where, **shown, **more)
+
+
 def _history(
     function: str | None, home: arguments.Home, *, branch: str | None, limit: int, alpha: float
 ) -> History:
@@ -184,7 +193,7 @@ def _history(
     if not runs:
         of = "" if branch is None else f" of {branch}"
         raise click.UsageError(
-            f"no complete run{of} is recorded in {home.store.folder}. Record one: pytest"
+            f"no complete run{of} is recorded in {home.store.folder}. Record one: {home.pytest}"
         )
     found = (Baseline(run=run, path=home.path, reference=run.id, how="run id") for run in runs)
     renames = arguments.ini_value("renamed")
@@ -252,10 +261,7 @@ def compare_command(
     if rules.test in get_args(settings.FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
     rules = settings.GateRules(**typed, **_own_rules(new.run))
-    shown = arguments.ini_settings(*SHOWN)
-    asked = settings.Settings(
-        directory=home.path, session="", baseline=baseline, gate=rules, **shown
-    )
+    asked = _asked(home, baseline=baseline, gate=rules)
     judgement = in_words_of_compare(judged(Judgement(settings=asked, baseline=old), new.run))
     report = make_report(judgement)
     if form is not None:

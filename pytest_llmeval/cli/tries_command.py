@@ -22,7 +22,7 @@ from pytest_llmeval.settings import GateRules
 from pytest_llmeval.transcripts.common_change import RequestChange, request_changes
 from pytest_llmeval.transcripts.transcript import StoredTexts
 
-HOW = "Record one: pytest --llm-baseline=main"
+HOW = "Record one: {} --llm-baseline=main"
 
 
 @click.command("tries")
@@ -43,7 +43,7 @@ def tries_command(reference: str | None, home: Home, *, alpha: float, as_json: b
         found = replace(found, reference=found.run.ref or found.reference)
     tries = [home.store.load(one.path) for one in tries_against(home.store, found.run.id)]
     if not tries:
-        raise click.UsageError(f"no try was compared with {found.named}. {HOW}")
+        raise click.UsageError(f"no try was compared with {found.named}. {HOW.format(home.pytest)}")
     renamed = under_new_names(
         found, ini_value("renamed"), here={c.id for t in tries for c in t.cases}
     )
@@ -63,7 +63,9 @@ def _newest_baseline(home: Home) -> str:
     headers = (stored.header for stored in home.store.every().runs)
     named = next((one.run.compared_with for one in headers if is_try(one)), None)
     if named is None:
-        raise click.UsageError(f"no run in {home.store.folder} was compared with another. {HOW}")
+        raise click.UsageError(
+            f"no run in {home.store.folder} was compared with another. {HOW.format(home.pytest)}"
+        )
     return named
 
 

@@ -122,8 +122,8 @@ def _look(repeats: int, words: Sequence[str], *, home: arguments.Home) -> tuple[
     """Run pytest once, to its end also after Ctrl-C, and read what it recorded."""
     before = home.store.files()
     command = [sys.executable, "-m", "pytest", *words, f"--llm-repeats={repeats}"]
-    if home.named is not None:
-        command.append(f"--llm-dir={home.path}")
+    if home.typed is not None:
+        command.append(f"--llm-dir={home.typed}")
     with subprocess.Popen(  # noqa: S603 - the user's own pytest arguments
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:

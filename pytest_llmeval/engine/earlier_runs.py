@@ -36,7 +36,7 @@ def refuse_untrusted_runs(config: pytest.Config, settings: Settings) -> None:
     Raises:
         SettingsError: the folder is a stranger's, or git tracks runs or replies.
     """
-    if not settings.directory_is_typed:
+    if settings.typed_directory is None:
         refuse_foreign(settings.directory, rootpath=config.rootpath)
     refuse_tracked(settings.directory, git=git_state(config))
 
@@ -64,7 +64,7 @@ def notes_on_store(config: pytest.Config, settings: Settings, ci: CiFacts) -> It
         yield f"no later job is compared with this run, as its commit is not known: {git.lack}"
     usual = default_directory(config.rootpath, has_ini=config.inipath is not None)
     place = settings.directory
-    if settings.baseline and not settings.directory_is_typed and place != usual:
+    if settings.baseline and settings.typed_directory is None and place != usual:
         yield f"runs and replies are those of {place}, which llm_dir or addopts of this branch name"
 
 

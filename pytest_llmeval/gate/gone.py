@@ -73,6 +73,7 @@ class Missing:
                 why = Fact(Why.GONE, (len(side.cases), *renaming, self._form(function)))
             for metric in gated_metrics(side):
                 yield conclude_gone(side, metric, why=why)
+                why = why and Fact(Why.GONE_WITH, (gated_metrics(side)[0],))
 
     def notes_on_metrics(self) -> Iterator[Fact]:
         """Tell which metrics are gated in the baseline alone."""

@@ -65,6 +65,7 @@ class Why(StrEnum):
     """A reason that the gate or the session gives, or an oddity that one of both notes."""
 
     GONE = "gone"
+    GONE_WITH = "gone, as its other metrics are"
     MISMATCHED = "mismatched"
     NO_COMMON_ID = "no common id"
     NOT_MEASURED = "not measured"

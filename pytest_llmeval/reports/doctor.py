@@ -13,16 +13,16 @@ from pytest_llmeval.reports import json_report, notation
 
 _MOST_REPEATS = 30  # more cases are cheaper
 _NAMED = 2
-_SHOW, _SHOW_CASE = "llmeval show {run}", "llmeval show {run} {case}"
-_PLAN = "llmeval plan {run} --function={function} --drop={target:g}"
-_REPEATS, _REFRESH = "pytest --llm-repeats={repeats}", "{again} --llm-cache=refresh"
+_SHOW, _SHOW_CASE = "llmeval show {run}{home}", "llmeval show {run} {case}{home}"
+_PLAN = "llmeval plan {run} --function={function} --drop={target:g}{home}"
+_REPEATS, _REFRESH = "{pytest} --llm-repeats={repeats}", "{again} --llm-cache=refresh"
 _TYPED: Mapping[Trouble, str] = {
     Trouble.ERRORED: "{again}",
     Trouble.DRIFTS: _REFRESH,
     Trouble.FALSE_ALARMS: _REPEATS,
     Trouble.UNEXPECTED: _REFRESH,
-    Trouble.IDENTICAL: "pytest --llm-repeats=1",
-    Trouble.UNREPEATED: "pytest --llm-repeats=5",
+    Trouble.IDENTICAL: "{pytest} --llm-repeats=1",
+    Trouble.UNREPEATED: "{pytest} --llm-repeats=5",
     Trouble.BLIND: _REPEATS,
     Trouble.SETTLED: _SHOW_CASE,
     Trouble.NOISE_OF_ONE: _SHOW_CASE,
@@ -57,13 +57,17 @@ class Patient:
         reference: what was typed for it.
         named: its kind and id, and how much was looked at.
         is_table: it is a score table, of which nobody can type ``pytest``.
-        again: how to type its session again.
+        pytest: how to type a session that records its run in the same folder.
+        selection: what its own session was to run, as it is typed; "" for all.
+        home: the option of ``llmeval`` that names the folder, after a blank; "" for the usual one.
     """
 
     reference: str
     named: str
     is_table: bool
-    again: str
+    pytest: str = "pytest"
+    selection: str = ""
+    home: str = ""
 
 
 def advice_lines(pieces: Sequence[Advice], patient: Patient) -> Iterator[str]:
@@ -95,7 +99,11 @@ def advice_entries(pieces: Sequence[Advice], patient: Patient) -> list[dict[str,
 def _worded(piece: Advice, patient: Patient) -> tuple[str, str]:
     """Return the sentence, and the line to type."""
     scores, words = piece.scores, {"why": "", "or_repeats": "", "case": "", **piece.figures}
-    words |= {"run": shlex.quote(patient.reference), "again": patient.again}
+    words |= {"run": shlex.quote(patient.reference), "home": patient.home}
+    words |= {
+        "pytest": patient.pytest,
+        "again": f"{patient.pytest} {patient.selection}".rstrip(),
+    }
     words |= {
         "function": shlex.quote(notation.short(scores)),
         "calls": "trials" if patient.is_table else "calls",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.notation import label
+from pytest_llmeval.settings import Settings, options_of
 
 _OF_NO_COMMIT = ("file", "last", "run id")  # ways to a baseline that cannot be made again
 _LISTED = 2
+_FOLDERS = ("directory", "store")  # where runs are looked for
 
 
 def both_again(judgement: Judgement, option: str, *, functions: Iterable[str] = ()) -> str:
@@ -28,11 +30,21 @@ def both_again(judgement: Judgement, option: str, *, functions: Iterable[str] = 
     words = judgement.typed or ()
     if functions and not any("::" in word for word in words):
         words = (*(word for word in words if word.startswith("-")), *functions)
-    typed = "".join(f" {shlex.quote(word)}" for word in words)
+    typed = "".join(f" {shlex.quote(word)}" for word in (*words, *_ruling(settings)))
     if found is None or found.run.commit is None or not is_typed:
         return f"run the baseline and then this once more, both with{typed} {option}"
     baseline = shlex.quote(f"--llm-baseline={settings.baseline}")
     return f"pytest{typed} {baseline} --llm-on-missing=rerun-always {option}"
+
+
+def _ruling(settings: Settings) -> Iterator[str]:
+    """Write the rules of the gate that were typed, and the folders: a verdict hangs on both."""
+    folders = options_of(Settings)
+    options = options_of(type(settings.gate)) | {name: folders[name] for name in _FOLDERS}
+    for name in (name for name in options if name in settings.typed):
+        option, owner = options[name], settings if name in _FOLDERS else settings.gate
+        value = getattr(owner, name)
+        yield f"{option.flag}={value}" if option.metavar else option.flags[not value]
 
 
 def to_decide(judgement: Judgement) -> str:

@@ -22,7 +22,7 @@ TYPED = re.compile(
     rf"|(?P<git>git (?:{GIT})\b)"
     rf"|(?P<pip>pip install \S+)"
     rf"|(?P<ini>\bllm_[a-z_]+ = )"
-    rf"|(?P<pytest>\bpytest -|:\s+pytest\b|\(pytest\))"
+    rf"|(?P<pytest>\bpytest -|:\s+(?:\{{[\w.]*)?pytest\b|\(pytest\))"
 )
 # Modules whose strings are options and what --help says of them.
 OF_OPTIONS = ("settings.py",)

@@ -34,6 +34,44 @@ def test_nothing_is_recorded(bench: Bench, command: tuple[str, ...], said: str, 
     assert bench.exit == 0
 
 
+@pytest.mark.parametrize(
+    ("command", "cure"),
+    [
+        (("show",), r"Record one: (pytest .*--llm-dir=\S+)"),
+        (("list",), r"Record one: (pytest .*--llm-dir=\S+)"),
+        (("plan",), r"Record one: (pytest .*--llm-dir=[^\s.]+)"),
+        (("show", "main"), r"Record one: (git switch .*? && pytest --llm-dir=\S+)"),
+        (("history",), r"Record one: (pytest .*--llm-dir=\S+)"),
+        (("tries",), r"Record one: (pytest --llm-dir=\S+) --llm-baseline=main"),
+    ],
+    ids=lambda one: "-".join(one) if isinstance(one, tuple) else None,
+)
+def test_nothing_is_recorded_in_a_folder_that_was_typed(
+    bench: Bench, command: tuple[str, ...], cure: str
+) -> None:
+    home = bench.project.path / "our-runs"
+    printed = bench.llmeval(*command, f"--dir={home}")
+    assert bench.exit == 4
+
+    bench.type(taken(printed, cure))
+
+    assert len(list((home / "runs").glob("*/*.jsonl.gz"))) == 1
+    assert not (bench.project.path / RUNS).exists()
+    assert bench.exit == (4 if "tries" in command else 0)  # no try was made of that run yet
+
+
+def test_the_doctor_names_the_folder_that_was_typed(bench: Bench) -> None:
+    home = f"--llm-dir={bench.project.path / 'our-runs'}"
+    bench.session("--llm-repeats=1", home)
+    printed = bench.llmeval("doctor", home.replace("llm-", ""))
+    bench.type(taken(printed, r"(pytest --llm-dir=\S+ --llm-repeats=5)"))
+
+    printed = bench.llmeval("doctor", home.replace("llm-", ""), "--target=0.01")
+    planned = bench.type(taken(printed, r"(llmeval plan last \S+ --drop=0.01 --dir=\S+)"))
+
+    assert bench.exit == 0, planned
+
+
 def test_a_run_has_too_little_to_plan_from(bench: Bench) -> None:
     bench.project.run("-q", "--llm-repeats=1", "-k", "case-3")
     printed = bench.llmeval("plan")

@@ -41,10 +41,10 @@ TYPES = {
     "record it again:  pytest --llm-cache=refresh": (
         "plugin/stories/test_confirm.py::test_main_is_recorded_again_as_the_line_says"
     ),
-    "pytest --llm-repeats={repeats}": DOCTOR,
+    "{pytest} --llm-repeats={repeats}": DOCTOR,
     "llmeval plan {run} --function=": DOCTOR,
-    "pytest --llm-repeats=5": DOCTOR,
-    "pytest --llm-repeats=1": NAMED,
+    "{pytest} --llm-repeats=5": DOCTOR,
+    "{pytest} --llm-repeats=1": NAMED,
     "llmeval show {run}": NAMED,
     "is a symbolic link": "cures/test_models.py::test_a_folder_of_the_store_that_is_a_link",
     "Pay for it once": "cures/test_models.py::test_replies_that_are_not_stored",
@@ -62,8 +62,8 @@ TYPES = {
     "--llm-on-missing=rerun-always {option}": FRESH,
     "\nnext:": "cures/test_commands.py::test_what_init_prints_next_can_be_typed",
     "git init": "cures/test_commands.py::test_outside_git_init_wants_a_repository",
-    "Record with more: pytest": "cures/test_commands.py::test_a_run_has_too_little_to_plan_from",
-    "Record some: pytest": "cures/test_commands.py::test_a_run_has_too_little_to_plan_from",
+    "Record with more: {}": "cures/test_commands.py::test_a_run_has_too_little_to_plan_from",
+    "Record some: {}": "cures/test_commands.py::test_a_run_has_too_little_to_plan_from",
     "llmeval plan --rates": NOTHING,
     "no run is recorded in": NOTHING,
     "last: no run": NOTHING,
@@ -117,7 +117,7 @@ TYPES = {
     "Record one: git switch": NOTHING,
     "Record one:  git switch": "cures/test_lookup.py::test_a_substitute_is_refused",
     "which --llm-strict refuses": "cures/test_lookup.py::test_a_substitute_is_refused",
-    "Record one:  pytest": NO_RUN,
+    "Record one:  {self.refs.pytest}": NO_RUN,
     "git stash": ("cures/test_lookup.py::test_a_branch_with_changes_that_are_not_committed"),
     "git fetch --unshallow": SHALLOW,
     "{_DEEPEN}": SHALLOW,
@@ -160,7 +160,7 @@ TYPES = {
 # Those that nobody can type here, or that tell nobody to type anything.
 REASONS = {
     "as --llm-target)": "is a text of --help",
-    "Record one: pytest": "is what everybody types",
+    "Record one: {": "is what everybody types",
     "(--llm-missed)": "names the option that chose the cases",
     "pasted llm_origin_alias": "takes another address; tests/plugin/stories/test_keyless.py",
     "git-lfs keeps": "takes git-lfs",

@@ -116,6 +116,20 @@ def test_what_fell_is_read_by_the_command_below_it(bench: Bench) -> None:
     assert re.search(r"rate=0\.02", printed)
 
 
+def test_what_fell_is_read_in_the_folder_that_was_typed(bench: Bench) -> None:
+    home = f"--llm-dir={bench.project.path / 'our runs'}"
+    missing = bench.session(MAIN, home)
+    bench.type(taken(missing, r"Record one: (pytest '--llm-dir=[^']+')"))
+    bench.topic(app=WORSE)
+    printed = bench.session(MAIN, home)
+    assert bench.exit == 1
+
+    printed = bench.type(taken(printed, r"read both replies: (llmeval diff .*'--dir=[^']+')"))
+
+    assert bench.exit == 0, printed
+    assert re.search(r"rate=0\.02", printed)
+
+
 def test_a_drop_that_is_meant_is_accepted(bench: Bench) -> None:
     bench.session()
     bench.topic(app=WORSE)

@@ -115,6 +115,14 @@ def test_row_2_names_both_ways_to_say_that_it_was_meant() -> None:
         assert "llm_accept_gone = test_suite.py::test_old " in worded(gone.why)
 
 
+def test_row_2_says_once_what_to_do_about_a_function_with_several_metrics() -> None:
+    old = a_case("a", "pp", function="test_old", gate=("pass", "tone"))
+    first, second = compare(a_run(SAME, old), a_run(SAME), GateRules()).functions[-2:]
+    assert "llm_renamed = " in worded(first.why)
+    assert worded(second.why) == "nothing of its function is here: what to do is said with pass"
+    assert outcome(second) == outcome(first) == (2, "not_comparable", True)
+
+
 @pytest.mark.parametrize(
     "entry", ["test_old", "test_suite.py::test_old", "test_o*", "*::test_old", "test_suite.py"]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from pytest_llmeval.reports.make_report import make_report
 from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.next_run import to_decide
 from pytest_llmeval.reports.terminal.fitting import Page
+from pytest_llmeval.settings import GateRules
 from tests.reports.judgements import (
     FORMS,
     LABEL,
@@ -96,6 +98,21 @@ def test_repeats_that_decide_nothing_are_not_typed() -> None:
     assert to_decide(deciding(None)) == ""
     (first,) = [one for one in make_report(deciding(None)).side.compared if one.of.effect.changed]
     assert first.sentence.endswith("about 62 more cases would settle it, more repeats would not")
+
+
+def test_typed_rules_and_folders_are_typed_again_and_nothing_else() -> None:
+    judgement = deciding(9)
+    typed = replace(
+        judgement.settings,
+        typed=frozenset(("strict", "target", "sequential", "directory", "cache", "baseline")),
+        directory=Path("/tmp/our runs"),  # noqa: S108 - nothing is written
+        gate=GateRules(strict=True, target=0.2, sequential=False),
+    )
+
+    command = to_decide(replace(judgement, settings=typed))
+
+    rules = "--llm-target=0.2 --llm-strict --no-llm-sequential '--llm-dir=/tmp/our runs'"
+    assert command.endswith(f"  pytest {LABEL} {rules} {BOTH}9")
 
 
 def test_a_typed_model_would_be_asked_on_both_sides_so_the_command_is_told_in_words() -> None:

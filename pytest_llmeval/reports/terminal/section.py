@@ -27,7 +27,7 @@ from pytest_llmeval.runs.lookup.best_run import peculiarities, unusable_trials
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.store import FoundRun, first_of
 from pytest_llmeval.safe_text import printable
-from pytest_llmeval.settings import Settings, lists_of
+from pytest_llmeval.settings import Settings, dir_option, lists_of, pytest_into
 
 _ONE_TRIAL = "one trial of a case cannot show how much replies vary: type  --llm-repeats=5"
 _LISTED_CASES = 3
@@ -151,7 +151,7 @@ def _next_command(report: Report, judgement: Judgement, page: Page) -> Iterator[
     if not text and anchor is not None and report.anchor is not None:
         text = gated.command(report.anchor, page, runs=(anchor.reference, run.id))
     if text:
-        yield Line(text, BOLD)
+        yield Line(f"{text}{dir_option(judgement.settings.typed_directory)}", BOLD)
 
 
 def _result(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
@@ -186,7 +186,7 @@ def _facts(judgement: Judgement, page: Page) -> Iterator[Line]:
     notes = [*unseen(judgement), *map(worded, judgement.notes), *unseen_connections(judgement)]
     yield from (Line(f"note: {note}", YELLOW) for note in notes)
     if judgement.path is not None and run is not None:
-        yield from map(Line, _recorded(run, page, is_command=not judgement.settings.session))
+        yield from map(Line, _recorded(run, page, judgement.settings))
 
 
 def _sides(judgement: Judgement, page: Page) -> Iterator[str]:
@@ -219,7 +219,7 @@ def compared_lines(
     text = gated.command(report.side, page, runs=[one.reference for one in sides])
     # a table has no replies, and the cases of a condition have other names
     if text and not any(one.is_table or "::" in one.reference for one in sides):
-        lines.append(Line(text, BOLD))
+        lines.append(Line(f"{text}{dir_option(judgement.settings.typed_directory)}", BOLD))
     return _fitted(lines, judgement, page)
 
 
@@ -294,11 +294,12 @@ def _account(run: Run, seconds: float, *, cost: str, unseen: int) -> Iterator[st
         yield cost
 
 
-def _recorded(run: Run, page: Page, *, is_command: bool) -> Iterator[str]:
+def _recorded(run: Run, page: Page, settings: Settings) -> Iterator[str]:
     """Name the recorded run where it cannot be a baseline, or few ask for it."""
     if run.commit is None:
         where = f"before the first commit of {run.ref}" if run.ref else "outside git"
-        yield f"recorded {run.id} {where}: compare with it by  pytest --llm-baseline=last"
+        again = pytest_into(settings.typed_directory)
+        yield f"recorded {run.id} {where}: compare with it by  {again} --llm-baseline=last"
         return
     stopped = ", as it stopped early" if run.stopped else ""
     bars = [f"incomplete{stopped}"] if not run.complete else []
@@ -316,7 +317,7 @@ def _recorded(run: Run, page: Page, *, is_command: bool) -> Iterator[str]:
     why = [f"the run is {' and '.join(bars)}"] if bars else []
     if bar := "; ".join([*why, *unusable_trials(run)]):
         yield f"recorded {run.id} for {run.commit[:7]} (not usable as a baseline: {bar})"
-    elif page.verbose or is_command:
+    elif page.verbose or not settings.session:
         yield f"recorded {run.id} for {run.commit[:7]}"
 
 

@@ -117,7 +117,8 @@ def _by_name(reference: str, refs: Refs, *, besides: str | None = None) -> Basel
         return replace(named, notes=(*named.notes, *(f"{reference} is {one}" for one in known)))
     if reference == "last":
         other = "" if besides is None else f" besides {besides}"
-        raise BaselineNotFound(f"last: no run{other} in {refs.store.folder}. Record one: pytest")
+        where = refs.store.folder
+        raise BaselineNotFound(f"last: no run{other} in {where}. Record one: {refs.pytest}")
     return None
 
 
@@ -155,7 +156,7 @@ def _nothing(
     if passed_over:
         what = f"no run of {where} will do ({'; '.join(passed_over[: best_run.MENTIONED])})"
     return BaselineNotFound(
-        f"{reference}: {what}. Record one: git switch --detach {commit} && pytest"
+        f"{reference}: {what}. Record one: git switch --detach {commit} && {refs.pytest}"
     )
 
 

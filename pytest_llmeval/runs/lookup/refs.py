@@ -124,6 +124,7 @@ class Refs:
         ci: what CI tells of the job, if this is one.
         own: where history that is missing may be fetched to; None if it may not.
         reach: how many commits a run may be behind the commit that it stands for.
+        pytest: how to type a session that records its run here.
         history: looks commits up.
     """
 
@@ -132,6 +133,7 @@ class Refs:
     ci: CiFacts = ON_LAPTOP
     own: OwnRepository | None = None
     reach: int = NEAREST
+    pytest: str = "pytest"
     history: History = field(init=False)
 
     def __post_init__(self) -> None:

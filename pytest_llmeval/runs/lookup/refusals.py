@@ -114,7 +114,7 @@ class Refusals:
     def unlike(self, what: str) -> BaselineUnlike:
         """Make the error for a run of another folder or of other tests."""
         named = self._typed(self.reference)
-        return BaselineUnlike(f"{named}: {what}.\n       Record one that fits:  pytest")
+        return BaselineUnlike(f"{named}: {what}.\n       Record one that fits:  {self.refs.pytest}")
 
     def nothing_recorded(self, looked_at: Sequence[Step]) -> BaselineError:
         """Make the error for commits without a suitable run; it says how to record one."""
@@ -145,7 +145,7 @@ class Refusals:
         steps = [
             *(["git stash"] if git.dirty else []),
             *([] if wanted.commit == git.commit else [f"git switch {self._where()}"]),
-            "pytest",
+            self.refs.pytest,
         ]
         first = _to_be_seen(self.search.unseen, git=git)
         return self.not_found(
@@ -189,7 +189,7 @@ class Refusals:
         return self._leads_nowhere(
             f"{wanted} has no complete run. The one of {commit}, {found.distance} behind, could be "
             "used instead, which --llm-strict refuses.",
-            todo=f"{self._rerun}Record one:  git switch --detach {wanted} && pytest",
+            todo=f"{self._rerun}Record one:  git switch --detach {wanted} && {self.refs.pytest}",
         )
 
     def _where(self) -> str:

@@ -112,7 +112,7 @@ class _Lookup(Refusals):
         """Find the nearest run of a commit that will do, an empty one if no eval was there yet."""
         if self.reference == "last":
             what = f"no run is recorded in {self.folder()}."
-            raise self.not_found(what, todo="Record one:  pytest")
+            raise self.not_found(what, todo=f"Record one:  {self.refs.pytest}")
         wanted = self.wanted
         if wanted.commit is None:
             raise self.unrelated() if wanted.is_known else self.unknown()

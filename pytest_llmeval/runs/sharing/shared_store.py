@@ -24,7 +24,7 @@ from pytest_llmeval.runs.own_repository import SECONDS, OwnRepository
 from pytest_llmeval.runs.run_file import read_run_header
 from pytest_llmeval.runs.run_lines import FULL_HASH, RUN_ID
 from pytest_llmeval.runs.sharing.sending import unfit_to_share
-from pytest_llmeval.settings import SCHEME, Settings
+from pytest_llmeval.settings import SCHEME, Settings, pytest_into
 
 PREFIX = "refs/llmeval/"
 RUN_FILE = "run.jsonl.gz"
@@ -167,7 +167,8 @@ def session_refs(
     own = None  # where history that is missing may be fetched to
     if git.top is not None and settings.fetch:
         own = OwnRepository(settings.directory, top=git.top, fetches=True)
-    return Refs(store_, git, ci, own, settings.baseline_reach)
+    pytest = pytest_into(settings.typed_directory)
+    return Refs(store_, git, ci, own, settings.baseline_reach, pytest)
 
 
 def refs_at(named: str, *, directory: Path, git: GitState, seconds: float = SECONDS) -> RefStore:
