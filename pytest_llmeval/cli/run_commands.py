@@ -180,8 +180,9 @@ def history_command(
 def _asked(home: arguments.Home, **more: Any) -> settings.Settings:
     """Return what the user wants to be judged and shown."""
     shown = arguments.ini_settings(*SHOWN)
-    where = {"directory": home.path, "typed_directory": home.typed}
-    return settings.Settings(session="", **where, **shown, **more)
+    return settings.Settings(
+        session="", directory=home.path, typed_directory=home.typed, **shown, **more
+    )
 
 
 def _history(
