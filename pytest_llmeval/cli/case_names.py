@@ -61,8 +61,11 @@ def functions_named(text: str, cases: Iterable[str]) -> set[str]:
 
 
 def is_named(text: str, cases: Iterable[str]) -> bool:
-    """Whether a text names the function of one of these cases, with or without a case of it."""
-    return any(function_of(text) in _names(function_of(case)) for case in cases)
+    """Whether a text names one of these cases, or the function of one."""
+    return any(
+        function_of(text) in _names(function_of(case)) or f"{text}]" == _parameters(case)
+        for case in cases
+    )
 
 
 def _names(function: str) -> tuple[str, str, str]:

@@ -89,7 +89,7 @@ def show_command(
 
     RUN is what compare takes; without it, the last run. With CASE, a node id or a part of one that
     no other case has, show the requests and replies of that case. Of a test function, show its
-    worst case. A whole name without a RUN is of the last run.
+    worst case. A whole name or id without a RUN is of the last run.
     """
     if case is None:
         try:

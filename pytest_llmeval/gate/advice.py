@@ -16,6 +16,7 @@ from typing import Any
 from pytest_llmeval.gate.changes import (
     CallsOfBoth,
     all_repeats_identical,
+    asked_the_same,
     common_trials,
     kind_of_change,
 )
@@ -164,7 +165,9 @@ def _unexpected(
     again = [
         name
         for name in scores.scored_cases
-        if before.get(name) and kind_of_change(before[name], here[name], calls) == "redrawn"
+        if before.get(name)
+        and kind_of_change(before[name], here[name], calls) == "redrawn"
+        and asked_the_same(before[name], here[name])
     ]
     if not again:
         return None

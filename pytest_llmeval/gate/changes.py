@@ -164,6 +164,15 @@ def are_replays(baseline: Sequence[Trial], current: Sequence[Trial]) -> bool:
     )
 
 
+def asked_the_same(baseline: Scored, current: Scored) -> bool:
+    """Tell whether the trials of a case sent the same requests, later ones of a trial, too."""
+    return _keys(baseline.trials) == _keys(current.trials)
+
+
+def _keys(trials: Sequence[Trial]) -> set[str]:
+    return {call.key for trial in trials for call in trial.calls}
+
+
 def _crashed_alike(one: Trial, other: Trial) -> bool:
     """Tell whether two trials stopped by the same exception in the same line."""
     ends = (one.outcome, one.message), (other.outcome, other.message)
@@ -171,12 +180,10 @@ def _crashed_alike(one: Trial, other: Trial) -> bool:
 
 
 def _kind_without_common_trials(baseline: Sequence[Trial], current: Sequence[Trial]) -> ChangeKind:
-    keys, current_keys = (
-        {call.key for trial in trials for call in trial.calls} for trials in (baseline, current)
-    )
-    if not current_keys:
+    asked = _keys(current)
+    if not asked:
         return "unseen"
-    return "redrawn" if keys == current_keys else "request"
+    return "redrawn" if _keys(baseline) == asked else "request"
 
 
 def all_repeats_identical(samples: Iterable[Scored], metric: str = PASS_METRIC) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Literal, NamedTuple
 
-from pytest_llmeval.gate.changes import ChangeKind
+from pytest_llmeval.gate.changes import ChangeKind, asked_the_same
 from pytest_llmeval.gate.scoring import NO_TRIALS, PassHat, Scale, Scored, TrialCounts, pass_hat
 from pytest_llmeval.gate.units import draws_of
 from pytest_llmeval.records import POOLED, Better, Call, distinct_names
@@ -182,6 +182,11 @@ class CaseComparison:
     def mean(self) -> float:
         """The mean of the values of this run that enter d_i."""
         return off_scale(self.current.mean, self.scale)
+
+    @property
+    def is_asked_again(self) -> bool:
+        """Whether the case sent the baseline's requests, and no others, and got new replies."""
+        return self.kind == "redrawn" and asked_the_same(self.baseline, self.current)
 
     @property
     def replaced_calls(self) -> list[Call]:

@@ -220,7 +220,7 @@ def _shift_of_day(function: FunctionComparison, settings: Settings) -> str:
     effect, metric = function.effect, function.metric
     if metric not in MEASURED_METRICS or effect.method == "none":
         return ""
-    again = [case.difference for case in function.compared if case.kind == "redrawn"]
+    again = [case.difference for case in function.compared if case.is_asked_again]
     if FEWEST_UNITS_FOR_T <= len(again) < effect.changed:
         ratio = ratio_of(-sum(again) / len(again))  # for metrics of which less is better
         changed = f"and their {metric} changed by {notation.factor(ratio)}"
@@ -257,8 +257,12 @@ def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iter
         calls = (call for case in function.compared for call in case.replaced_calls)
         gone = (call.draw in judgement.absent for call in calls)
         why = _WHY_REDRAWN.get(judgement.settings.cache, _NOT_HERE if any(gone) else _HERE)
-        cases = counted(kinds["redrawn"], "case")
-        yield f"{cases} sent the same requests but got new replies ({why})"
+        same = sum(case.is_asked_again for case in function.compared)
+        if same:
+            yield f"{counted(same, 'case')} sent the same requests but got new replies ({why})"
+        if others := kinds["redrawn"] - same:
+            first = f"{counted(others, 'case')} sent the same first requests but got new replies"
+            yield f"{first} ({why}), and later requests differ"
     if "unseen" in kinds and not judgement.is_of_tables:
         unseen = [case.every_current for case in function.compared if case.kind == "unseen"]
         trials = [bool(trial.calls) for current in unseen for trial in current.trials]

@@ -157,6 +157,19 @@ def test_what_was_not_asked_the_same_again_lets_nothing_be_expected(
     assert Trouble.UNEXPECTED not in advised(run, before=redrawn("ppmmp", draws="main"))
 
 
+def test_cases_whose_later_requests_were_edited_let_nothing_be_expected() -> None:
+    def asking(outcomes: str, *keys: str) -> Run:
+        def calls(case: int) -> CallsOfTrial:
+            return lambda index: tuple(
+                a_call(f"{case}{k}", f"{k}{case}{keys}{index}") for k in keys
+            )
+
+        return a_run(*(a_case(f"c{at:02}", outcomes, calls=calls(at)) for at in range(30)))
+
+    before = asking("ppmmp", "plan", "pick")
+    assert Trouble.UNEXPECTED not in advised(asking("mmpmm", "plan", "terse"), before=before)
+
+
 def test_a_run_before_without_spread_lets_nothing_be_expected() -> None:
     before, run = redrawn("ppppp", draws="main"), redrawn("pppmp", draws="later")
     assert Trouble.UNEXPECTED not in advised(run, before=before)

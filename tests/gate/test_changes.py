@@ -14,7 +14,7 @@ from pytest_llmeval.gate.changes import (
     all_repeats_identical,
 )
 from pytest_llmeval.gate.scoring import Scored
-from pytest_llmeval.records import Call, Outcome, Trial
+from pytest_llmeval.records import Call, Outcome, Run, Trial
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared
 
 OneTrial = tuple[Trial, float]
@@ -238,6 +238,17 @@ def test_replies_of_redrawn_cases_that_are_not_here_were_replaced() -> None:
     found = [call for case in compared(baseline, run).compared for call in case.replaced_calls]
 
     assert [call.draw for call in found] == ["l0"]
+
+
+@pytest.mark.parametrize(("later", "again"), [("M", True), ("N", False)])
+def test_a_case_that_sent_others_later_was_not_asked_the_same(*, later: str, again: bool) -> None:
+    def asking(world: str, *keys: str) -> Run:
+        calls = [a_call(key, f"{world} {key}") for key in keys]
+        return a_run(a_case("a", "p", calls=lambda _: calls))
+
+    (case,) = compared(asking("main", "K", "M"), asking("here", "K", later)).compared
+
+    assert (case.kind, case.is_asked_again) == ("redrawn", again)
 
 
 def test_case_says_its_kind() -> None:

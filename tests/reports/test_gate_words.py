@@ -21,6 +21,7 @@ from pytest_llmeval.gate.results import (
     ratio_of,
 )
 from pytest_llmeval.gate.scoring import Scored
+from pytest_llmeval.records import Run
 from pytest_llmeval.reports import remarks as remarks_of
 from pytest_llmeval.reports.notation import (
     decimals,
@@ -41,6 +42,7 @@ from pytest_llmeval.reports.sentences import (
 )
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.settings import GateRules
+from tests.gate.builders import a_call, a_case, a_run, compared
 from tests.reports.judgements import FORMS, section_of
 
 RULES = GateRules()
@@ -304,6 +306,23 @@ def asked_again(count: int, *, changed: int) -> FunctionComparison:
         for at in range(changed)
     )
     return altered(SECONDS, changed=changed, cases=changed, compared=cases)
+
+
+def test_of_cases_that_sent_others_later_no_more_is_said_than_that_the_first_were_the_same() -> (
+    None
+):
+    def asking(world: str, later: str) -> Run:
+        calls = [a_call(key, f"{world} {key}") for key in ("plan", later)]
+        same = [a_call("plan", f"{world} alone")]
+        return a_run(
+            a_case("a", "pp", calls=lambda _: calls), a_case("b", "pp", calls=lambda _: same)
+        )
+
+    found = said_of(compared(asking("main", "pick"), asking("here", "choose")))
+
+    assert "1 case sent the same requests but got new replies" in found
+    assert "1 case sent the same first requests but got new replies" in found
+    assert "), and later requests differ" in found
 
 
 MARGIN = "on another day all cases differ in seconds (provider, machine), and no test can tell"

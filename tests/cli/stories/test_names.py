@@ -135,7 +135,7 @@ def test_show_means_the_last_run(repository: Repository) -> None:
     assert invoke("show").stdout == invoke("show", "last").stdout != ""
 
 
-@pytest.mark.parametrize("name", ["test_label", "test_label[t2]", CASE])
+@pytest.mark.parametrize("name", ["test_label", "test_label[t2]", "t2", CASE])
 def test_show_of_a_case_alone_means_the_last_run(repository: Repository, name: str) -> None:
     runs_of(repository)
     assert invoke("show", name).stdout == invoke("show", "last", name).stdout != ""
