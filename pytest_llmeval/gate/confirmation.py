@@ -172,10 +172,8 @@ def confirm(
     chosen = suspects(comparison, rules, baseline=baseline)
     if not chosen:
         return comparison
-    # cases that truly rose or fell do so in both looks, so one of the two must reach alpha
-    fell = (one for one in comparison.functions if one.verdict is Verdict.REGRESSED)
-    red = {(one.function, one.metric) for one in fell}
-    highest = {name: _LEVEL if name in red else rules.alpha for name in chosen}
+    of_name = {(one.function, one.metric): one for one in comparison.functions}
+    highest = {name: _highest(of_name[name], rules) for name in chosen}
     found = _Looking(baseline, run, rules, cost_of, highest).outcomes(chosen, draw)
     functions = [
         _concluded(one, replace(found[one.function, one.metric], reference=reference), rules)
@@ -184,6 +182,17 @@ def confirm(
         for one in comparison.functions
     ]
     return summed_up(replace(comparison, functions=tuple(functions)), rules)
+
+
+def _highest(one: FunctionComparison, rules: GateRules) -> float:
+    """Return the most that the level of the second look at a suspect may be.
+
+    Cases that truly rose or fell differ alike in both looks. So one of the two must reach alpha,
+    and where the first did not, all functions share the alpha of the second as they shared it.
+    """
+    p, adjusted = one.evidence.p, one.evidence.p_adjusted
+    share = p / adjusted if p and adjusted else 1.0
+    return _LEVEL if one.verdict is Verdict.REGRESSED else rules.alpha * share
 
 
 def without_asking(comparison: Comparison, why: Fact) -> Comparison:

@@ -318,18 +318,26 @@ def test_early_decisions() -> None:
     assert SecondLook(p=0.019, p_base=0.9, highest=0.01).early(1) is None
 
 
-@pytest.mark.parametrize(("alpha", "level"), [(0.05, 0.10), (0.006, 0.006)])
+@pytest.mark.parametrize(
+    ("alpha", "others", "level"),
+    [(0.05, 0, 0.10), (0.006, 0, 0.006), (0.05, 2, 0.10), (0.02, 2, 0.02 / 3)],
+)
 def test_what_the_first_look_leaves_below_red_needs_the_level_itself(
-    alpha: float, level: float
+    alpha: float, others: int, level: float
 ) -> None:
+    """And its share of it, where several functions were tested at the first look."""
     baseline, run = mixed("v1", "mppppppppp", 8), mixed("v2", "mpppp", 12)
+    for at in range(others):
+        baseline = joined(baseline, suite("p" * 10, function=f"test_{at}"))
+        run = joined(run, suite("p" * 5, function=f"test_{at}", request="v2"))
     rules, asked = GateRules(alpha=alpha), Asked(test_f=("p" * 11 + "m", "p" * 12 + "m"))
     comparison = compare(baseline, run, rules)
     p = comparison.functions[0].evidence.p_adjusted
     assert p is not None
-    assert level == (0.10 if p < alpha else alpha)
-    found = confirm(baseline, run, comparison, rules, asked)
-    assert only(found)[1].level == level
+    assert (p < alpha) == (level == 0.10)
+    found = confirm(baseline, run, comparison, rules, asked).functions[0].confirmation
+    assert found is not None
+    assert found.level == pytest.approx(level)
 
 
 def test_the_last_decision_is_by_holm_each_at_its_own_level() -> None:

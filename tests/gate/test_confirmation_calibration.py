@@ -102,7 +102,11 @@ class Build:
         p = [p_of(b, o, unless=2 * ALPHA) for b, o in zip(self.stored, own, strict=True)]
         first = holm(p)
         now = {at for at, one in enumerate(first) if one < ALPHA}
-        highest = {at: LEVEL if at in now else ALPHA for at, p in enumerate(first) if p < 2 * ALPHA}
+        highest = {
+            at: LEVEL if at in now else ALPHA * p[at] / one
+            for at, one in enumerate(first)
+            if one < 2 * ALPHA
+        }
         return now, self._confirmed(highest, own, random)
 
     def _confirmed(
