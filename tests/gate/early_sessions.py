@@ -53,7 +53,9 @@ def session(baseline: Run, run: Run, *, only_calm: bool = False) -> Session:
         only_calm: what fell goes on, as it is where falls are confirmed.
     """
     repeats = run.cases[0].repeats
-    planned, family = planned_looks(repeats), family_size(baseline, run, RULES)
+    # as ``is_settled`` does: a second look may be had at twice the level
+    family = 0.5 if only_calm else family_size(baseline, run, RULES)
+    planned = planned_looks(repeats)
     seen: dict[Name, dict[int, Examined | None]] = {}  # what each look examined
     stops: dict[str, int] = {}
     for at in planned:

@@ -116,3 +116,13 @@ def fallen(mix: Mix, factor: float) -> Rates:
         return np.stack([before, before * (1 - factor)])
 
     return rates
+
+
+def gained(mix: Mix, by: float) -> Rates:
+    """Every case gained as much, as far as it can."""
+
+    def rates(random: np.random.Generator, topics: int) -> NDArray[np.float64]:
+        before = mix(random, topics)
+        return np.stack([before, np.minimum(before + by, 1.0)])
+
+    return rates

@@ -137,11 +137,11 @@ class Function:
         self.current = Side(id_, layout.current, layout.clusters, repeats=repeats[1])
         self._rates, self._topics, self._draws = rates, layout.topics, max(repeats)
 
-    def draw(self, random: np.random.Generator) -> tuple[tuple[Trial, ...], tuple[Trial, ...]]:
-        """Return the trials of the baseline and of the run that is judged."""
+    def draw(self, random: np.random.Generator) -> NDArray[np.bool_]:
+        """Draw which replies are right, shape (2, topics, draws)."""
         rates = self._rates(random, self._topics)
-        right = random.random((*rates.shape, self._draws)) < rates[..., np.newaxis]
-        return self.baseline.trials(right), self.current.trials(right)
+        right: NDArray[np.bool_] = random.random((*rates.shape, self._draws)) < rates[..., None]
+        return right
 
 
 class Suite:
@@ -158,11 +158,21 @@ class Suite:
 
     def build(self, seed: int) -> tuple[Run, Run]:
         """Draw a build: the baseline, and the run that is judged."""
+        return self.built(self.draw(seed))
+
+    def draw(self, seed: int) -> Sequence[NDArray[np.bool_]]:
+        """Draw which replies of each function are right."""
         random = np.random.default_rng(seed)
-        baseline, current = zip(*(one.draw(random) for one in self._functions), strict=True)
+        return [one.draw(random) for one in self._functions]
+
+    def built(self, right: Sequence[NDArray[np.bool_]]) -> tuple[Run, Run]:
+        """Return the build that comes out of these draws."""
+        both = [*zip(self._functions, right, strict=True)]
+        baseline = itertools.chain(*(one.baseline.trials(draws) for one, draws in both))
+        current = itertools.chain(*(one.current.trials(draws) for one, draws in both))
         return (
-            dataclasses.replace(self._baseline, trials=tuple(itertools.chain(*baseline))),
-            dataclasses.replace(self._current, trials=tuple(itertools.chain(*current))),
+            dataclasses.replace(self._baseline, trials=tuple(baseline)),
+            dataclasses.replace(self._current, trials=tuple(current)),
         )
 
     def share(
