@@ -337,6 +337,7 @@ class _Judging:
         compared = [(side.run, one) for side, one in both if side and one]
         if found.comparison is not None:
             gone = [one for one in self._functions if one.row is Row.ONLY_IN_BASELINE and one.fails]
-            missing = sorted({one.function for one in gone})
+            had = {case.function for one in found.recorded if one for case in one.run.cases}
+            missing = sorted({one.function for one in gone} - had)
             yield from renames_to_nothing(missing, self._settings.renamed)
             yield from notes_on_accepted(self._settings.gate.accept, compared)

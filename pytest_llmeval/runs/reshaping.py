@@ -14,10 +14,12 @@ from pytest_llmeval.records import (
     SCORE_METRIC,
     Case,
     Run,
+    filters_of,
     function_of,
     is_below,
     only_cases,
     only_functions,
+    paths_of,
 )
 from pytest_llmeval.runs.directions import NONE_TYPED, Directions, check_directions
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -293,13 +295,18 @@ def _free(ids: Mapping[str, str], here: Collection[str]) -> Mapping[str, str]:
 def idle_renames(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:
     """Say which entries match nothing in any of some baselines, in a sentence each.
 
-    Nothing is said of an entry whose new name a baseline has, as it was merged.
+    Nothing is said of an entry whose new name a baseline has, as it was merged. Neither is anything
+    said where the old name may be left out, as the baseline is of a part of the tests.
     """
+    if any(filters_of(run.selection) for run in runs):
+        return ()
+    paths = [path for run in runs for path in paths_of(run.selection)]
     ids = [case.id for run in runs for case in run.cases]
     return tuple(
         _matching_nothing(old, [name for name in ids if name.startswith(old)])
         for old, new in renames
         if runs and not any(_rest(name, each) for name in ids for each in (old, new))
+        if all(path == "." or is_below(old, path) for path in paths)
     )
 
 
@@ -317,7 +324,7 @@ def renames_to_nothing(functions: Sequence[str], renames: Renames) -> tuple[str,
     """Say which entries lead to a name that no test has here, in a sentence each.
 
     Args:
-        functions: of the baseline, under their new names, that are missing here.
+        functions: of the baseline, under the names that entries gave them, that are missing here.
         renames: the entries.
     """
     return tuple(

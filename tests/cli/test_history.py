@@ -108,6 +108,14 @@ class TestHistory:
         ]
         assert "mixed" not in invoke("history", "--branch=main").stdout
 
+    def test_no_branch_is_not_counted_as_one(self, tmp_path: Path) -> None:
+        store = RunStore(tmp_path / ".llmeval")
+        newest = store.load(store.every().runs[0].path)
+        store.save(replace(newest, id="20261122T084159-1a2b3c", ref=None, commit="ab" * 20))
+
+        told = "commits of 2 branches and of none are mixed: main, shorter. Show those of one: "
+        assert told in invoke("history", "test_label").stdout
+
     def test_a_function_that_was_renamed_is_one(self, tmp_path: Path) -> None:
         store = RunStore(tmp_path / ".llmeval")
         newest = store.load(store.every().runs[0].path)

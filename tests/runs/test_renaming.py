@@ -117,6 +117,17 @@ def test_entries_that_name_nothing_in_any_baseline_are_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("selection", "told"),
+    [(("-k label",), 0), (("evals/test_a.py",), 0), (("tests",), 1), ((".",), 1), ((), 1)],
+)
+def test_of_what_a_baseline_of_a_part_may_leave_out_nothing_is_said(
+    selection: tuple[str, ...], told: int
+) -> None:
+    part = replace(found().run, selection=selection)
+    assert len(idle_renames([part], [("tests/gone.py", "tests/new.py")])) == told
+
+
+@pytest.mark.parametrize(
     ("old", "told"),
     [
         (FUNCTION[:-1], f"It takes whole names; 2 cases begin with a part of one, as {FUNCTION}["),

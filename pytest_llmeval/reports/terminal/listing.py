@@ -66,11 +66,12 @@ def history_lines(history: History, page: Page, *, level: str) -> Iterator[Line]
 
 def mixed_branches(history: History) -> str:
     """Name the branches whose commits a history shows as one line; empty if it is one branch."""
-    branches = {point.run.ref or "none": None for points in history.values() for point in points}
+    branches = {point.run.ref: None for points in history.values() for point in points}
     if len(branches) <= 1:
         return ""
-    named = listed_names([*branches], MOST_NAMED)
-    mixed = f"commits of {len(branches)} branches are mixed: {named}"
+    named = [branch for branch in branches if branch]
+    count = f"{counted(len(named), 'branch', 'branches')}{' and of none' * (None in branches)}"
+    mixed = f"commits of {count} are mixed: {listed_names(named, MOST_NAMED)}"
     return f"{mixed}. Show those of one: --branch=NAME"
 
 

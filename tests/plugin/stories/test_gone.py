@@ -223,6 +223,16 @@ def test_a_new_name_that_nothing_has_is_told(main: Project) -> None:
     result.stdout.fnmatch_lines([told])
 
 
+def test_a_line_whose_new_name_main_has_is_not_to_be_corrected(main: Project) -> None:
+    main.write(test_evals=TWO.replace("def test_one", "def one"))
+    configure(main, "llm_renamed = test_old.py::test_one -> test_evals.py::test_one")
+
+    result = main.run("--llm-baseline=main")
+
+    assert result.ret == 1
+    result.stdout.no_fnmatch_line("note: llm_renamed*")
+
+
 def test_a_line_left_behind_renames_nothing(main: Project) -> None:
     # every branch was exit 4 as soon as main had a new test with the old name
     left = "test_evals.py::test_two -> test_evals.py::test_one"
