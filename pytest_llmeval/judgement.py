@@ -52,8 +52,9 @@ class Judgement:
         may_defer: a case that lacks a key and nothing else is left to the merge queue.
         typed: what the user typed of the selection, see ``gate.compare``.
         lost: files of the baseline that are not there any more.
-        tries: how many runs with paid calls were compared with this baseline, this one included; 0
-            in CI, and where all of this one came from the cache.
+        tries: how many runs with paid calls were compared with this baseline, this one included,
+            those that went on with another counted as one; 0 in CI, and where all of this one came
+            from the cache.
     """
 
     settings: Settings

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from pytest_llmeval import records
-from pytest_llmeval.errors import BaselineNotFound, files_unknown, listed_names
-from pytest_llmeval.gate.between_runs import without_drift
+from pytest_llmeval.errors import BaselineNotFound, BaselineUnreadable, files_unknown, listed_names
+from pytest_llmeval.gate.between_runs import distinct_tries, without_drift
 from pytest_llmeval.gate.results import MOST_NAMED, Fact, Why
 from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import cases_not_run
@@ -157,7 +158,13 @@ class EvalSession:
         if run is None or run.compared_with is None or not run.attempts:
             return 0
         tries = tries_against(self._store, run.compared_with, branch=run.ref)
-        return len(tries) if any(one.header.run.id == run.id for one in tries) else 0
+        if not any(one.header.run.id == run.id for one in tries):
+            return 0
+        runs = []
+        for one in tries:
+            with suppress(BaselineUnreadable):
+                runs.append(self._store.load(one.path))
+        return len(distinct_tries(runs))
 
     def _note_on_part(self, run: records.Run | None) -> Iterator[Fact]:
         """Note if a job of CI judges a part of the suite, as other jobs judge the other parts."""

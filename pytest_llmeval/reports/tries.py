@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_llmeval.gate.between_runs import distinct_tries
 from pytest_llmeval.gate.gone import BY_LAST_RUN
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
@@ -96,7 +97,7 @@ def tried_lines(
         rows.append((when, name, changed, cases, *told))
     (titles, *texts), _ = page.table(rows, _ORDER, left=3, cut=(_CHANGED,))
     yield from (Line(titles, BOLD), *map(Line, texts))
-    count = len({one.run.id for one in tries})
+    count = len(distinct_tries({one.run.id: one.run for one in tries}.values()))
     if count > 1:
         against = f"{count} tries against {place(baseline)}, by the trials of that run alone"
         yield Line(f"{against}: {_luck(count, alpha=rules.alpha)}")

@@ -50,6 +50,13 @@ def test_the_second_try_says_what_luck_does(
     assert tried(looped, "In CI say yes to") == ""
 
 
+def test_what_goes_on_with_a_try_is_no_further_one(looped: Project) -> None:
+    assert tried(looped, "Do say yes to", "-k", "case-1") == ""
+    assert tried(looped, "Do say yes to") == ""
+    assert tried(looped, "Do say yes to", "--llm-repeats=3") == ""
+    assert tried(looped, "Do say yes to", "--llm-cache=refresh").startswith("2nd try against main@")
+
+
 def test_the_command_asks_for_fresh_trials_of_both_sides(looped: Project) -> None:
     tried(looped, "Please say yes to")
     told = tried(looped, "Do say yes to")
