@@ -194,7 +194,7 @@ class Store:
             was_there = self._seen is not None and identity(self._database) == self._seen
             if code not in READ_ONLY and not (code in NO_ROOM and was_there):
                 raise
-            return queries.ReadOnlyCache(self._database)
+            return queries.ReadOnlyCache(self._database, why=str(exc))
 
     def _drop(self) -> None:
         connections = self._readers, self._cache

@@ -185,17 +185,21 @@ def _connect_to_read(database: Path) -> sqlite3.Connection:
 
 
 class ReadOnlyCache(Rows):
-    """The rows of a cache in a directory that cannot be written.
+    """The rows of a cache that cannot be written: the directory is read-only, or the disk is full.
 
-    diskcache writes its settings whenever it opens, so it cannot open such a cache. Rows that a
-    killed session left in the write-ahead log are not seen.
+    diskcache writes its settings whenever it opens, so it cannot open such a cache.
+
+    Args:
+        database: the file.
+        why: why it cannot be written.
 
     Raises:
         sqlite3.OperationalError: there is none, or it is damaged.
     """
 
-    def __init__(self, database: Path) -> None:
-        self._uri = f"file:{quote(str(database))}?mode=ro&immutable=1"
+    def __init__(self, database: Path, why: str = "attempt to write a readonly database") -> None:
+        self._database = database
+        self._why = why
         self.find("")
 
     def add_all(self, _rows: object = None) -> NoReturn:
@@ -204,7 +208,7 @@ class ReadOnlyCache(Rows):
         Raises:
             sqlite3.OperationalError: always.
         """
-        raise sqlite3.OperationalError("attempt to write a readonly database")
+        raise sqlite3.OperationalError(self._why)
 
     rewrite = delete_all = add_all
 
@@ -213,12 +217,11 @@ class ReadOnlyCache(Rows):
 
     def _ask(self, query: str, *values: object) -> list[Any]:
         try:
-            with contextlib.closing(sqlite3.connect(self._uri, uri=True)) as connection:
-                harden(connection)
+            with contextlib.closing(_connect_to_look(self._database)) as connection:
                 return connection.execute(query, values).fetchall()
         except sqlite3.DatabaseError as exc:
             # Damage, too: a cache that cannot be written cannot be set aside.
-            raise sqlite3.OperationalError(str(exc)) from exc
+            raise sqlite3.OperationalError(f"{self._why}: {exc}") from exc
 
 
 class RowReader(Rows):
@@ -234,7 +237,10 @@ class RowReader(Rows):
     """
 
     def __init__(self, database: Path) -> None:
-        self._connection = _connect_to_look(database)
+        try:
+            self._connection = _connect_to_look(database)
+        except sqlite3.Error:
+            self._connection = sqlite3.connect(":memory:")  # without a table: it has no rows
         self.close = self._connection.close
 
     def _ask(self, query: str, *values: object) -> list[Any]:
@@ -245,18 +251,22 @@ class RowReader(Rows):
 
 
 def _connect_to_look(database: Path) -> sqlite3.Connection:
+    """Connect without writing; with the rows that a session has left in the write-ahead log."""
     log = database.with_name(f"{database.name}-wal")
-    is_live = log.exists() and log.stat().st_size
-    # Without ``immutable`` SQLite makes files beside the database, even to read it.
-    for options in ("mode=ro", "mode=ro&immutable=1")[0 if is_live else 1 :]:
-        uri = f"file:{quote(str(database))}?{options}"
+    place = f"file:{quote(str(database))}?mode=ro"
+    if log.exists() and log.stat().st_size:
         with contextlib.suppress(sqlite3.Error):
-            connection = sqlite3.connect(uri, 1, uri=True, isolation_level=None)
-            try:
-                harden(connection)
-                connection.execute("SELECT 1 FROM Cache LIMIT 1")
-            except sqlite3.Error:
-                connection.close()
-            else:
-                return connection
-    return sqlite3.connect(":memory:")  # without a table: nothing can be read there
+            return _opened(place)
+    # Without ``immutable`` SQLite makes files beside the database, even to read it.
+    return _opened(f"{place}&immutable=1")
+
+
+def _opened(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, 1, uri=True, isolation_level=None)
+    try:
+        harden(connection)
+        connection.execute("SELECT 1 FROM Cache LIMIT 1")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection

@@ -402,13 +402,46 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.getrlimit(resource.RLIMIT
 replies = begin()
 assert [ask(n).replayed for n in (0, 1, 0)] == [True, False, True]
 [warning] = warned
-assert "readonly" in warning, warned
+assert "disk" in warning, warned
 print("read")
 """
 
 
 def test_what_is_stored_can_be_read_on_a_disk_that_is_full(start: Start, home: Path) -> None:
     process = start(FULL_BEFORE, home)
+    assert process.communicate()[0].strip() == "read"
+
+
+LEFT_IN_THE_LOG = """
+import os, pathlib, resource, sys
+from pytest_llmeval.cache.reply import paid_reply
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.records import Slot
+from tests.cache.calls import answered
+warned = []
+replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=warned.append)
+ask = lambda n: answered(replies, "key", Slot(n, 0), lambda: paid_reply(b"%d" % n)).replayed
+if sys.argv[2] == "paid":
+    [ask(n) for n in range(20)]
+    os._exit(0)
+# The log cannot grow. SQLite makes its index anew, which has 32 KB.
+resource.setrlimit(resource.RLIMIT_FSIZE, (32768, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+assert [ask(n) for n in (0, 19, 20, 20)] == [True, True, False, False]
+[warning] = warned
+assert "malformed" not in warning, warning
+assert "disk" in warning, warning
+print("read")
+"""
+
+
+def test_what_a_session_left_in_the_log_can_be_read_on_a_disk_that_is_full(
+    start: Start, home: Path
+) -> None:
+    start(LEFT_IN_THE_LOG, home, "paid").communicate()
+    assert (home / "cache" / "cache.db-wal").stat().st_size > 32768
+
+    process = start(LEFT_IN_THE_LOG, home, "asked again")
+
     assert process.communicate()[0].strip() == "read"
 
 
