@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 from datetime import UTC, datetime
 from io import BufferedReader
@@ -15,6 +16,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.originals import Files
 
 Identity = tuple[int, int]
+ROOM = 10**6  # bytes; an empty cache and the log beside it take a tenth of that
 
 
 def refuse_foreign(directory: Path, *, rootpath: Path) -> None:
@@ -53,12 +55,21 @@ def refuse_unwritable(file: Path, *, named: str, todo: str) -> None:
     """
     nearest = next(one for one in (file, *file.parents) if os.path.lexists(one))
     if nearest == file or os.path.isdir(nearest):  # noqa: PTH112 - raises nothing
-        if os.access(nearest, os.W_OK):
+        why = _why_nothing_fits(nearest) if os.access(nearest, os.W_OK) else "is read-only"
+        if not why:
             return
-        why = "is read-only"
     else:
         why = "is no folder"
     raise SettingsError(f"{named} cannot be written: {nearest} {why}. {todo}")
+
+
+def _why_nothing_fits(place: Path) -> str:
+    """Say that the disk of a place is full; nothing where some room is left, or nobody knows."""
+    try:
+        total, _, free = shutil.disk_usage(place)
+    except OSError:
+        return ""
+    return f"is on a disk with {free // 1000} kB left" if total and free < ROOM else ""
 
 
 def _user(uid: int) -> str:

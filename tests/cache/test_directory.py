@@ -148,3 +148,24 @@ def test_a_place_where_nothing_can_be_written_is_refused(
     for file, nearest in ((there, there), (tmp_path / "new" / "page.html", tmp_path)):
         with pytest.raises(SettingsError, match=f"{nearest} is read-only. Name another file"):
             refuse(file)
+
+
+def test_a_disk_without_room_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*, total: int, free: int) -> None:
+        monkeypatch.setattr("shutil.disk_usage", lambda place: (total, total - free, free))
+        refuse_unwritable(tmp_path / "runs" / "run", named=".llmeval", todo="Make room")
+
+    refuse(total=10**9, free=10**6)
+    refuse(total=0, free=0)  # a file system that does not know
+    with pytest.raises(SettingsError, match=r"\.llmeval cannot be .* with 12 kB left\. Make room"):
+        refuse(total=10**9, free=12_345)
+
+
+def test_a_disk_that_does_not_tell_its_room_is_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(place: Path) -> None:
+        raise OSError(38, "not implemented", str(place))
+
+    monkeypatch.setattr("shutil.disk_usage", fail)
+    refuse_unwritable(tmp_path / "run", named=".llmeval", todo="Make room")
