@@ -328,7 +328,7 @@ def _why_cases_lost(pairing: Pairing) -> Fact | None:
         share = math.ceil(100 * len(lost) / scored) / 100  # the share that would let these cases go
         figures, edited = (len(lost), scored, 100 * most), len(lost & {*edits.asked})
         if edited:
-            return Fact(Why.CASES_EDITED, (*figures, edited, share))
+            return Fact(Why.CASES_EDITED, (*figures, edited, share, len(lost) - edited))
         return Fact(Why.CASES_GONE, (*figures, share))
     unscored = [case for case in pairing.touched if not pairing.current.of_case[case]]
     if len(unscored) > MOST_UNSCORED * len(pairing.touched) + ROUNDING:

@@ -63,10 +63,10 @@ _SENTENCES: Mapping[Why, str] = {
     Why.CASES_GONE: "{} of the {} cases scored in the baseline are gone or skipped here, more than "
     "the {:g} % of llm_max_gone: where one has another id now, say so by llm_renamed, or keep it "
     "by ids=; if they are to go, type this once  --llm-max-gone={:g}",
-    Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline are gone or skipped here, or "
-    "were edited and got other replies ({3}), more than the {2:g} % of llm_max_gone: if "
-    "their labels alone were edited, and a prompt too, merge the labels first; else, if "
-    "that is right, type this once  --llm-max-gone={4:g}",
+    Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline cannot be compared, more than "
+    "the {2:g} % of llm_max_gone (edited, with other replies: {3}; gone or skipped here: {5}): if "
+    "labels were edited, and a prompt too, merge the labels first; else, if that is right, type "
+    "this once  --llm-max-gone={4:g}",
     Why.CASES_UNSCORED: "{} of the {} changed cases have no scored trial here, more than 10 %: "
     + AGAIN,
     Why.ONE_UNIT: _UNIT,
@@ -168,8 +168,8 @@ _OF_TABLES: Mapping[Why, str] = {
 _BY_HAND: Mapping[Why, str] = {
     Why.CASES_GONE: "{} of the {} cases scored in the baseline are gone or skipped here, more than "
     "{:g} %: if that is right, type  --max-gone={:g}",
-    Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline are gone or skipped here, or "
-    "were edited and send other requests ({3}), more than {2:g} %: if that is right, type  "
+    Why.CASES_EDITED: "{0} of the {1} cases scored in the baseline cannot be compared, more than "
+    "{2:g} % (edited, with other replies: {3}; gone or skipped here: {5}): if that is right, type  "
     "--max-gone={4:g}",
 }
 _NEEDS = {

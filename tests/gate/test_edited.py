@@ -169,7 +169,7 @@ def test_edited_and_gone_cases_share_one_limit() -> None:
         trials=tuple(t for t in one_gone.trials if t.case != one_gone.cases[-1].id),
     )
     found = compared(BASELINE, one_gone)
-    assert (found.row, found.why and found.why.figures) == (5, (3, 20, 10.0, 2, 0.15))
+    assert (found.row, found.why and found.why.figures) == (5, (3, 20, 10.0, 2, 0.15, 1))
 
 
 def test_the_limit_holds_where_a_part_was_asked_for() -> None:

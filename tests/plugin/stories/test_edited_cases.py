@@ -109,7 +109,7 @@ def test_edited_questions_are_counted_with_the_gone_ones(main: Project) -> None:
     result, report = main.gate("--llm-baseline=main")
     assert (result.ret, report["verdict"]) == (1, "not_comparable")
     result.stdout.fnmatch_lines(
-        ["*were edited and got other replies (3), *merge the labels first; else, *type *"]
+        ["*(edited, with other replies: 3; gone or skipped here: 0): *merge the labels first; *"]
     )
 
 
