@@ -119,7 +119,8 @@ def _worded(piece: Advice, patient: Patient) -> tuple[str, str]:
         words["tied"] = f" with {cases - 1} tied to it" if cases > 1 else ""
     text = f"{notation.label(scores)}: {_SENTENCES[piece.trouble].format(**words)}"
     if piece.others:
-        text += f" (also {listed_names([notation.label(one) for one in piece.others], _NAMED)})"
+        others = listed_names([notation.label(one) for one in piece.others], _NAMED)
+        text += f" (also, with other figures: {others})"
     typed = _TYPED[piece.trouble]
     many = piece.trouble is Trouble.BLIND and (repeats is None or repeats > _MOST_REPEATS)
     if patient.is_table or many:

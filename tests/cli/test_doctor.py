@@ -226,7 +226,7 @@ def test_metrics_that_move_together_may_be_one() -> None:
 def test_several_functions_with_one_trouble_are_one_piece_of_advice() -> None:
     functions = [steady(10 + at, function=f"test_{at}") for at in range(4)]
     said, _ = lines_of(doctor(run=a_run(*(one for each in functions for one in each))), "finds a")
-    assert said.count("(also test_") == 1
+    assert said.count("(also, with other figures: test_") == 1
     assert said.endswith("and 1 more)")
 
 
