@@ -49,7 +49,7 @@ def refuse_unwritable_places(settings: Settings) -> None:
     """
     folder = settings.directory / "runs"
     if settings.cache != "replay":  # which may read from a disk that nobody can write to
-        todo = "Make room, let this user write there, or type another --llm-dir"
+        todo = "Make room or allow writing, or name another directory with --llm-dir"
         refuse_unwritable(folder / "run", named=str(settings.directory), todo=todo)
     for path in settings.reports:
         refuse_unwritable(path, named=f"--llm-report={path}", todo="Name another file")
