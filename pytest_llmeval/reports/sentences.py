@@ -296,9 +296,11 @@ def _open(comparison: FunctionComparison, rules: GateRules) -> str:
     needed = [counted(count, noun) for count, noun in further if count]
     if needed:
         text += f"; about {' or '.join(needed)} would settle it"
-        # few labels may be equal by chance
-        unless = ", as long as their replies are equal" if evidence.identical_repeats else ""
-        text += "" if evidence.settle_repeats else f", more repeats would not{unless}"
+        if not evidence.settle_repeats:
+            # few labels may be equal by chance
+            are_equal = evidence.identical_repeats
+            how = "would not, as long as their replies are equal" if are_equal else "hardly would"
+            text += f", more repeats {how}"
     return text
 
 

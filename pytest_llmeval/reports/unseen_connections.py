@@ -31,7 +31,7 @@ def unseen(judgement: Judgement) -> Iterator[str]:
         shown = judgement.names
         names = list(dict.fromkeys(shown[one.function] for one in run.cases if one.id in cases))
         made = f"made no call that the cache saw ({listed_names(names, _LISTED_FUNCTIONS)})"
-        todo = "what they ask is paid for each time; if they call no model, remove the mark"
+        todo = "what they ask may be paid for each time; if they call no model, remove the mark"
         yield f"{counted(len(cases), 'case')} {made}: {todo}"
 
 

@@ -225,13 +225,14 @@ def under_new_names(found: Baseline, renames: Renames, *, here: Collection[str] 
     if stays:
         name = stays[0] if stays[0] in here else function_of(stays[0])
         notes = (*notes, f"llm_renamed renames {name}, which is still here: it keeps its name")
-    moved = sum(old != new for old, new in ids.items())
+    moved = [new for old, new in ids.items() if old != new]
     if not moved:
         return replace(found, notes=notes)
-    told = "1 case is paired under a new name"
-    if moved > 1:
-        told = f"{moved} cases are paired under new names"
-    notes = (*notes, f"{told}, as llm_renamed says")
+    if paired := sum(not here or new in here for new in moved):
+        told = "1 case is paired under a new name"
+        if paired > 1:
+            told = f"{paired} cases are paired under new names"
+        notes = (*notes, f"{told}, as llm_renamed says")
     return replace(found, run=_with_ids(run, ids), notes=notes)
 
 

@@ -97,7 +97,7 @@ def test_nothing_is_to_be_decided_where_nothing_is_open(form: str) -> None:
 def test_repeats_that_decide_nothing_are_not_typed() -> None:
     assert to_decide(deciding(None)) == ""
     (first,) = [one for one in make_report(deciding(None)).side.compared if one.of.effect.changed]
-    assert first.sentence.endswith("about 62 more cases would settle it, more repeats would not")
+    assert first.sentence.endswith("about 62 more cases would settle it, more repeats hardly would")
 
 
 def test_typed_rules_and_folders_are_typed_again_and_nothing_else() -> None:

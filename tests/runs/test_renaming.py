@@ -44,6 +44,16 @@ def test_it_is_said_how_many_cases_have_new_names() -> None:
     assert changed.notes == ("2 cases are paired under new names, as llm_renamed says",)
 
 
+def test_cases_that_were_not_collected_here_are_not_counted() -> None:
+    for here, notes in (
+        ("evals", ("1 case is paired under a new name, as llm_renamed says",)),
+        ("other", ()),
+    ):
+        collected = [f"{here}/{FUNCTION.partition('/')[2]}[Peru]"]
+        changed = under_new_names(found(), [("tests", "evals")], here=collected)
+        assert changed.notes == notes
+
+
 def test_one_case_can_be_renamed() -> None:
     renamed = under_new_names(found(), [(f"{FUNCTION}[Peru]", f"{FUNCTION}[PE]")])
     run = renamed.run
