@@ -448,6 +448,7 @@ def test_an_upload_passes_as_it_comes(place: Place, server: OpenAIServer) -> Non
 
     assert body == b"a\nb\n"
     assert server.requests[0].headers["transfer-encoding"] == "chunked"
+    assert server.requests[0].body == b"onetwo"
 
 
 def test_a_redirect_is_a_failed_call_and_not_followed(

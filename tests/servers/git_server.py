@@ -15,6 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self, cast
 
+from tests.servers.received_body import received_body
+
 
 class GitServer:
     """Serves the repositories of a folder by ``git http-backend``, from ``with`` on to its end.
@@ -70,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         git: GitServer = cast(Any, self.server).git
-        body = self._body()
+        body = received_body(self)
         path, _, query = self.path.partition("?")
         git.requests.append(f"{self.command} {path}")
         git.goes_on.wait()
@@ -85,16 +87,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self.end_headers()
                 return
         self._run_backend(git.folder, path=path, query=query, body=body)
-
-    def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        chunks = []
-        while size := int(self.rfile.readline(), 16):
-            chunks.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(chunks)
 
     def _run_backend(self, folder: Path, *, path: str, query: str, body: bytes) -> None:
         environ = {

@@ -26,6 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 from tests.servers.openai_streams import chat_stream, response_stream
+from tests.servers.received_body import received_body
 
 if TYPE_CHECKING:
     import pytest
@@ -237,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
             path=self.path,
             headers={name.lower(): text for name, text in self.headers.items()},
             head=self.headers.items(),
-            body=self.rfile.read(int(self.headers.get("content-length", 0))),
+            body=received_body(self),
         )
         owner = cast("_Server", self.server).owner
         scripted = owner.take(received)
