@@ -1,12 +1,11 @@
-"""What runs are to each other: drift since an earlier one, and more of the same try."""
+"""Drift between the runs of one baseline: what differs by more than chance is left out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from pytest_llmeval.gate.changes import are_replays
 from pytest_llmeval.gate.scoring import scores_of
-from pytest_llmeval.records import Run, Trial, only_functions, trials_by_case
+from pytest_llmeval.records import Run, only_functions
 from pytest_llmeval.stats.expected import DRIFT_LEVEL, shift_p
 from pytest_llmeval.stats.multiplicity import holm
 
@@ -47,23 +46,3 @@ def without_drift(run: Run, further: Sequence[Run]) -> tuple[list[Run], dict[str
         gone = {name for name, (first, _) in drifted.items() if position >= first}
         kept.append(only_functions(earlier, functions - gone))
     return kept, {name: p for name, (_, p) in drifted.items()}
-
-
-def distinct_tries(tries: Iterable[Run]) -> list[Run]:
-    """Leave out each try that only went on with an earlier one, by more cases or repeats.
-
-    Such a run has the very replies of the earlier one in all trials that both have.
-    """
-    distinct: list[Run] = []
-    seen: list[Mapping[str, Sequence[Trial]]] = []
-    for run in tries:
-        here = trials_by_case(run)
-        if not any(_goes_on(earlier, here) for earlier in seen):
-            distinct.append(run)
-        seen.append(here)
-    return distinct
-
-
-def _goes_on(earlier: Mapping[str, Sequence[Trial]], here: Mapping[str, Sequence[Trial]]) -> bool:
-    both = earlier.keys() & here.keys()
-    return bool(both) and all(are_replays(earlier[case], here[case]) for case in both)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pytest_llmeval.gate.between_runs import distinct_tries, without_drift
+from pytest_llmeval.gate.between_runs import without_drift
 from pytest_llmeval.records import Run
 from tests.gate.builders import CaseAndTrials, a_case, a_run, joined
 
@@ -79,19 +79,3 @@ def test_false_drift_is_as_rare_as_holm_over_functions_and_runs_says() -> None:
         for seed in range(0, 400, 4)
     )
     assert told <= 4
-
-
-def tried(*cases: str, repeats: int = 2, draws: str = "one") -> Run:
-    return a_run(*(a_case(case, "p" * repeats, draws=draws) for case in cases))
-
-
-def test_more_cases_or_repeats_of_a_try_are_no_further_one() -> None:
-    first, other = tried("a"), tried("c", draws="two")
-    more = [tried("a", "b"), tried("a", "b", repeats=5), tried("b", repeats=3)]
-    assert distinct_tries([first, *more, other]) == [first, other]
-
-
-def test_new_replies_are_a_further_try() -> None:
-    first, again = tried("a", "b"), tried("a", draws="two")
-    half = a_run(a_case("a", "pp", draws="one"), a_case("b", "pp", draws="two"))
-    assert distinct_tries([first, again, half]) == [first, again, half]
