@@ -11,15 +11,20 @@ from pytest_llmeval.records import Run, Trial, trials_by_case
 def distinct_tries(tries: Iterable[Run]) -> list[Run]:
     """Leave out each try that only went on with an earlier one, by more cases or repeats.
 
-    Such a run has the very replies of the earlier one in all trials that both have.
+    Such a run has the very replies of the earlier one, and of those that went on with it, in all
+    trials that both have.
     """
     distinct: list[Run] = []
-    seen: list[Mapping[str, Sequence[Trial]]] = []
+    known: list[dict[str, Sequence[Trial]]] = []  # the most trials of each case, by try
     for run in tries:
         here = trials_by_case(run)
-        if not any(_goes_on(earlier, here) for earlier in seen):
+        earlier = next((one for one in known if _goes_on(one, here)), None)
+        if earlier is None:
             distinct.append(run)
-        seen.append(here)
+            known.append({**here})
+        else:
+            both = (*here.items(), *earlier.items())
+            earlier.update(sorted(both, key=lambda each: len(each[1])))
     return distinct
 
 

@@ -21,3 +21,13 @@ def test_new_replies_are_a_further_try() -> None:
     first, again = tried("a", "b"), tried("a", draws="two")
     half = a_run(a_case("a", "pp", draws="one"), a_case("b", "pp", draws="two"))
     assert distinct_tries([first, again, half]) == [first, again, half]
+
+
+def test_a_case_that_both_prompts_leave_alone_does_not_make_them_one_try() -> None:
+    alone = tried("a")
+    one, other = (
+        a_run(a_case("a", "pp", draws="one"), a_case("b", "pp", draws=draws))
+        for draws in ("one", "two")
+    )
+    assert distinct_tries([alone, one, other]) == [alone, other]
+    assert distinct_tries([other, one, alone]) == [other, one]
