@@ -251,6 +251,11 @@ def comes_of(
     error: BaseException, kinds: type[BaseException] | UnionType | tuple[type[BaseException], ...]
 ) -> bool:
     """Whether an exception is of these kinds, holds one, or was raised because of one."""
+    return any(isinstance(one, kinds) for one in chain_of(error))
+
+
+def chain_of(error: BaseException) -> list[BaseException]:
+    """List an exception, what it holds, and what these were raised because of."""
     seen: list[BaseException] = []
     rest: list[BaseException | None] = [error]
     while rest:
@@ -258,7 +263,7 @@ def comes_of(
         if one is not None and one not in seen:
             seen.append(one)
             rest += [one.__cause__ or one.__context__, *parts_of(one)]
-    return any(isinstance(one, kinds) for one in seen)
+    return seen
 
 
 def parts_of(error: BaseException) -> list[BaseException]:

@@ -20,6 +20,7 @@ from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.errors import ReplayMiss, SettingsError, comes_of, parts_of
 from pytest_llmeval.gate.marks import below_min_score
 from pytest_llmeval.models.http.masking import masked_text
+from pytest_llmeval.models.vendors.recognition import lacks_key
 from pytest_llmeval.records import PASS_METRIC, CaseOutcome, Outcome, Trial
 from pytest_llmeval.runs.keyless import lacks_only_a_key
 from pytest_llmeval.safe_text import printable
@@ -63,14 +64,14 @@ def _is_miss(exception: BaseException) -> bool:
 
 
 def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
-    """Whether a trial failed for want of a reply, a model or the network, which is no miss.
+    """Whether a trial failed for want of a reply, a model, a key or the network: no miss.
 
     That the application waited no longer is a miss, unless a provider held its calls up.
     """
     blocks: Any = sys.modules.get("pytest_socket")  # raises where it keeps a test from the network
     names = ("SocketBlockedError", "SocketConnectBlockedError")
     in_vain = (SettingsError, *(getattr(blocks, name) for name in names if hasattr(blocks, name)))
-    if _why_void(error, ledger) or comes_of(error, in_vain):
+    if _why_void(error, ledger) or comes_of(error, in_vain) or lacks_key(error):
         return True
     return bool(ledger.setback) and comes_of(error, TimeoutError)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from traceback import walk_tb
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
-from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.errors import SettingsError, chain_of
 from pytest_llmeval.models.http.dialect import PLACEHOLDER_KEY, ending_in
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.vendors.vendor import Headers, Vendor, vendor_named
@@ -16,6 +17,19 @@ from pytest_llmeval.vendors import OTHER_HOSTS, SERVICES, VENDORS, ServiceLine
 
 OLLAMA_HERE = "localhost:11434"
 _THIS_MACHINE = re.compile(r"^(?:127\.0\.0\.1|\[?::1\]?)(?=:\d+$|$)")
+# Packages of clients that look for a key before they build a request; what they say without one.
+_SDKS = ("anthropic", "cohere", "google", "groq", "litellm", "mistralai", "openai", "together")
+_NO_KEY = re.compile(r"api[_ ]?key|credentials|authentication method", re.IGNORECASE)
+
+
+def lacks_key(error: BaseException) -> bool:
+    """Tell whether an error comes of a client of the application that was given no key."""
+    return any(_is_of_key(one) for one in chain_of(error) if _NO_KEY.search(str(one)))
+
+
+def _is_of_key(error: BaseException) -> bool:
+    names = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    return bool(names) and names[-1].partition(".")[0] in _SDKS
 
 
 def any_key_is_set(environ: Mapping[str, str]) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
+import anthropic
+import openai
 import pytest
 
-from pytest_llmeval.models.vendors.recognition import Recognition
+from pytest_llmeval.models.vendors.recognition import Recognition, lacks_key
 from pytest_llmeval.models.vendors.vendor import vendor_named
 from pytest_llmeval.vendors import SERVICES, VENDORS, ServiceLine
 
@@ -222,3 +225,32 @@ def test_no_two_services_have_a_host_a_name_or_a_key() -> None:
     for column in zip(*lines, strict=True):
         names = [name for cell in column for name in ([cell] if isinstance(cell, str) else cell)]
         assert len(names) - names.count("") == len({*names} - {""})
+
+
+def ask_anthropic() -> object:
+    said = [{"role": "user", "content": "Hi"}]
+    return anthropic.Anthropic().messages.create(model="m", max_tokens=9, messages=said)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("ask", [openai.OpenAI, openai.AsyncOpenAI, ask_anthropic])
+def test_a_client_without_a_key_says_so_before_it_asks(
+    ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - each SDK has its own
+        ask()
+    assert lacks_key(caught.value)
+
+    wrapped = RuntimeError("no answer")
+    wrapped.__cause__ = caught.value
+    assert lacks_key(wrapped)
+
+
+def test_what_an_application_says_of_keys_is_its_own() -> None:
+    with pytest.raises(ValueError, match="api_key") as own:
+        raise ValueError("api_key is not set")
+    with pytest.raises(TypeError) as other:
+        openai.OpenAI(api_key="k", nonsense=1)  # type: ignore[call-arg]
+    never_raised = ValueError("api_key")
+    assert not any(map(lacks_key, (own.value, other.value, never_raised)))

@@ -134,6 +134,29 @@ def test_nor_is_it_where_no_key_is_set(project: Project, monkeypatch: pytest.Mon
     result.stdout.fnmatch_lines(["first of them*OPENAI_API_KEY is not set*"])
 
 
+def test_a_client_of_the_application_without_a_key_is_no_miss(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = "from openai import OpenAI; client = OpenAI()"
+    said = "[{'role': 'user', 'content': 'Hi'}]"
+    asked = f"client.chat.completions.create(model='m', messages={said})"
+    project.write(test_evals=ASKS.format(body=f"{body}; {asked}").replace("(llm)", "()"))
+    project.commit()
+    with OpenAIServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        assert project.run().ret == 0
+    monkeypatch.delenv("OPENAI_API_KEY")
+    project.write(test_evals=(project.path / "test_evals.py").read_text().replace("Hi", "Ho"))
+    project.commit()
+
+    result, report = project.gate("--llm-baseline=HEAD~1")
+
+    assert outcomes(project) == ["errored"] * 3
+    assert (result.ret, report["verdict"]) == (1, "not_comparable")
+    result.stdout.fnmatch_lines(["*first of them*OpenAIError*OPENAI_API_KEY*"])
+
+
 DOWN = """
 def answer(messages):
     raise OSError("down")
