@@ -50,7 +50,7 @@ OTHER_IDS = SIX.replace('f"case-{i}"', 'f"ticket-{i}"')
         (
             WITH_IDS,
             WITH_IDS.replace('f"case-{i}"', '("case-%s", "other-%s")[i < 3] % i'),
-            "and got other replies",
+            "edited, with other replies: 3",
             r"type this once +(--llm-max-gone=\S+)",
         ),
     ],
