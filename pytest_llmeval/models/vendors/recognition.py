@@ -24,12 +24,14 @@ _NO_KEY = re.compile(r"api[_ ]?key|credentials|authentication method", re.IGNORE
 
 def lacks_key(error: BaseException) -> bool:
     """Tell whether an error comes of a client of the application that was given no key."""
-    return any(_is_of_key(one) for one in chain_of(error) if _NO_KEY.search(str(one)))
+    # Only an SDK's own error is asked for its text: that of an application may have none.
+    return any(_raised_in(one) in _SDKS and _NO_KEY.search(str(one)) for one in chain_of(error))
 
 
-def _is_of_key(error: BaseException) -> bool:
-    names = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
-    return bool(names) and names[-1].partition(".")[0] in _SDKS
+def _raised_in(error: BaseException) -> str:
+    """Name the package of the line that raised an exception; "" for one that never was."""
+    modules = [frame.f_globals.get("__name__") for frame, _ in walk_tb(error.__traceback__)]
+    return str(modules[-1]).partition(".")[0] if modules else ""
 
 
 def any_key_is_set(environ: Mapping[str, str]) -> bool:

@@ -253,4 +253,11 @@ def test_what_an_application_says_of_keys_is_its_own() -> None:
     with pytest.raises(TypeError) as other:
         openai.OpenAI(api_key="k", nonsense=1)  # type: ignore[call-arg]
     never_raised = ValueError("api_key")
-    assert not any(map(lacks_key, (own.value, other.value, never_raised)))
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise NotImplementedError
+
+    with pytest.raises(Mute) as mute:
+        raise Mute
+    assert not any(map(lacks_key, (own.value, other.value, mute.value, never_raised)))
