@@ -16,10 +16,10 @@ from pathlib import Path
 from pytest_llmeval import records
 from pytest_llmeval.errors import BaselineNotFound, BaselineUnreadable, files_unknown, listed_names
 from pytest_llmeval.gate.between_runs import without_drift
+from pytest_llmeval.gate.distinct_tries import distinct_tries
 from pytest_llmeval.gate.results import MOST_NAMED, Fact, Why
 from pytest_llmeval.gate.rules import stricter_rules
 from pytest_llmeval.gate.scoring import cases_not_run
-from pytest_llmeval.gate.tries import distinct_tries
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.judging import Confirm, judged
 from pytest_llmeval.runs.lookup.best_run import covers

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_llmeval.gate.distinct_tries import distinct_tries
 from pytest_llmeval.gate.gone import BY_LAST_RUN
 from pytest_llmeval.gate.results import FunctionComparison
-from pytest_llmeval.gate.tries import distinct_tries
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports import common_causes, next_run, telling

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_llmeval.gate.tries import distinct_tries
+from pytest_llmeval.gate.distinct_tries import distinct_tries
 from pytest_llmeval.records import Run
 from tests.gate.builders import a_case, a_run
 
