@@ -166,14 +166,16 @@ class TrialThread:
         if stalled is not None:
             if self._is_bound:
                 return False
-            if not self._is_clean:
+            may_be_detached = self.may_be_detached
+            is_clean = self._is_clean  # looked at last: it may have gone on meanwhile, and patched
+            if not is_clean:
                 self.held_for = self.held_for or BLOCKING_AND_PATCHING
             elif self._runs_test:  # not at its end, where no trial runs free
                 self.baton.blocking.add(self._code)
             is_deadlock = self.baton.ready and stalled > LONGEST_BLOCK
-            if not (is_deadlock or self.may_be_detached):
+            if not (is_deadlock or (may_be_detached and is_clean)):
                 return False
-            self.saw_others |= not self._is_clean
+            self.saw_others |= not is_clean
         self.go_beside()
         self.is_beside = self.was_detached = True
         return True

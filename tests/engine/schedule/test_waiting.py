@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from functools import partial
+from itertools import chain, repeat
 from types import SimpleNamespace
 from typing import Any
 
@@ -229,6 +230,21 @@ def test_one_that_must_keep_the_baton_is_not_said_to_block() -> None:
 
         thread.wait(blocks, serial=True)
         assert not thread.baton.blocking
+
+    alone(body)
+
+
+@pytest.mark.parametrize("clean", range(4))
+def test_one_that_patches_while_it_is_looked_at_is_detached_with_no_patch(clean: int) -> None:
+    def body(thread: TrialThread) -> None:
+        looks = chain((True,) * clean, repeat(False))
+        is_plain, thread.baton.is_plain = thread.baton.is_plain, lambda: next(looks)
+        lost = thread.lose_baton(0.3)
+        thread.baton.is_plain = is_plain
+        thread.baton.beside.discard(thread)
+        thread.is_beside = False
+        assert not thread.saw_others
+        assert lost is (clean > 1)  # it is looked at twice, the second time last of all
 
     alone(body)
 
