@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.runs.run_file import read_run
 from tests.project import INI, Project
 
 MODEL = r"""
@@ -68,3 +69,36 @@ def test_the_place_of_a_failure_is_told_as_ever(project: Project) -> None:
     assert '>       raise ValueError(llm.ask("b").text) from KeyError(llm.ask("c").text)' in plain
     assert "The above exception was the direct cause of the following exception:" in plain
     assert "test_evals.py:17: ValueError" in plain
+
+
+def test_a_failure_that_python_cannot_parse_is_told_in_a_line_and_counts(project: Project) -> None:
+    conftest = """
+import pytest
+
+plain = pytest.Function.repr_failure
+
+def fails_once(self, excinfo):
+    pytest.Function.repr_failure = plain
+    raise SystemError("AST constructor recursion depth mismatch")
+
+def pytest_collection_finish():
+    pytest.Function.repr_failure = fails_once
+"""
+    project.write(
+        conftest=conftest,
+        test_evals="""
+from pytest_llmeval import llm_eval
+
+@llm_eval(repeats=2)
+def test_it(llm):
+    assert llm.ask("rate=0").text == "right"
+""",
+    )
+
+    result = project.run("--llm-fail-on-miss")
+
+    (run,) = map(read_run, project.runs())
+    assert [trial.outcome for trial in run.trials] == ["missed"] * 2
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*AssertionError*"])
+    result.stdout.no_fnmatch_line("*SystemError*")

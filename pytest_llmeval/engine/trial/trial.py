@@ -219,4 +219,7 @@ class RunningTrial:
         """
         if outcome.asked_in_vain(excinfo.value, self.ledger) or not self._is_shown(self.index):
             return outcome.shown(excinfo)
-        return safe_failure(type(self.clone).repr_failure(self.clone, excinfo))
+        try:
+            return safe_failure(type(self.clone).repr_failure(self.clone, excinfo))
+        except SystemError:  # Python's parser may fail where threads come in between
+            return outcome.shown(excinfo)
