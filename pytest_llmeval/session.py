@@ -159,13 +159,14 @@ class EvalSession:
         if run is None or run.compared_with is None or not run.attempts:
             return 0
         tries = tries_against(self._store, run.compared_with, branch=run.ref)
-        if not any(one.header.run.id == run.id for one in tries):
+        others = [one.path for one in tries if one.header.run.id != run.id]
+        if len(others) == len(tries):
             return 0
-        runs = []
-        for one in tries:
+        earlier = []
+        for path in others:
             with suppress(BaselineUnreadable):
-                runs.append(self._store.load(one.path))
-        return len(distinct_tries(runs))
+                earlier.append(self._store.load(path))
+        return len(distinct_tries([*earlier, run]))
 
     def _note_on_part(self, run: records.Run | None) -> Iterator[Fact]:
         """Note if a job of CI judges a part of the suite, as other jobs judge the other parts."""

@@ -23,8 +23,9 @@ def distinct_tries(tries: Iterable[Run]) -> list[Run]:
             distinct.append(run)
             known.append({**here})
         else:
-            both = (*here.items(), *earlier.items())
-            earlier.update(sorted(both, key=lambda each: len(each[1])))
+            for case, trials in here.items():
+                if len(trials) > len(earlier.get(case, ())):
+                    earlier[case] = trials
     return distinct
 
 

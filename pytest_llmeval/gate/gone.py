@@ -71,9 +71,10 @@ class Missing:
             if (function, "") not in self.given_up:  # say both ways to accept that it is gone
                 renaming = _renaming(function, baseline=self._sides, current=self._current)
                 why = Fact(Why.GONE, (len(side.cases), *renaming, self._form(function)))
-            for metric in gated_metrics(side):
-                yield conclude_gone(side, metric, why=why)
-                why = why and Fact(Why.GONE_WITH, (gated_metrics(side)[0],))
+            first, *others = gated_metrics(side)
+            yield conclude_gone(side, first, why=why)
+            for metric in others:
+                yield conclude_gone(side, metric, why=why and Fact(Why.GONE_WITH, (first,)))
 
     def notes_on_metrics(self) -> Iterator[Fact]:
         """Tell which metrics are gated in the baseline alone."""

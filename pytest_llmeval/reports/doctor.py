@@ -65,9 +65,9 @@ class Patient:
     reference: str
     named: str
     is_table: bool
-    pytest: str = "pytest"
-    selection: str = ""
-    home: str = ""
+    pytest: str
+    selection: str
+    home: str
 
 
 def advice_lines(pieces: Sequence[Advice], patient: Patient) -> Iterator[str]:
@@ -99,12 +99,11 @@ def advice_entries(pieces: Sequence[Advice], patient: Patient) -> list[dict[str,
 def _worded(piece: Advice, patient: Patient) -> tuple[str, str]:
     """Return the sentence, and the line to type."""
     scores, words = piece.scores, {"why": "", "or_repeats": "", "case": "", **piece.figures}
-    words |= {"run": shlex.quote(patient.reference), "home": patient.home}
     words |= {
+        "run": shlex.quote(patient.reference),
+        "home": patient.home,
         "pytest": patient.pytest,
         "again": f"{patient.pytest} {patient.selection}".rstrip(),
-    }
-    words |= {
         "function": shlex.quote(notation.short(scores)),
         "calls": "trials" if patient.is_table else "calls",
     }

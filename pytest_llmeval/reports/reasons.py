@@ -23,7 +23,7 @@ _NOTHING_UP = "llm_accept_gone names {!r}, which has no effect: "
 _SENTENCES: Mapping[Why, str] = {
     Why.GONE: "the baseline has it (cases: {}), and it was not collected here. Say in the ini file "
     " llm_renamed = {} -> {}  if it was renamed, or  llm_accept_gone = {}  if you removed it",
-    Why.GONE_WITH: "nothing of its function is here: what to do is said with {}",
+    Why.GONE_WITH: "its whole function is missing here; the line of {} says what to do",
     Why.MISMATCHED: "{} ids are made from positions and stand for other parameters than in the "
     "baseline: give ids=",
     Why.NO_COMMON_ID: "no id of the {} cases here is among the {} of the baseline: if they were "

@@ -1,4 +1,4 @@
-"""A run that goes on with an earlier try is no further one."""
+"""A run that adds cases or repeats to an earlier try is not counted as a new try."""
 
 from __future__ import annotations
 

@@ -119,7 +119,8 @@ def test_row_2_says_once_what_to_do_about_a_function_with_several_metrics() -> N
     old = a_case("a", "pp", function="test_old", gate=("pass", "tone"))
     first, second = compare(a_run(SAME, old), a_run(SAME), GateRules()).functions[-2:]
     assert "llm_renamed = " in worded(first.why)
-    assert worded(second.why) == "nothing of its function is here: what to do is said with pass"
+    told = "its whole function is missing here; the line of pass says what to do"
+    assert worded(second.why) == told
     assert outcome(second) == outcome(first) == (2, "not_comparable", True)
 
 

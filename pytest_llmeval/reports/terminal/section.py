@@ -151,7 +151,12 @@ def _next_command(report: Report, judgement: Judgement, page: Page) -> Iterator[
     if not text and anchor is not None and report.anchor is not None:
         text = gated.command(report.anchor, page, runs=(anchor.reference, run.id))
     if text:
-        yield Line(f"{text}{dir_option(judgement.settings.typed_directory)}", BOLD)
+        yield _where_typed(text, judgement)
+
+
+def _where_typed(command: str, judgement: Judgement) -> Line:
+    """Have a command look into the folder that was typed for this one."""
+    return Line(f"{command}{dir_option(judgement.settings.typed_directory)}", BOLD)
 
 
 def _result(report: Report, judgement: Judgement, page: Page) -> Iterator[Line]:
@@ -219,7 +224,7 @@ def compared_lines(
     text = gated.command(report.side, page, runs=[one.reference for one in sides])
     # a table has no replies, and the cases of a condition have other names
     if text and not any(one.is_table or "::" in one.reference for one in sides):
-        lines.append(Line(f"{text}{dir_option(judgement.settings.typed_directory)}", BOLD))
+        lines.append(_where_typed(text, judgement))
     return _fitted(lines, judgement, page)
 
 
